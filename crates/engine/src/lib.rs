@@ -17,7 +17,6 @@ mod error;
 mod explain;
 mod expr;
 mod field_names;
-mod filled;
 mod functions;
 mod ingest;
 mod job;
@@ -47,8 +46,8 @@ mod tstats;
 
 pub use command::Messages;
 pub use commands::iplocation::{AddressPlaces, Place};
-pub use commands::learnt::empty_model;
 pub use commands::lookup::{FillTable, LookupSource, LookupTable, ModelFile, TableTime};
+pub use commands::models::empty_model;
 pub use commands::sendalert::AlertCall;
 pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use dataflow::Slicing;

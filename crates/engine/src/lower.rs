@@ -4,15 +4,13 @@
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
 mod families;
-mod flow;
-mod learn;
 
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    BinCommand, BinOptions, ChartCommand, Command, CustomCommand, Expr, FieldPattern, Pattern, Pipeline, SearchExpr,
-    Span, SplitField, Stage, StatsCommand, SubsearchLimits, TimeChartCommand,
+    BinCommand, BinOptions, ChartCommand, Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, SplitField,
+    Stage, StatsCommand, SubsearchLimits, TimeChartCommand,
 };
 use quarry_spl::commands::Kind;
 
@@ -25,10 +23,9 @@ use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::TimeChart;
 use crate::commands::values::Delimit;
 use crate::commands::{Execute, execution};
-use crate::custom::{CommandSource, Custom};
+use crate::custom::CommandSource;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::knowledge::KnowledgeSource;
-use crate::node::name_of;
 use crate::pattern::Regex;
 use crate::run::SnapshotSource;
 use crate::scan::fields::reports::Report;
@@ -161,36 +158,18 @@ impl Lowering<'_> {
             Command::Tstats(tstats) if tstats.append => {
                 Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
             }
-            Command::Flow(flow) => return self.flow(flow),
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
             Command::Several(several) => self.several(several)?,
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
-                None => self.shape(other)?,
+                None => {
+                    return Err(EngineError::Invalid {
+                        message: "this command cannot stand here".into(),
+                        span: Some(self.span),
+                    });
+                }
             },
         }])
-    }
-
-    /// A command of an app; what it is, its program says when it runs.
-    fn custom(&self, command: &CustomCommand) -> Step {
-        let (environment, source) = (self.environment.detached(), self.environment.commands());
-        // Also where it is the first of commands that others give their rows to, as in appendpipe.
-        let command = CustomCommand { is_first: false, ..command.clone() };
-        Step::Blocking(Arc::new(Custom { command, environment, source }))
-    }
-
-    /// Commands that only look at columns and values of a row.
-    pub(crate) fn shape(&self, command: &Command) -> Result<Step, EngineError> {
-        Ok(match command {
-            Command::Custom(custom) => self.custom(custom),
-            Command::Learn(learn) => self.learn(learn)?,
-            _ => {
-                return Err(EngineError::Invalid {
-                    message: "this command cannot stand here".into(),
-                    span: Some(self.span),
-                });
-            }
-        })
     }
 
     /// The rows of a command that makes rows of its own and adds them.
@@ -294,7 +273,6 @@ fn first_only(command: &Command) -> Option<&'static str> {
         Command::From(_) => "from",
         Command::SavedSearch(_) => "savedsearch",
         Command::Metadata(_) => "metadata",
-        Command::Node(command) => name_of(command),
         _ => return None,
     })
 }

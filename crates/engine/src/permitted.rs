@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
 use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::ast::{Command, FlowCommand, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
+use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
@@ -107,11 +107,11 @@ impl Runner {
         let text = match command {
             Command::SavedSearch(saved) => self.knowledge.saved_search(&saved.name)?,
             Command::From(FromCommand::SavedSearch(name, _)) => self.knowledge.saved_search(name)?,
-            Command::Flow(FlowCommand::Map(map)) => match &map.search {
+            Command::Map(map) => match &map.search {
                 MapSearch::Text(text, _) => text.clone(),
                 MapSearch::Saved(name, _) => self.knowledge.saved_search(name)?,
             },
-            Command::Flow(FlowCommand::Foreach(foreach)) => return Some(commands_of(foreach)),
+            Command::Foreach(foreach) => return Some(commands_of(foreach)),
             _ => return None,
         };
         self.expanded(&text).ok()

@@ -5,7 +5,6 @@
 //! step wants no more.
 
 mod bounds;
-mod models;
 mod row_steps;
 mod several;
 
@@ -23,17 +22,17 @@ use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, Memory
 use self::bounds::bounds_of_rows;
 use self::row_steps::RowSteps;
 use crate::EngineError;
-use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
+use crate::command::{CommandContext, MakeRowCommand, Reduce, RowIter, of_batches};
 use crate::commands::empty_columns::DropEmptyColumns;
 use crate::commands::execution;
+use crate::commands::filled::all_filled;
 use crate::commands::lookup::{LookupSource, LookupTable, no_table};
 use crate::commands::makeresults::make_results;
 use crate::commands::sort::Sort;
 use crate::commands::timechart::time_bounds;
-use crate::custom::{CommandSource, Custom};
+use crate::custom::CommandSource;
 use crate::explain::Explainer;
 use crate::expr::ExprContext;
-use crate::filled::all_filled;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::{Environment, Step, lower};
@@ -198,13 +197,6 @@ impl Runner {
             Command::From(command) => self.dataset(command, first.span, rest),
             Command::SavedSearch(command) => self.saved_search(command, rest),
             Command::Tstats(tstats) => self.tstats(tstats, first.span, rest),
-            Command::Node(command) => self.node_command(command, rest),
-            Command::Learn(command) if command.generates() => self.models(command, rest),
-            Command::Custom(command) => {
-                let (environment, source) = (self.detached(), Arc::clone(&self.commands));
-                let custom = Custom { command: command.clone(), environment, source };
-                self.chain(custom.run(Box::new(std::iter::empty()), &self.context)?, rest, &self.context)
-            }
             Command::Several(several) if several.generates() => self.several(several, rest),
             Command::Eval(_) => {
                 let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
@@ -601,9 +593,9 @@ impl Environment for Runner {
 
 /// Whether a first command makes its rows without a search of its own, so that there is nothing in it to explain.
 fn makes_rows_alone(command: &Command) -> bool {
-    use Command::{Custom, DataModel, From, InputLookup, Learn, Metadata, Node, SavedSearch, Tstats};
+    use Command::{DataModel, From, InputLookup, Metadata, SavedSearch, Tstats};
     match command {
-        InputLookup(_) | Node(_) | Custom(_) | Learn(_) => true,
+        InputLookup(_) => true,
         Metadata(_) | DataModel(_) | From(_) | SavedSearch(_) | Tstats(_) => false,
         other => other.kind() == Some(Kind::Generating) && other.subsearches().is_empty(),
     }

@@ -16,7 +16,7 @@ use quarry_engine::{
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::analyse::required_fields;
-use quarry_spl::ast::{Command, CompareOp, FlowCommand, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
+use quarry_spl::ast::{Command, CompareOp, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
 use quarry_spl::macros::{Macro, SpanMap};
 use quarry_spl::needs::Needs;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
@@ -128,7 +128,7 @@ fn event_for(pipeline: &Pipeline) -> EventBatch {
 /// Fields that a `map` writes into its searches.
 fn mapped_fields(stages: &[Stage]) -> Vec<String> {
     let texts = stages.iter().filter_map(|stage| match &stage.command {
-        Command::Flow(FlowCommand::Map(MapCommand { search: MapSearch::Text(text, _), .. })) => Some(text),
+        Command::Map(MapCommand { search: MapSearch::Text(text, _), .. }) => Some(text),
         _ => None,
     });
     let names = texts.flat_map(|text| text.split('$')).filter(|name| !name.is_empty() && is_plain(name));

@@ -12,8 +12,7 @@ mod sought;
 use std::collections::BTreeSet;
 
 use crate::ast::{
-    Aggregate, AggregateArg, Command, DataModelMode, EventTest, Expr, ExprKind, FieldPattern, FlowCommand, Pipeline,
-    SearchExpr, Stage, TransactionCommand,
+    Aggregate, AggregateArg, Command, DataModelMode, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, Stage,
 };
 use crate::parse::parse_condition;
 use families::{before_family, makes_report};
@@ -155,9 +154,6 @@ fn before(command: &Command, after: FieldNeeds) -> FieldNeeds {
 /// The same for commands that keep rows as they are but for a few fields.
 fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
     match command {
-        Command::Flow(FlowCommand::Transaction(transaction)) => before_transaction(transaction, &mut needs),
-        // Templates name fields when they are filled in.
-        Command::Flow(_) => needs.all = true,
         Command::Metadata(_) => needs = FieldNeeds::default(),
         Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
         // What the rows before it hold is finished by the command after it, whose needs are these already.
@@ -167,38 +163,18 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
     needs
 }
 
-fn before_transaction(transaction: &TransactionCommand, needs: &mut FieldNeeds) {
-    for made in ["duration", "eventcount", "closed_txn", "transactiontype"] {
-        needs.fields.remove(made);
-    }
-    // What its stanza names is not known here.
-    needs.all |= transaction.kind.is_some();
-    transaction.fields.iter().for_each(|field| needs.add(field));
-    needs.add(TIME);
-    for test in [&transaction.starts_with, &transaction.ends_with].into_iter().flatten() {
-        match test {
-            EventTest::Condition(condition) => {
-                search_fields(condition).iter().for_each(|field| needs.add(field));
-                needs.all |= has_subsearch(condition);
-            }
-            EventTest::Expression(expr) => needs.add_expr(expr),
-        }
-    }
-}
-
 /// Whether the output is a table of results rather than events.
 pub fn is_transforming(commands: &[Stage]) -> bool {
     commands.iter().any(|stage| makes_table(&stage.command))
 }
 
-fn makes_table(command: &Command) -> bool {
+pub(crate) fn makes_table(command: &Command) -> bool {
     if let Some((_, node)) = command.described() {
         return node.makes_table();
     }
     match command {
         Command::Chart(_) | Command::TimeChart(_) | Command::Tstats(_) | Command::Metadata(_) => true,
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
-        Command::Flow(FlowCommand::Filled(filled)) => filled.shape.iter().any(makes_table),
         other => makes_report(other),
     }
 }
@@ -231,7 +207,7 @@ impl Command {
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(_)) => true,
-        Some(Command::Flow(FlowCommand::Filled(filled))) => matches!(filled.shape.first(), Some(Command::Search(_))),
+        Some(Command::Filled(filled)) => matches!(filled.shape.first(), Some(Command::Search(_))),
         _ => false,
     }
 }

@@ -3,11 +3,8 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
-mod custom;
-mod flow;
 mod generate;
 mod learn;
-mod node;
 mod report;
 mod reshape;
 mod sequence;
@@ -16,11 +13,8 @@ mod values;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
-pub use custom::*;
-pub use flow::*;
 pub use generate::*;
 pub use learn::*;
-pub use node::*;
 pub use report::*;
 pub use reshape::*;
 pub use sequence::*;

@@ -3,7 +3,7 @@
 //! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked and a command's row is found.
 //! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
-use crate::ast::{Command, FlowCommand, LearnCommand, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
+use crate::ast::{Command, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
 use crate::commands::capability_of;
 
 /// A command, and the capability that it takes.
@@ -28,9 +28,6 @@ pub fn demand_of(command: &Command) -> Option<Demand> {
 /// Name of a command that may require a capability.
 fn gated_name(command: &Command) -> Option<&str> {
     match command {
-        Command::Custom(custom) => Some(&custom.name),
-        Command::Learn(LearnCommand::Fit(fit)) if fit.model.is_some() => Some("fit"),
-        Command::Learn(LearnCommand::DeleteModel(_)) => Some("deletemodel"),
         Command::Metadata(_) => Some("metadata"),
         Command::Several(SeveralCommand::IndexTime { command, .. }) => Some(command),
         _ => None,
@@ -52,11 +49,6 @@ fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result
     match &stage.command {
         Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),
         Command::Several(several) => several.subsearches().into_iter().try_for_each(|inner| each_command(inner, see)),
-        Command::Flow(FlowCommand::Filled(filled)) => {
-            filled.subsearches.iter().try_for_each(|inner| each_command(inner, see))?;
-            let mut shape = filled.shape.iter().map(|command| Stage { command: command.clone(), span: stage.span });
-            shape.try_for_each(|stage| each_of_stage(&stage, see))
-        }
         _ => Ok(()),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ast::{Command, DataModelName, FlowCommand, FromCommand, MapSearch, Pipeline, SearchExpr, TstatsSource};
+use crate::ast::{Command, DataModelName, FromCommand, Pipeline, SearchExpr, TstatsSource};
 
 /// Names a search relies on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,15 +43,6 @@ impl Needs {
                         self.add_model(name);
                     }
                     self.add_condition(&tstats.filter);
-                }
-                Command::Flow(FlowCommand::Map(map)) => {
-                    match &map.search {
-                        MapSearch::Saved(name, _) => self.saved_searches.insert(name.clone()),
-                        MapSearch::Text(text, _) => self.map_texts.insert(text.clone()),
-                    };
-                }
-                Command::Flow(FlowCommand::Filled(filled)) => {
-                    filled.subsearches.iter().for_each(|inner| self.add(inner))
                 }
                 Command::DataModel(command) => command.name.iter().for_each(|name| self.add_model(name)),
                 Command::From(FromCommand::DataModel(name)) => self.add_model(name),

@@ -9,14 +9,10 @@ mod brief;
 mod chart;
 mod computed;
 mod cursor;
-mod custom;
 mod eval;
-mod filled;
-mod flow;
 mod learn;
 mod lexicon;
 mod named;
-mod node;
 mod options;
 mod pivot;
 mod reshape;
@@ -35,7 +31,7 @@ use std::collections::BTreeSet;
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::slips::slips;
-pub(crate) use cursor::{Parser, Read, Word};
+pub(crate) use cursor::{Parser, Read, Word, unescape};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use short::quote;
 
@@ -114,7 +110,11 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
 }
 
 /// What is wrong with the commands of a template, and what in it does not run.
-fn check_commands(text: &str, subsearches: usize, custom: &BTreeSet<String>) -> (Vec<Diagnostic>, Vec<String>) {
+pub(crate) fn check_commands(
+    text: &str,
+    subsearches: usize,
+    custom: &BTreeSet<String>,
+) -> (Vec<Diagnostic>, Vec<String>) {
     let mut parser = Parser::new(text);
     parser.custom = custom.clone();
     parser.subsearches = subsearches;

@@ -11,11 +11,13 @@ use arrow::record_batch::RecordBatch;
 use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
 
-use super::learnt::{Applying, FieldValues, Fields, fault, named, options_of, push};
+use super::Execute;
 use super::lookup::LookupSource;
+use super::models::{Applying, FieldValues, Fields, fault, named, options_of, push};
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
 use crate::field_names::SeenNames;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, KeptRows, batch_of};
 
 /// Memory that fitting takes for a cell of the table, about: the numbers, and the orders that trees keep of them.
@@ -23,12 +25,17 @@ const CELL_BYTES: usize = 24;
 /// Seed of the sample where `random_state` gives none.
 const SAMPLE_SEED: u64 = 42;
 
-/// The command.
-pub(crate) struct Fit {
-    /// Command.
-    pub command: FitCommand,
+impl Execute for FitCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Fit { command: self.clone(), models: lowering.environment.lookups() })])
+    }
+}
+
+/// Learns from all rows.
+struct Fit {
+    command: FitCommand,
     /// Where models are kept.
-    pub models: Arc<dyn LookupSource>,
+    models: Arc<dyn LookupSource>,
 }
 
 impl Blocking for Fit {

@@ -10,10 +10,11 @@ use arrow::array::{BooleanArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
 use crate::field_names::wildcard_parts;
-use crate::lower::{Environment, Step, lower};
+use crate::lower::{Environment, Lowering, Step, blocking, lower};
 use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 use crate::run::apply;
 
@@ -24,8 +25,20 @@ const ITEM: &str = "__foreach_item";
 /// Column that holds the place of a row meanwhile.
 const PLACE: &str = "__foreach_place";
 
+impl Execute for ForeachCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        if let ForeachOver::Fields(fields) = &self.over
+            && fields.iter().all(|field| !field.is_wildcard())
+        {
+            let steps = fields.iter().map(|field| steps_for_field(self, &field.text, &[], lowering.environment));
+            return Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect());
+        }
+        Ok(vec![blocking(Foreach { command: self.clone(), environment: lowering.environment.detached() })])
+    }
+}
+
 /// The steps for one field; `parts` is what the stars of its pattern cover.
-pub(crate) fn steps_for_field(
+fn steps_for_field(
     command: &ForeachCommand,
     field: &str,
     parts: &[&str],
@@ -68,11 +81,10 @@ fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment)
 
 /// `foreach` whose fields or items are known when the rows are there.
 #[derive(Clone)]
-pub(crate) struct Foreach {
-    /// Command.
-    pub command: ForeachCommand,
+struct Foreach {
+    command: ForeachCommand,
     /// What the commands are made with.
-    pub environment: Arc<dyn Environment + Send + Sync>,
+    environment: Arc<dyn Environment + Send + Sync>,
 }
 
 impl Blocking for Foreach {

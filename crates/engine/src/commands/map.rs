@@ -5,9 +5,11 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
-use crate::lower::Environment;
+use crate::knowledge::macros::expanded;
+use crate::lower::{Environment, Lowering, Step, blocking};
 use crate::rows::{self, KeptRows, is_hidden};
 
 /// Rows that all searches of one `map` give at most.
@@ -15,14 +17,34 @@ const ROWS_MAX: usize = 1_000_000;
 /// What stands for the number of the row, from 1.
 const SERIAL: &str = "_serial_id";
 
-/// The command.
-pub(crate) struct Map {
-    /// Command.
-    pub command: MapCommand,
+impl Execute for MapCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let text = match &self.search {
+            // Before values are written in, which may hold anything.
+            MapSearch::Text(text, span) => with_macros(text, *span, lowering)?,
+            MapSearch::Saved(name, span) => lowering.environment.saved_text(name, *span)?,
+        };
+        Ok(vec![blocking(Map { command: self.clone(), text, environment: lowering.environment.detached() })])
+    }
+}
+
+/// The text with its macros replaced, which those of the search were not: it stands in quotes.
+fn with_macros(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String, EngineError> {
+    let knowledge = lowering.environment.knowledge();
+    let expansion = expanded(text, knowledge.as_ref(), &lowering.expressions());
+    match expansion.diagnostics.first() {
+        Some(fault) => Err(EngineError::Invalid { message: format!("map: {fault}"), span: Some(span) }),
+        None => Ok(expansion.text),
+    }
+}
+
+/// Runs the searches.
+struct Map {
+    command: MapCommand,
     /// Text of the search, a saved one looked up.
-    pub text: String,
+    text: String,
     /// What runs the searches.
-    pub environment: Arc<dyn Environment + Send + Sync>,
+    environment: Arc<dyn Environment + Send + Sync>,
 }
 
 impl Map {

@@ -17,13 +17,12 @@ pub(crate) mod convert;
 pub(crate) mod empty_columns;
 mod field_facts;
 mod field_texts;
-pub(crate) mod fit;
-pub(crate) mod foreach;
+pub(crate) mod fieldsummary;
+pub(crate) mod filled;
 mod found_fields;
 pub(crate) mod gentimes;
 pub(crate) mod labels;
-pub(crate) mod learnt;
-pub(crate) mod map;
+pub(crate) mod models;
 pub(crate) mod multikv_rules;
 pub(crate) mod multikv_tokens;
 pub(crate) mod outputs;
@@ -33,10 +32,8 @@ mod running;
 pub(crate) mod sequence;
 pub(crate) mod several;
 pub(crate) mod spans;
-pub(crate) mod summary;
 pub(crate) mod timechart;
 pub(crate) mod totals;
-pub(crate) mod transaction;
 pub(crate) mod values;
 
 /// How a command of the syntax tree runs.
@@ -60,6 +57,7 @@ macro_rules! dispatch {
         pub(crate) fn execution(command: &Command) -> Option<&dyn Execute> {
             match command {
                 $(Command::$variant(node) => Some(node),)*
+                Command::Filled(node) => Some(node),
                 _ => None,
             }
         }

@@ -1,144 +1,16 @@
-//! `fieldsummary`: what values each field has.
+//! `summary`: what a model holds.
 
-use arrow::record_batch::RecordBatch;
-use quarry_event::value::Number;
-use quarry_spl::ast::FieldPattern;
+use quarry_spl::ast::SummaryCommand;
 
+use super::Execute;
+use super::models::{model, table};
 use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
-use crate::field_names::{names_of, wildcard_parts};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
+use crate::command::{RowIter, of_batches};
+use crate::run::Runner;
 
-/// Distinct values of all fields together that are told apart at most.
-const DISTINCT_MAX: usize = 5_000_000;
-
-/// `fieldsummary`.
-pub(crate) struct FieldSummary {
-    /// Values listed per field; 0 is all.
-    pub values_max: usize,
-    /// Fields told of; empty is all that are not internal.
-    pub fields: Vec<FieldPattern>,
-}
-
-/// What is known of one field.
-#[derive(Default)]
-struct Facts {
-    values: KeyTable,
-    counts: Vec<u64>,
-    count: u64,
-    numbers: u64,
-    least: Option<Number>,
-    greatest: Option<Number>,
-    mean: f64,
-    /// Sum of squared distances from the mean.
-    spread: f64,
-}
-
-impl Facts {
-    fn add(&mut self, reader: &ColumnReader, row: usize) {
-        if reader.is_null(row) {
-            return;
-        }
-        self.count += 1;
-        for value in reader.values(row) {
-            let at = self.values.intern(value.as_bytes()) as usize;
-            if at >= self.counts.len() {
-                self.counts.push(0);
-            }
-            self.counts[at] += 1;
-        }
-        let Some(number) = reader.exact_number(row) else { return };
-        self.numbers += 1;
-        if self.least.is_none_or(|least| number.order(least).is_lt()) {
-            self.least = Some(number);
-        }
-        if self.greatest.is_none_or(|greatest| number.order(greatest).is_gt()) {
-            self.greatest = Some(number);
-        }
-        let distance = number.as_f64() - self.mean;
-        self.mean += distance / self.numbers as f64;
-        self.spread += distance * (number.as_f64() - self.mean);
-    }
-
-    /// The values and how often they come, the most frequent first, as JSON.
-    fn list(&self, values_max: usize) -> String {
-        let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
-        let mut order: Vec<usize> = (0..self.counts.len()).collect();
-        order.sort_by(|a, b| self.counts[*b].cmp(&self.counts[*a]).then_with(|| text(*a).cmp(&text(*b))));
-        if values_max > 0 {
-            order.truncate(values_max);
-        }
-        let items = order.into_iter().map(|at| {
-            let value = serde_json::Value::String(text(at).into_owned());
-            format!("{{\"value\":{value},\"count\":{}}}", self.counts[at])
-        });
-        format!("[{}]", items.collect::<Vec<_>>().join(","))
-    }
-}
-
-impl Blocking for FieldSummary {
-    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
-        let mut fields: Vec<(String, Facts)> = Vec::new();
-        for batch in rows {
-            let batch = batch?;
-            for name in names_of(&batch).into_iter().filter(|name| self.is_told(name)) {
-                let at = match fields.iter().position(|(known, _)| *known == name) {
-                    Some(at) => at,
-                    None => {
-                        fields.push((name.clone(), Facts::default()));
-                        fields.len() - 1
-                    }
-                };
-                let reader = rows::reader(&batch, &name);
-                (0..batch.num_rows()).for_each(|row| fields[at].1.add(&reader, row));
-            }
-            if fields.iter().map(|(_, facts)| facts.values.len()).sum::<usize>() > DISTINCT_MAX {
-                let what = "fieldsummary; name the fields, or fewer".to_owned();
-                return Err(EngineError::Limit { what, limit: "distinct values", value: DISTINCT_MAX as u64 });
-            }
-        }
-        fields.retain(|(_, facts)| facts.count > 0);
-        fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(of_batches(vec![self.table(&fields)?]))
-    }
-}
-
-impl FieldSummary {
-    fn is_told(&self, name: &str) -> bool {
-        let fits = |field: &FieldPattern| {
-            (!name.starts_with('_') || field.text.starts_with('_')) && wildcard_parts(&field.text, name).is_some()
-        };
-        match self.fields.is_empty() {
-            true => !name.starts_with('_'),
-            false => !rows::is_hidden(name) && self.fields.iter().any(fits),
-        }
-    }
-
-    fn table(&self, fields: &[(String, Facts)]) -> Result<RecordBatch, EngineError> {
-        type Cell = fn(&Facts) -> Value<'static>;
-        let cells: [(&str, Cell); 8] = [
-            ("count", |facts| Value::Int(facts.count as i64)),
-            ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
-            ("is_exact", |_| Value::Int(1)),
-            ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
-            ("mean", |facts| if facts.numbers > 0 { Value::number_of(facts.mean) } else { Value::Null }),
-            ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
-            ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
-            ("stdev", |facts| match facts.numbers {
-                0 => Value::Null,
-                1 => Value::Int(0),
-                numbers => Value::number_of((facts.spread / (numbers - 1) as f64).sqrt()),
-            }),
-        ];
-        let column = |cell: &dyn Fn(&str, &Facts) -> Value<'static>| {
-            let mut column = ColumnBuilder::new(fields.len());
-            fields.iter().for_each(|(name, facts)| column.push(cell(name, facts)));
-            column.finish()
-        };
-        let mut columns = vec![("field", column(&|name, _| Value::owned(name.to_owned())))];
-        columns.extend(cells.map(|(name, cell)| (name, column(&|_, facts| cell(facts)))));
-        columns.push(("values", column(&|_, facts| Value::owned(facts.list(self.values_max)))));
-        batch_of(columns, fields.len())
+impl Execute for SummaryCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        let rows = table(&model("summary", &self.0, runner.lookups.as_ref())?.summary())?;
+        Ok(Some(of_batches(vec![rows])))
     }
 }

@@ -18,15 +18,17 @@ use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_event::TimeNs;
-use quarry_spl::ast::TransactionCommand;
+use quarry_spl::ast::{EventTest, TransactionCommand};
 
 use self::members::{Events, Member, Names};
 use self::rows::{ClosedRows, Ending};
+use super::Execute;
 use super::spans::length_of;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
 use crate::dataflow::MemoryAccount;
 use crate::expr::CompiledExpr;
+use crate::lower::{Lowering, Step, blocking};
 use crate::row_filter::RowFilter;
 
 /// Bytes by which open transactions grow before they are accounted for again.
@@ -38,15 +40,42 @@ const BATCH_BYTES_MAX: usize = 16 << 20;
 /// And at most one in so many of the search's memory.
 const BATCH_SHARE: usize = 32;
 
+impl Execute for TransactionCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let command = of_stanza(self, lowering)?;
+        let test = |test: &Option<EventTest>| test.as_ref().map(|test| Test::new(test, lowering)).transpose();
+        let (starts, ends) = (test(&command.starts_with)?, test(&command.ends_with)?);
+        Ok(vec![blocking(Transaction { command, starts, ends })])
+    }
+}
+
+/// The command with what its stanza of transactiontypes.conf says.
+fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Result<TransactionCommand, EngineError> {
+    let Some(kind) = &transaction.kind else { return Ok(transaction.clone()) };
+    let (name, knowledge) = (&kind.name, lowering.environment.knowledge());
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(kind.span) };
+    let settings = knowledge.transaction_type(name).ok_or_else(|| {
+        let known = knowledge.transaction_types();
+        let known = if known.is_empty() { "it has none".to_owned() } else { format!("it has {}", known.join(", ")) };
+        invalid(format!("transaction: transactiontypes.conf has no stanza {name}; {known}"))
+    })?;
+    transaction.of_kind(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))
+}
+
 /// A test of events, compiled.
-pub(crate) enum Test {
-    /// A search condition.
+enum Test {
     Condition(RowFilter),
-    /// An expression.
     Expression(CompiledExpr),
 }
 
 impl Test {
+    fn new(test: &EventTest, lowering: &Lowering<'_>) -> Result<Test, EngineError> {
+        Ok(match test {
+            EventTest::Condition(expr) => Test::Condition(RowFilter::new(expr, &lowering.expressions())?),
+            EventTest::Expression(expr) => Test::Expression(CompiledExpr::new(expr, &lowering.expressions())?),
+        })
+    }
+
     fn of_rows(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
         match self {
             Test::Condition(filter) => filter.matches(rows),
@@ -56,13 +85,12 @@ impl Test {
 }
 
 /// The command with its tests compiled.
-pub(crate) struct Transaction {
-    /// Command.
-    pub command: TransactionCommand,
+struct Transaction {
+    command: TransactionCommand,
     /// `startswith=`.
-    pub starts: Option<Test>,
+    starts: Option<Test>,
     /// `endswith=`.
-    pub ends: Option<Test>,
+    ends: Option<Test>,
 }
 
 impl Blocking for Transaction {

@@ -7,11 +7,8 @@
 //! Programs of [alert actions](AlertCall) are told everything at once and say nothing that is read as rows.
 
 pub(crate) mod chunk;
-mod command;
 
 use std::collections::BTreeSet;
-
-pub(crate) use command::Custom;
 
 use crate::commands::sendalert::AlertCall;
 

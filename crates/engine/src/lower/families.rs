@@ -9,11 +9,11 @@ use crate::EngineError;
 use crate::commands::append::Append;
 use crate::commands::conditions::{Format, Return};
 use crate::commands::convert::{Convert, ConvertAll, Converter};
+use crate::commands::fieldsummary::FieldSummary;
 use crate::commands::labels::{Tags, Typer};
 use crate::commands::reshape::{Gauge, MvCombine, Transpose, Untable, XySeries};
 use crate::commands::sequence::{AutoRegress, Delta, TrendLine, Uniq};
 use crate::commands::several::{AppendCols, AppendPipe, MultiReport};
-use crate::commands::summary::FieldSummary;
 use crate::commands::totals::{ColumnTotals, RowTotals};
 use crate::commands::values::{Constants, FillDown, NoMv, RangeMap, Replace, Strcat, search_facts};
 

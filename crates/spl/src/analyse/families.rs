@@ -1,9 +1,7 @@
 //! What the families of commands in `ast/values.rs`, `ast/sequence.rs` and `ast/reshape.rs` need of the rows before them.
 
 use super::{FieldNeeds, TIME};
-use crate::ast::{
-    Command, LearnCommand, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, ValuesCommand,
-};
+use crate::ast::{Command, ReshapeCommand, ReturnItem, SequenceCommand, SeveralCommand, StrcatSource, ValuesCommand};
 
 /// What is needed before a command of a family; what is needed after other commands stays.
 pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
@@ -12,10 +10,6 @@ pub(super) fn before_family(command: &Command, mut needs: FieldNeeds) -> FieldNe
         Command::Sequence(sequence) => before_sequence(sequence, &mut needs),
         Command::Reshape(reshape) => return before_reshape(reshape, needs),
         Command::Several(several) => return before_several(several, needs),
-        Command::Learn(command) => return before_learn(command, needs),
-        // What a program of an app reads, and what it makes, only the program knows.
-        Command::Custom(_) => return FieldNeeds::everything(),
-        Command::Node(_) => needs = FieldNeeds::default(),
         _ => {}
     }
     needs
@@ -130,25 +124,6 @@ fn before_several(command: &SeveralCommand, mut needs: FieldNeeds) -> FieldNeeds
     needs
 }
 
-fn before_learn(command: &LearnCommand, mut needs: FieldNeeds) -> FieldNeeds {
-    match command {
-        LearnCommand::Fit(fit) => {
-            needs.add_all(fit.target.iter().chain(&fit.features));
-            fit.by.iter().for_each(|field| needs.add(field));
-        }
-        // Only the model knows what it reads.
-        LearnCommand::Apply(_) => needs.all = true,
-        LearnCommand::Score(score) => {
-            needs = FieldNeeds::default();
-            needs.add_all(score.actual.iter().chain(&score.predicted));
-        }
-        LearnCommand::Summary(_) | LearnCommand::ListModels | LearnCommand::DeleteModel(_) => {
-            needs = FieldNeeds::default();
-        }
-    }
-    needs
-}
-
 /// Whether a command's rows are a report, whatever came before.
 pub(super) fn makes_report(command: &Command) -> bool {
     let reshape = match command {
@@ -158,8 +133,6 @@ pub(super) fn makes_report(command: &Command) -> bool {
             let makes_rows = matches!(several, Set { .. } | GenTimes(_) | IndexTime { .. });
             return makes_rows || matches!(several, Format(_) | Return(_) | MultiReport(_));
         }
-        Command::Learn(command) => return !matches!(command, LearnCommand::Fit(_) | LearnCommand::Apply(_)),
-        Command::Node(_) | Command::Custom(_) => return true,
         _ => return false,
     };
     matches!(

@@ -5,6 +5,7 @@
 //! gives the nodes of those. [`each_command`] lists them; the enum [`Command`], look-up by name, help and every question
 //! about a command are made of that list. How commands run is the matter of the engine, whose files have the same names.
 
+mod filled;
 mod info;
 mod not_yet;
 mod registry;
@@ -36,6 +37,7 @@ macro_rules! each_command {
                 AnomalousValue(anomalousvalue::AnomalousValueCommand),
                 AnomalyDetection(anomalydetection::AnomalyDetectionCommand),
                 Append(append::AppendCommand),
+                Apply(apply::ApplyCommand),
                 Arules(arules::ArulesCommand),
                 Associate(associate::AssociateCommand),
                 Bin(bin::BinCommand),
@@ -45,8 +47,11 @@ macro_rules! each_command {
                 Collect(collect::CollectCommand),
                 Concurrency(concurrency::ConcurrencyCommand),
                 Correlate(correlate::CorrelateCommand),
+                Custom(script::CustomCommand),
+                DbInspect(dbinspect::DbInspectCommand),
                 Dedup(dedup::DedupCommand),
                 Delete(delete::DeleteCommand),
+                DeleteModel(deletemodel::DeleteModelCommand),
                 Diff(diff::DiffCommand),
                 Erex(erex::ErexCommand),
                 Eval(eval::EvalCommand),
@@ -54,17 +59,23 @@ macro_rules! each_command {
                 Extract(extract::ExtractCommand),
                 Fields(fields::FieldsCommand),
                 FillNull(fillnull::FillNullCommand),
+                Fit(fit::FitCommand),
+                Foreach(foreach::ForeachCommand),
                 FromJson(fromjson::FromJsonCommand),
                 Head(head::HeadCommand),
+                History(history::HistoryCommand),
                 InputLookup(inputlookup::InputLookupCommand),
                 IpLocation(iplocation::IpLocationCommand),
                 Join(join::JoinCommand),
                 KMeans(kmeans::KMeansCommand),
+                ListModels(listmodels::ListModelsCommand),
+                LoadJob(loadjob::LoadJobCommand),
                 Localize(localize::LocalizeCommand),
                 Lookup(lookup::LookupCommand),
                 MakeContinuous(makecontinuous::MakeContinuousCommand),
                 MakeMv(makemv::MakeMvCommand),
                 MakeResults(makeresults::MakeResultsCommand),
+                Map(map::MapCommand),
                 MultiKv(multikv::MultiKvCommand),
                 MvExpand(mvexpand::MvExpandCommand),
                 Outlier(outlier::OutlierCommand),
@@ -74,8 +85,10 @@ macro_rules! each_command {
                 Relevancy(relevancy::RelevancyCommand),
                 Rename(rename::RenameCommand),
                 Require(require::RequireCommand),
+                Rest(rest::RestCommand),
                 Reverse(reverse::ReverseCommand),
                 Rex(rex::RexCommand),
+                Score(score::ScoreCommand),
                 Search(search::SearchCommand),
                 SelfJoin(selfjoin::SelfJoinCommand),
                 SendAlert(sendalert::SendAlertCommand),
@@ -83,15 +96,17 @@ macro_rules! each_command {
                 Spath(spath::SpathCommand),
                 Stats(stats::StatsCommand),
                 StreamStats(streamstats::StreamStatsCommand),
+                Summary(summary::SummaryCommand),
                 Table(table::TableCommand),
                 Tail(tail::TailCommand),
                 TimeWrap(timewrap::TimeWrapCommand),
                 ToJson(tojson::ToJsonCommand),
                 Top(top::TopCommand),
+                Transaction(transaction::TransactionCommand),
                 Where(r#where::WhereCommand),
+                XPath(xpath::XPathCommand),
                 XmlKv(xmlkv::XmlKvCommand),
                 XmlUnescape(xmlunescape::XmlUnescapeCommand),
-                XPath(xpath::XPathCommand),
             }
             short {
                 inputcsv,
@@ -194,6 +209,7 @@ macro_rules! define_commands {
 
         /// Nodes of the syntax tree, and the types they are made of.
         pub(crate) mod nodes {
+            pub use super::filled::*;
             $(pub use super::$module::*;)*
         }
 
@@ -201,6 +217,8 @@ macro_rules! define_commands {
         #[derive(Clone, Debug, PartialEq)]
         pub enum Command {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
+            /// A command with subsearches for parts of its text.
+            Filled(FilledCommand),
             /// `chart`.
             Chart(ChartCommand),
             /// `timechart`.
@@ -213,8 +231,6 @@ macro_rules! define_commands {
             Reshape(ReshapeCommand),
             /// `tstats`.
             Tstats(TstatsCommand),
-            /// Searches in searches and events brought together: foreach, map, transaction.
-            Flow(FlowCommand),
             /// `metadata`.
             Metadata(MetadataCommand),
             /// `datamodel`.
@@ -223,14 +239,8 @@ macro_rules! define_commands {
             From(FromCommand),
             /// `savedsearch`.
             SavedSearch(SavedSearchCommand),
-            /// A command of an app.
-            Custom(CustomCommand),
             /// Several searches brought together: appendpipe, union, set and their kin.
             Several(SeveralCommand),
-            /// Models of machine learning: fit, apply, score and their kin.
-            Learn(LearnCommand),
-            /// What the node knows beside events: rest, loadjob, history, dbinspect.
-            Node(NodeCommand),
         }
 
         /// Every command, as the parser finds it.
@@ -247,6 +257,7 @@ macro_rules! define_commands {
             pub(crate) fn described(&self) -> Option<(&'static CommandInfo, &dyn Semantics)> {
                 match self {
                     $(Command::$variant(node) => Some((&<$node as Syntax>::INFO, node)),)*
+                    Command::Filled(node) => Some((&FilledCommand::INFO, node)),
                     _ => None,
                 }
             }

@@ -31,30 +31,6 @@ const fn row(group: Group, name: &'static str, syntax: &'static str, summary: &'
 
 /// Help rows, aliases included.
 pub(super) const ROWS: &[Row] = &[
-    row(
-        Group::Patterns,
-        "apply",
-        "apply [app:]MODEL [as NEW] [OPTION=VALUE]...",
-        "what a model that was learnt says of rows",
-    ),
-    row(Group::Keeping, "deletemodel", "deletemodel [app:]MODEL", "removes a model")
-        .takes("output_file")
-        .on_page("summary"),
-    row(
-        Group::Patterns,
-        "fit",
-        "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
-        "learns a model of rows and applies it to them",
-    )
-    .takes("output_file"),
-    row(Group::Making, "listmodels", "listmodels", "the models there are").on_page("summary"),
-    row(
-        Group::Patterns,
-        "score",
-        "score METHOD FIELD... against FIELD... [OPTION=VALUE]...",
-        "how well what was foretold fits what is",
-    ),
-    row(Group::Making, "summary", "summary [app:]MODEL", "what a model holds"),
     row(Group::Nothing, "abstract", "abstract [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
     row(
         Group::Reporting,
@@ -105,7 +81,6 @@ pub(super) const ROWS: &[Row] = &[
         "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]",
         "the events of a data model",
     ),
-    row(Group::Searching, "dbinspect", "dbinspect [index=INDEX]... [timeformat=FORMAT]", "the buckets of indexes"),
     row(Group::Fields, "delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
     row(Group::Searching, "eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
     row(Group::Nothing, "excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
@@ -117,12 +92,6 @@ pub(super) const ROWS: &[Row] = &[
         "folderize",
         "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
         "folds values into their folders",
-    ),
-    row(
-        Group::Rows,
-        "foreach",
-        "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
-        "the same commands for several fields",
     ),
     row(Group::Rows, "format", "format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]", "rows as one condition"),
     row(
@@ -146,13 +115,10 @@ pub(super) const ROWS: &[Row] = &[
         "aggregates by place, for every zoom of a map",
     ),
     row(Group::Nothing, "highlight", "highlight TEXT...", "changes nothing").on_page("noop"),
-    row(Group::Making, "history", "history", "searches that ran before").on_page("rest"),
     row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
-    row(Group::Making, "loadjob", "loadjob SID | savedsearch=\"USER:APP:NAME\"", "the result of a job").on_page("rest"),
     row(Group::Nothing, "localop", "localop", "changes nothing").on_page("noop"),
     row(Group::Fields, "makejson", "makejson FIELD... output=FIELD", "fields as a JSON object in a field")
         .on_page("tojson"),
-    row(Group::Rows, "map", "map search=\"SEARCH with $field$\" [maxsearches=N]", "a search for each row"),
     row(
         Group::Searching,
         "mcatalog",
@@ -204,7 +170,6 @@ pub(super) const ROWS: &[Row] = &[
     row(Group::Nothing, "redistribute", "redistribute", "changes nothing").on_page("noop"),
     row(Group::Fields, "reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
     row(Group::Fields, "replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
-    row(Group::Making, "rest", "rest PATH [count=N] [search=TEXT] [f=FIELD]", "what an endpoint of this node answers"),
     row(
         Group::Rows,
         "return",
@@ -212,12 +177,7 @@ pub(super) const ROWS: &[Row] = &[
         "fields of the first rows as one condition",
     ),
     row(Group::Nothing, "rtorder", "rtorder", "changes nothing; says so").on_page("noop"),
-    row(Group::Keeping, "run", "run [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
-        .takes(super::CUSTOM_CAPABILITY)
-        .on_page("script"),
     row(Group::Searching, "savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
-    row(Group::Keeping, "script", "script [python|perl] NAME [ARGUMENT...]", "passes rows through a program of an app")
-        .takes(super::CUSTOM_CAPABILITY),
     row(
         Group::Rows,
         "searchtxn",
@@ -258,12 +218,6 @@ pub(super) const ROWS: &[Row] = &[
         "timechart",
         "timechart [span=] [limit=] [useother=] AGG... [BY FIELD] [where ...]",
         "aggregates over time",
-    ),
-    row(
-        Group::Rows,
-        "transaction",
-        "transaction [FIELD...] [maxspan=] [maxpause=] [maxevents=] [startswith=] [endswith=] [keepevicted=] [mvlist=]",
-        "events that belong together",
     ),
     row(
         Group::Reporting,

@@ -5,8 +5,8 @@
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
-use crate::ast::{Command, Pipeline, Span, Stage, ValuesCommand};
-use crate::commands::{Call, NOT_YET, entry, help, help_of, is_command, reason_not_yet, tell_words};
+use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage, ValuesCommand};
+use crate::commands::{Call, NOT_YET, Syntax, entry, help, help_of, is_command, reason_not_yet, tell_words};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
 
@@ -228,11 +228,15 @@ impl Parser<'_> {
         }
         self.pos += written.len();
         let name = written.to_ascii_lowercase();
+        let call = Call { name: &name, is_first: first };
         let known = match entry(&name) {
-            Some(entry) => Some((entry.parse)(self, Call { name: &name, is_first: first })?),
-            None => self.command(&name, first)?,
+            Some(entry) => Some((entry.parse)(self, call)?),
+            None => match self.command(&name, first)? {
+                None if self.custom.contains(&name) => Some(CustomCommand::parse(self, call)?.into()),
+                known => known,
+            },
         };
-        let Some(command) = known.or_else(|| self.custom_command(&name, first)) else {
+        let Some(command) = known else {
             self.unknown_command(&name, self.since(start));
             return Ok(None);
         };
@@ -245,7 +249,6 @@ impl Parser<'_> {
             "chart" => self.chart_command(),
             "timechart" => self.timechart_command(),
             "tstats" => self.tstats(),
-            "foreach" | "map" | "transaction" => self.flow_command(name),
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
             _ => {
@@ -270,12 +273,6 @@ impl Parser<'_> {
             return Ok(Some(command));
         }
         if let Some(command) = self.brief_command(name)? {
-            return Ok(Some(command));
-        }
-        if let Some(command) = self.learn_command(name)? {
-            return Ok(Some(Command::Learn(command)));
-        }
-        if let Some(command) = self.node_command(name)? {
             return Ok(Some(command));
         }
         if let Some(command) = self.lexicon_command(name)? {

@@ -1,4 +1,4 @@
-//! A custom command in a search: asks its program what it is, passes rows through it or takes rows from it.
+//! `script`, `run` and the commands of apps: asks the program what it is, passes rows through it or takes rows from it.
 
 use std::sync::Arc;
 
@@ -7,24 +7,37 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::CustomCommand;
 use serde_json::{Value, json};
 
-use super::chunk::{body_of, rows_of};
-use super::{CommandChunk, CommandProcess, CommandSource};
+use super::Execute;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowIter};
-use crate::lower::{Environment, lower};
+use crate::custom::chunk::{body_of, rows_of};
+use crate::custom::{CommandChunk, CommandProcess, CommandSource};
+use crate::lower::{Environment, Lowering, Step, blocking, lower};
 use crate::rows::concat_rows;
-use crate::run::apply;
+use crate::run::{Runner, apply};
 
 /// Rows of one chunk at most; programs are told.
 const CHUNK_ROWS_MAX: usize = 50_000;
 /// Turns that a program may take after its last rows were sent, or to make rows of its own.
 const TURNS_MAX: usize = 1_000_000;
 
-/// A custom command.
-pub(crate) struct Custom {
-    pub(crate) command: CustomCommand,
-    pub(crate) environment: Arc<dyn Environment + Send + Sync>,
-    pub(crate) source: Arc<dyn CommandSource>,
+impl Execute for CustomCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        // Also where it is the first of commands that others give their rows to, as in appendpipe.
+        let command = CustomCommand { is_first: false, ..self.clone() };
+        Ok(vec![blocking(Custom::new(command, lowering.environment))])
+    }
+
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Custom::new(self.clone(), runner).run(Box::new(std::iter::empty()), &runner.context).map(Some)
+    }
+}
+
+/// Passes rows through the program; what it is, the program says when it runs.
+struct Custom {
+    command: CustomCommand,
+    environment: Arc<dyn Environment + Send + Sync>,
+    source: Arc<dyn CommandSource>,
 }
 
 impl Blocking for Custom {
@@ -54,6 +67,10 @@ impl Blocking for Custom {
 }
 
 impl Custom {
+    fn new(command: CustomCommand, environment: &dyn Environment) -> Custom {
+        Custom { command, environment: environment.detached(), source: environment.commands() }
+    }
+
     fn failed(&self, fault: &str) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }

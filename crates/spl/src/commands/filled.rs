@@ -1,12 +1,14 @@
-//! Commands with subsearches where their grammar has none: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
+//! Subsearches whose result is substituted as text: `eval n=[...]`, `where n > [...]`, `timechart span=[...]`.
 //!
-//! Such a subsearch stands for text. What the text will be is known only when the search runs, so the command is read
-//! with simple words in the places to see that it can be read at all, and kept in pieces. Only tried where a command
-//! does not read as it stands; commands that run templates keep their brackets.
+//! Where a command's grammar has no subsearch, brackets stand for the text of their result, which is known only when the
+//! search runs. The command is parsed with simple words in these places, to see whether it can be parsed at all, and
+//! kept in pieces. This is tried only where a command does not parse as it stands; those that run templates keep their
+//! brackets.
 
-use super::cursor::Parser;
-use super::{parse_with_commands, quoted_len};
-use crate::ast::{Command, FilledCommand, FlowCommand, Span};
+use super::{Command, CommandInfo, Group, Kind, Semantics};
+use crate::analyse::{FieldNeeds, makes_table};
+use crate::ast::{Pipeline, Span};
+use crate::parse::{Parser, parse_with_commands, quoted_len};
 
 /// What a subsearch may give: a number, a field, a text, a condition, a list of fields, a
 /// new name, nothing, a pattern or an edit for rex.
@@ -15,6 +17,45 @@ const STAND_INS: [&str; 9] = ["1", "x", "\"1\"", "x=1", "x, y", "x AS y", "", "\
 const TEMPLATES: [&str; 2] = ["foreach", "map"];
 /// Subsearches of one command at most.
 const SUBSEARCHES_MAX: usize = 16;
+
+/// A command with subsearches for parts of its text: their results are substituted, then the command is parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FilledCommand {
+    /// Text before the first, between any two and after the last of the subsearches.
+    pub pieces: Vec<String>,
+    /// The subsearches, one less than pieces.
+    pub subsearches: Vec<Pipeline>,
+    /// Whether it begins a search.
+    pub first: bool,
+    /// The commands that it parses to with simple words in place of the subsearches.
+    pub shape: Vec<Command>,
+}
+
+impl FilledCommand {
+    /// It has no name of its own.
+    pub(super) const INFO: CommandInfo =
+        CommandInfo { group: Group::Rows, kind: Kind::Blocking, ..CommandInfo::DEFAULT };
+}
+
+impl Semantics for FilledCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // What its subsearches give may name any field.
+        after.all = true;
+        after
+    }
+
+    fn commands(&self) -> &[Command] {
+        &self.shape
+    }
+
+    fn makes_table(&self) -> bool {
+        self.shape.iter().any(makes_table)
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.subsearches.iter().collect()
+    }
+}
 
 impl Parser<'_> {
     /// The command from `start` to the end of the stage with its subsearches cut out, if it reads so; what was noted of
@@ -55,7 +96,7 @@ impl Parser<'_> {
             subsearches.push(self.recover(read)?);
         }
         let shape = shape.into_iter().skip(usize::from(!first)).collect();
-        Some(Command::Flow(FlowCommand::Filled(FilledCommand { pieces, subsearches, first, shape })))
+        Some(Command::Filled(FilledCommand { pieces, subsearches, first, shape }))
     }
 
     /// Places of the outermost `[...]` of the command, quotes aside.

@@ -1,22 +1,20 @@
-//! What models say of rows: apply, summary, listmodels, deletemodel, score.
+//! Models and rows, for the commands of machine learning.
 //!
-//! Rows are given to `quarry_learn` column by column ([`FieldValues`]); what it says becomes columns again. A model is read
-//! when the rows before it are there, so that a search may apply what it has just learnt. Learning is in [`super::fit`].
+//! Rows are given to `quarry_learn` column by column ([`FieldValues`]); what it says becomes columns again.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use quarry_learn::score::{Row, SCORED_ROWS_MAX, score};
+use quarry_learn::score::Row;
 use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
-use quarry_spl::ast::{ApplyCommand, FieldPattern, LearnCommand, LearnOption, ModelName, ScoreCommand, Span};
+use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
 
 use super::lookup::LookupSource;
 use crate::EngineError;
-use crate::command::{Blocking, BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden, rows_in_memory};
+use crate::command::{CommandContext, RowIter};
+use crate::field_names::matching;
+use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 
 /// Rows that a model is asked about at once.
 const CHUNK_ROWS: usize = 4_096;
@@ -105,7 +103,7 @@ pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], 
 }
 
 /// The model of a name.
-fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
+pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
     let bytes = models.model(&name.text, name.shared).map_err(|message| invalid(format!("{command}: {message}")))?;
     let Some(bytes) = bytes else {
@@ -114,7 +112,7 @@ fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<M
     wire::from_bytes(&bytes).map_err(|error| invalid(format!("{command}: model {}: {error}", name.text)))
 }
 
-fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
+pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     let known = models.models().unwrap_or_default();
     let mut known: Vec<&str> = known.iter().map(|file| file.name.as_str()).collect();
     known.dedup();
@@ -125,25 +123,6 @@ fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     };
     let whose = if name.shared { " that the app shares" } else { "" };
     format!("there is no model {}{whose}; {told}", name.text)
-}
-
-/// `apply`.
-pub(crate) struct Apply {
-    /// Command.
-    pub command: ApplyCommand,
-    /// Where models are kept.
-    pub models: Arc<dyn LookupSource>,
-}
-
-impl Blocking for Apply {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let command = &self.command;
-        let model = model("apply", &command.model, self.models.as_ref())?;
-        let options = options_of(&command.options);
-        let ready = model.ready(&options, command.output.as_deref());
-        let applied = ready.map_err(|error| fault("apply", &error, &command.options, command.model.span))?;
-        Ok(Box::new(Applying::new("apply", rows, applied, context.clone())))
-    }
 }
 
 /// Rows with what a model says of them.
@@ -230,7 +209,7 @@ pub(super) fn push(column: &mut ColumnBuilder, answer: &Answer) {
 }
 
 /// A table of rows that may have different fields.
-fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
+pub(super) fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flatten() {
         if !names.contains(&name.as_str()) {
@@ -246,80 +225,6 @@ fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
     };
     let columns: Vec<(&str, ArrayRef)> = names.iter().map(|name| (*name, column(name))).collect();
     batch_of(columns, rows.len())
-}
-
-/// `score`.
-pub(crate) struct Score(pub ScoreCommand);
-
-impl BlockingTable for Score {
-    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
-        let command = &self.0;
-        let all = rows_in_memory("score", rows, context)?;
-        if all.num_rows() > SCORED_ROWS_MAX {
-            let what = "score: too many rows; take a sample".to_owned();
-            return Err(EngineError::Limit { what, limit: "scored rows", value: SCORED_ROWS_MAX as u64 });
-        }
-        let names = names_of(&all);
-        let actual = Fields::new(&all, named(&command.actual, &names));
-        let predicted = Fields::new(&all, named(&command.predicted, &names));
-        let stop = || context.stop.is_cancelled();
-        let options = options_of(&command.options);
-        let (method, count) = (command.method.name, all.num_rows());
-        match score(method, &actual.columns(), &predicted.columns(), count, &options, &stop) {
-            Ok(rows) => Ok(vec![table(&rows)?]),
-            Err(LearnError::Cancelled) => Ok(Vec::new()),
-            Err(error) => Err(fault("score", &error, &command.options, command.span)),
-        }
-    }
-}
-
-/// The rows of `summary`, `listmodels` and `deletemodel`.
-pub(crate) fn models_told(
-    command: &LearnCommand,
-    models: &dyn LookupSource,
-    context: &CommandContext,
-) -> Result<RecordBatch, EngineError> {
-    match command {
-        LearnCommand::Summary(name) => table(&model("summary", name, models)?.summary()),
-        LearnCommand::DeleteModel(name) => {
-            let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
-            let removed = models.remove_model(&name.text, name.shared);
-            if !removed.map_err(|message| invalid(format!("deletemodel: {message}")))? {
-                return Err(invalid(format!("deletemodel: {}", no_model(name, models))));
-            }
-            context.messages.push(format!("deletemodel: model {} is removed", name.text));
-            table(&[])
-        }
-        _ => list(models, context),
-    }
-}
-
-fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBatch, EngineError> {
-    let files = models.models().map_err(|message| EngineError::invalid(format!("listmodels: {message}")))?;
-    let mut rows: Vec<Row> = Vec::new();
-    for file in files {
-        let text = |text: &str| Answer::Text(Arc::from(text));
-        let mut row: Row = vec![("name".to_owned(), text(&file.name))];
-        let bytes = models.model(&file.name, file.owner.is_none());
-        let read =
-            bytes.and_then(|bytes| wire::from_bytes(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
-        match read {
-            Ok(model) => {
-                row.push(("type".to_owned(), text(&model.algorithm)));
-                let options: Vec<String> =
-                    model.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-                row.push(("options".to_owned(), text(&options.join(" "))));
-                row.push(("target".to_owned(), model.target.as_deref().map_or(Answer::Null, text)));
-                let fields: Vec<String> = model.fields().map(str::to_owned).collect();
-                row.push(("fields".to_owned(), Answer::List(fields.into())));
-            }
-            Err(message) => context.messages.push(format!("listmodels: model {}: {message}", file.name)),
-        }
-        row.push(("app".to_owned(), text(&file.app)));
-        row.push(("owner".to_owned(), text(file.owner.as_deref().unwrap_or("nobody"))));
-        rows.push(row);
-    }
-    table(&rows)
 }
 
 /// The bytes of a model that reads no field and says 0, for who checks searches without their models.

@@ -1,4 +1,4 @@
-//! Commands whose text has subsearches in it: they run, their results are written in, the command is read.
+//! Subsearches whose result is substituted as text: they run, their results are written in, the command is parsed.
 //!
 //! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
 //! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
@@ -10,32 +10,39 @@
 use std::borrow::Cow;
 
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{
-    Command, FilledCommand, FlowCommand, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeModifiers,
-};
+use quarry_spl::ast::{Command, FilledCommand, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
 
+use super::Execute;
 use crate::EngineError;
 use crate::field_names::names_of;
-use crate::lower::Environment;
+use crate::lower::{Environment, Lowering, Step};
 use crate::rows;
 use crate::subsearch::CONDITION_ROWS_MAX;
 
 /// What stands in an empty place that must not be empty: no value, and a text without letters.
 const EMPTY_PLACES: [&str; 3] = ["", "null()", "\"\""];
 
+impl Execute for FilledCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let commands = filled(self, lowering.span, lowering.environment)?;
+        let steps = commands.iter().map(|command| lowering.steps(command));
+        Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+}
+
 /// The commands of a pipeline, those with subsearches in their text as they read with the results.
 pub(crate) fn all_filled<'a>(
     pipeline: &'a Pipeline,
     environment: &dyn Environment,
 ) -> Result<Cow<'a, Pipeline>, EngineError> {
-    let is_filled = |stage: &Stage| matches!(stage.command, Command::Flow(FlowCommand::Filled(_)));
+    let is_filled = |stage: &Stage| matches!(stage.command, Command::Filled(_));
     if !pipeline.commands.iter().any(is_filled) {
         return Ok(Cow::Borrowed(pipeline));
     }
     let mut commands = Vec::with_capacity(pipeline.commands.len());
     for stage in &pipeline.commands {
         match &stage.command {
-            Command::Flow(FlowCommand::Filled(command)) => {
+            Command::Filled(command) => {
                 let read = filled(command, stage.span, environment)?;
                 commands.extend(read.into_iter().map(|command| Stage { command, span: stage.span }));
             }
@@ -46,11 +53,7 @@ pub(crate) fn all_filled<'a>(
 }
 
 /// The command as it reads with the results of its subsearches.
-pub(crate) fn filled(
-    command: &FilledCommand,
-    span: Span,
-    environment: &dyn Environment,
-) -> Result<Vec<Command>, EngineError> {
+fn filled(command: &FilledCommand, span: Span, environment: &dyn Environment) -> Result<Vec<Command>, EngineError> {
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
         let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);

@@ -1,0 +1,38 @@
+//! `apply`: the rows with what a model says of them.
+//!
+//! The model is read when the rows before it are there, so that a search may apply what it has just learnt.
+
+use std::sync::Arc;
+
+use quarry_spl::ast::ApplyCommand;
+
+use super::Execute;
+use super::lookup::LookupSource;
+use super::models::{Applying, fault, model, options_of};
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+
+impl Execute for ApplyCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(Apply { command: self.clone(), models: lowering.environment.lookups() })])
+    }
+}
+
+/// Asks the model about all rows.
+struct Apply {
+    command: ApplyCommand,
+    /// Where models are kept.
+    models: Arc<dyn LookupSource>,
+}
+
+impl Blocking for Apply {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let command = &self.command;
+        let model = model("apply", &command.model, self.models.as_ref())?;
+        let options = options_of(&command.options);
+        let ready = model.ready(&options, command.output.as_deref());
+        let applied = ready.map_err(|error| fault("apply", &error, &command.options, command.model.span))?;
+        Ok(Box::new(Applying::new("apply", rows, applied, context.clone())))
+    }
+}

@@ -1,0 +1,105 @@
+//! `dbinspect`: the buckets of indexes.
+
+use std::collections::BTreeMap;
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::{NS_PER_SEC, strftime};
+use quarry_spl::ast::DbInspectCommand;
+use quarry_store::{BucketListing, IndexSelector, ListingState};
+
+use super::Execute;
+use super::spans::TimeSpans;
+use crate::EngineError;
+use crate::command::{CommandContext, RowIter, of_batches};
+use crate::rows::{ColumnBuilder, Value, batch_of};
+use crate::run::Runner;
+
+/// Bytes of a megabyte.
+const MEGABYTE: f64 = 1_048_576.0;
+
+impl Execute for DbInspectCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![rows_of(self, runner)?])))
+    }
+}
+
+fn rows_of(command: &DbInspectCommand, runner: &Runner) -> Result<RecordBatch, EngineError> {
+    let Some(mut buckets) = runner.source.buckets() else {
+        return Err(EngineError::invalid("dbinspect: this search runs without a data folder, so there are no buckets"));
+    };
+    let wanted = if command.indexes.is_empty() { runner.default_indexes.clone() } else { command.indexes.clone() };
+    let wanted = IndexSelector::new(wanted);
+    buckets.retain(|bucket| wanted.matches(&bucket.index));
+    let range = runner.context.range;
+    buckets.retain(|bucket| {
+        let begins_later = range.latest.is_some_and(|latest| bucket.time_min >= latest);
+        let ends_before = range.earliest.is_some_and(|earliest| bucket.time_max < earliest);
+        command.all_time || (!begins_later && !ends_before)
+    });
+    if command.corrupt_only {
+        buckets.clear();
+    }
+    match command.span {
+        None => buckets_table(&buckets, command, &runner.node.name(), &runner.context),
+        Some(span) => {
+            let mut spans = TimeSpans::new(span, None, &runner.context)?;
+            by_time(&buckets, |time| spans.floor(time))
+        }
+    }
+}
+
+/// One row per bucket.
+fn buckets_table(
+    buckets: &[BucketListing],
+    command: &DbInspectCommand,
+    server: &str,
+    context: &CommandContext,
+) -> Result<RecordBatch, EngineError> {
+    let seconds = |time: i64| Value::Int(time.div_euclid(NS_PER_SEC));
+    let state = |state: ListingState| match state {
+        ListingState::Hot => "hot",
+        ListingState::Sealing => "warm (sealing)",
+        ListingState::Sealed => "warm",
+    };
+    type Cell<'c> = &'c dyn Fn(&BucketListing) -> Value<'static>;
+    let cells: [(&str, Cell<'_>); 12] = [
+        ("bucketId", &|bucket| Value::owned(bucket.id.clone())),
+        ("endEpoch", &|bucket| seconds(bucket.time_max)),
+        ("endTime", &|bucket| Value::owned(strftime(bucket.time_max, &command.time_format, &context.zone))),
+        ("eventCount", &|bucket| Value::Int(bucket.events as i64)),
+        ("id", &|bucket| Value::owned(bucket.id.rsplit('~').next().unwrap_or_default().to_owned())),
+        ("index", &|bucket| Value::owned(bucket.index.clone())),
+        ("rawSize", &|bucket| Value::Int(bucket.raw_bytes as i64)),
+        ("sizeOnDiskMB", &|bucket| Value::owned(format!("{:.6}", bucket.stored_bytes as f64 / MEGABYTE))),
+        ("splunk_server", &|_| Value::owned(server.to_owned())),
+        ("startEpoch", &|bucket| seconds(bucket.time_min)),
+        ("startTime", &|bucket| Value::owned(strftime(bucket.time_min, &command.time_format, &context.zone))),
+        ("state", &|bucket| Value::text_of(state(bucket.state))),
+    ];
+    let columns = cells.into_iter().map(|(name, cell)| {
+        let mut column = ColumnBuilder::new(buckets.len());
+        buckets.iter().for_each(|bucket| column.push(cell(bucket)));
+        (name, column.finish())
+    });
+    batch_of(columns, buckets.len())
+}
+
+/// How many buckets of each state begin in each span of time.
+fn by_time(buckets: &[BucketListing], mut floor: impl FnMut(i64) -> i64) -> Result<RecordBatch, EngineError> {
+    let mut counts: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
+    for bucket in buckets {
+        let entry = counts.entry(floor(bucket.time_min)).or_default();
+        match bucket.state {
+            ListingState::Hot => entry.0 += 1,
+            ListingState::Sealing | ListingState::Sealed => entry.1 += 1,
+        }
+    }
+    let mut columns: [ColumnBuilder; 3] = std::array::from_fn(|_| ColumnBuilder::new(counts.len()));
+    for (time, (hot, warm)) in &counts {
+        columns[0].push(Value::Time(*time));
+        columns[1].push_int(*hot);
+        columns[2].push_int(*warm);
+    }
+    let names = ["_time", "hot", "warm"];
+    batch_of(names.into_iter().zip(columns.map(ColumnBuilder::finish)), counts.len())
+}

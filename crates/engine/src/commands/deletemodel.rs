@@ -1,0 +1,22 @@
+//! `deletemodel`: removes a model.
+
+use quarry_spl::ast::DeleteModelCommand;
+
+use super::Execute;
+use super::models::{no_model, table};
+use crate::EngineError;
+use crate::command::{RowIter, of_batches};
+use crate::run::Runner;
+
+impl Execute for DeleteModelCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        let (name, models) = (&self.0, runner.lookups.as_ref());
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
+        let removed = models.remove_model(&name.text, name.shared);
+        if !removed.map_err(|message| invalid(format!("deletemodel: {message}")))? {
+            return Err(invalid(format!("deletemodel: {}", no_model(name, models))));
+        }
+        runner.context.messages.push(format!("deletemodel: model {} is removed", name.text));
+        Ok(Some(of_batches(vec![table(&[])?])))
+    }
+}

@@ -1,0 +1,33 @@
+//! `history`: the searches that ran before.
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::ast::HistoryCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{RowIter, of_batches};
+use crate::node::table_of;
+use crate::rows::{self, ColumnBuilder};
+use crate::run::Runner;
+
+impl Execute for HistoryCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        let Some(entries) = runner.node.history(&runner.context.permissions) else {
+            runner.context.messages.push("history: searches that ran are not recorded here");
+            return Ok(Some(of_batches(Vec::new())));
+        };
+        Ok(Some(of_batches(vec![timed(&table_of(&entries)?)?])))
+    }
+}
+
+/// Rows with `_time` as a time.
+fn timed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let reader = rows::reader(rows, "_time");
+    let mut times = ColumnBuilder::new(rows.num_rows());
+    (0..rows.num_rows()).for_each(|row| match reader.number(row) {
+        Some(seconds) => times.push_time((seconds * NS_PER_SEC as f64) as i64),
+        None => times.push_null(),
+    });
+    rows::with_column(rows, "_time", times.finish())
+}

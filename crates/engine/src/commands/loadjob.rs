@@ -1,0 +1,41 @@
+//! `loadjob`: the result of a search that ended.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{LoadJobCommand, LoadedJob};
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{RowIter, of_batches};
+use crate::run::Runner;
+
+impl Execute for LoadJobCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        rows_of(self, runner).map(|rows| Some(of_batches(rows)))
+    }
+}
+
+fn rows_of(command: &LoadJobCommand, runner: &Runner) -> Result<Vec<RecordBatch>, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+    let sid = match &command.job {
+        LoadedJob::Sid(sid) => sid.clone(),
+        // Saved searches belong to apps here, so that any user and app leads to them.
+        LoadedJob::Saved { name, .. } => {
+            let found = runner.node.saved_job(name, command.offset, &runner.context.permissions);
+            found.ok_or_else(|| invalid(format!("loadjob: no run of the saved search {name} is kept")))?
+        }
+    };
+    match runner.node.job(&sid, &runner.context.permissions) {
+        Ok(Some(job)) if command.events && !job.events => {
+            Err(invalid(format!("loadjob: the events of job {sid} are not kept, only its result: drop events=true")))
+        }
+        Ok(Some(job)) => {
+            job.messages.iter().for_each(|message| runner.context.messages.push(format!("job {sid}: {message}")));
+            Ok(job.rows)
+        }
+        Ok(None) => Err(invalid(format!(
+            "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \
+             REST, in the header X-Quarry-Sid"
+        ))),
+        Err(fault) => Err(invalid(format!("loadjob: {fault}"))),
+    }
+}

@@ -1,0 +1,97 @@
+//! `rest`: the entries of a REST endpoint of this node.
+
+mod answer;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::RestCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{RowIter, of_batches};
+use crate::functions::percent_decode;
+use crate::node::{NodeEntry, THIS_NODE, table_of};
+use crate::pattern::Wildcard;
+use crate::rows::batch_of;
+use crate::run::Runner;
+
+/// Entries that an endpoint answers at most.
+const ENTRIES_MAX: usize = 100_000;
+
+impl Execute for RestCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![rows_of(self, runner)?])))
+    }
+}
+
+fn rows_of(command: &RestCommand, runner: &Runner) -> Result<RecordBatch, EngineError> {
+    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+    let server = runner.node.name();
+    let is_asked = |name: &String| {
+        let name = Wildcard::new(name, false);
+        name.is_match(THIS_NODE) || name.is_match(&server)
+    };
+    if !command.servers.is_empty() && !command.servers.iter().any(is_asked) {
+        let names = command.servers.join(", ");
+        let message = format!("rest: there is no server {names}; this node is called {server} and asks no other");
+        runner.context.messages.push(message);
+        return batch_of(Vec::<(String, _)>::new(), 0);
+    }
+    let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
+    let entries = entries_at(endpoint, runner).map_err(|fault| invalid(format!("rest: {fault}")))?;
+    let Some(mut entries) = entries else {
+        let known = runner.node.endpoints();
+        let hint = match known.is_empty() {
+            true => "this search runs without a node".to_owned(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        let message = format!("rest: there is no endpoint {endpoint}; {hint}");
+        if command.strict {
+            return Err(invalid(message));
+        }
+        runner.context.messages.push(message);
+        return batch_of(Vec::<(String, _)>::new(), 0);
+    };
+    if let Some(wanted) = &command.search {
+        entries.retain(|entry| holds(entry, wanted));
+    }
+    let limit = if command.count == 0 { ENTRIES_MAX } else { command.count };
+    entries.truncate(limit);
+    if !command.fields.is_empty() {
+        entries.iter_mut().for_each(|entry| {
+            entry.retain(|(name, _)| name == "title" || command.fields.iter().any(|field| field == name));
+        });
+    }
+    if command.as_text {
+        let text = answer::text_of(&command.path, &entries).map_err(|fault| invalid(format!("rest: {fault}")))?;
+        return table_of(&[vec![("splunk_server".to_owned(), vec![server]), ("value".to_owned(), vec![text])]]);
+    }
+    entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));
+    table_of(&entries)
+}
+
+/// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
+fn entries_at(endpoint: &str, runner: &Runner) -> Result<Option<Vec<NodeEntry>>, String> {
+    let viewer = runner.context.permissions.as_ref();
+    if let Some(entries) = runner.node.entries(endpoint, viewer)? {
+        return Ok(Some(entries));
+    }
+    let Some((parent, name)) = endpoint.rsplit_once('/') else { return Ok(None) };
+    let Some(mut entries) = runner.node.entries(parent, viewer)? else { return Ok(None) };
+    let name = percent_decode(name);
+    entries.retain(|entry| entry.iter().any(|(field, values)| field == "title" && values.contains(&name)));
+    Ok((!entries.is_empty()).then_some(entries))
+}
+
+/// Whether an entry holds what `search=` asks: `name=value` with stars, or a text anywhere.
+fn holds(entry: &NodeEntry, wanted: &str) -> bool {
+    wanted.split_whitespace().all(|word| match word.split_once('=') {
+        Some((name, value)) => {
+            let pattern = Wildcard::new(value.trim_matches('"'), false);
+            entry.iter().any(|(field, values)| field == name && values.iter().any(|text| pattern.is_match(text)))
+        }
+        None => {
+            let word = word.trim_matches(['"', '*']).to_lowercase();
+            entry.iter().any(|(_, values)| values.iter().any(|text| text.to_lowercase().contains(&word)))
+        }
+    })
+}

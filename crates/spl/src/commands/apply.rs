@@ -1,0 +1,64 @@
+//! `apply`: what a model that was learnt says of the rows.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{LearnOption, ModelName};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// Options that the algorithm of the model does not have are refused when the model is read.
+const OPTIONS: Known = Known {
+    command: "apply",
+    names: &["lower_threshold", "probabilities", "show_density", "threshold", "upper_threshold"],
+    ignored: &[],
+};
+
+/// `apply`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplyCommand {
+    /// The model.
+    pub model: ModelName,
+    /// `as`: name of the field that is made.
+    pub output: Option<String>,
+    /// Options that stand in for those of `fit`.
+    pub options: Vec<LearnOption>,
+}
+
+impl Syntax for ApplyCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["apply"],
+        syntax: "apply [app:]MODEL [as NEW] [OPTION=VALUE]...",
+        summary: "Applies a model to the rows",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ApplyCommand> {
+        let model = parser.model_name("apply")?;
+        let (mut output, mut options) = (None, Vec::new());
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                options.push(LearnOption { name: option.name, value: option.value, span: option.value_span });
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                return Ok(ApplyCommand { model, output, options });
+            }
+            if parser.eat_keyword("as") {
+                output = Some(parser.expect_field("the name of a field")?.text);
+            } else {
+                let word = parser.expect_field("`as` or an option")?;
+                return Err(Diagnostic::error(format!("apply: unexpected `{}`", word.text), word.span));
+            }
+        }
+    }
+}
+
+impl Semantics for ApplyCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // Only the model knows what it reads.
+        after.all = true;
+        after
+    }
+}

@@ -1,0 +1,68 @@
+//! `dbinspect`: the buckets of indexes.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+use quarry_event::time::Span as TimeSpan;
+
+const OPTIONS: Known = Known {
+    command: "dbinspect",
+    names: &["index", "timeformat", "span", "corruptonly", "alltime"],
+    ignored: &["cached", "splunk_server", "splunk_server_group"],
+};
+
+/// `dbinspect`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DbInspectCommand {
+    /// `index=`; empty is the default index.
+    pub indexes: Vec<String>,
+    /// `timeformat=%m/%d/%Y:%H:%M:%S`.
+    pub time_format: String,
+    /// `span=`: buckets counted by time.
+    pub span: Option<TimeSpan>,
+    /// `corruptonly=f`.
+    pub corrupt_only: bool,
+    /// Whether the range of the search does not matter (`alltime=f`).
+    pub all_time: bool,
+}
+
+impl Syntax for DbInspectCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["dbinspect"],
+        syntax: "dbinspect [index=INDEX]... [timeformat=FORMAT]",
+        summary: "Lists the buckets of indexes",
+        group: Group::Searching,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DbInspectCommand> {
+        let mut command = DbInspectCommand {
+            indexes: Vec::new(),
+            time_format: "%m/%d/%Y:%H:%M:%S".to_owned(),
+            span: None,
+            corrupt_only: false,
+            all_time: false,
+        };
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "index" => command.indexes.push(option.value),
+                "timeformat" => command.time_format = option.value,
+                "span" => command.span = Some(option.time_span()?),
+                "alltime" => command.all_time = option.boolean()?,
+                _ => command.corrupt_only = option.boolean()?,
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for DbInspectCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,39 @@
+//! `deletemodel`: removes a model.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::ModelName;
+use crate::parse::{Parser, Read};
+
+/// `deletemodel`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeleteModelCommand(
+    /// The model.
+    pub ModelName,
+);
+
+impl Syntax for DeleteModelCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["deletemodel"],
+        syntax: "deletemodel [app:]MODEL",
+        summary: "Removes a model",
+        group: Group::Keeping,
+        capability: Some("output_file"),
+        kind: Kind::Generating,
+        page: Some("summary"),
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DeleteModelCommand> {
+        parser.model_name("deletemodel").map(DeleteModelCommand)
+    }
+}
+
+impl Semantics for DeleteModelCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,262 @@
+//! `fit`: learns a model of the rows; and the table of algorithms that names and options are checked against.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{FieldPattern, LearnOption, ModelName, Span};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// The algorithm that has `by`.
+const GROUPED: &str = "DensityFunction";
+/// Fields of `by` at most.
+const BY_MAX: usize = 5;
+
+/// `fit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FitCommand {
+    /// Row of [`ALGORITHMS`].
+    pub algorithm: &'static AlgorithmRow,
+    /// Place of the algorithm.
+    pub span: Span,
+    /// What is foretold; none where the algorithm foretells nothing.
+    pub target: Option<FieldPattern>,
+    /// What it is learnt from.
+    pub features: Vec<FieldPattern>,
+    /// `by`: a model for each combination of values.
+    pub by: Vec<String>,
+    /// `into`: what the model is kept as.
+    pub model: Option<ModelName>,
+    /// `as`: name of the field that is made.
+    pub output: Option<String>,
+    /// Options of the algorithm.
+    pub options: Vec<LearnOption>,
+}
+
+/// What an algorithm is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AlgorithmKind {
+    /// Foretells one of several values of a field.
+    Classifier,
+    /// Foretells a number.
+    Regressor,
+    /// Makes fields of other fields, and foretells none.
+    Transformer,
+}
+
+/// An algorithm of `fit`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct AlgorithmRow {
+    /// Name as it is written.
+    pub name: &'static str,
+    /// What it is for.
+    pub kind: AlgorithmKind,
+    /// Options it reads.
+    pub options: &'static [&'static str],
+}
+
+const fn algorithm(name: &'static str, kind: AlgorithmKind, options: &'static [&'static str]) -> AlgorithmRow {
+    AlgorithmRow { name, kind, options }
+}
+
+/// Algorithms by name.
+pub static ALGORITHMS: &[AlgorithmRow] = &[
+    algorithm("DBSCAN", AlgorithmKind::Transformer, &["eps", "min_samples"]),
+    algorithm(
+        "DecisionTreeClassifier",
+        AlgorithmKind::Classifier,
+        &[
+            "criterion",
+            "max_depth",
+            "max_features",
+            "max_leaf_nodes",
+            "min_samples_leaf",
+            "min_samples_split",
+            "probabilities",
+            "random_state",
+        ],
+    ),
+    algorithm(
+        "DecisionTreeRegressor",
+        AlgorithmKind::Regressor,
+        &["max_depth", "max_features", "max_leaf_nodes", "min_samples_leaf", "min_samples_split", "random_state"],
+    ),
+    algorithm(
+        "DensityFunction",
+        AlgorithmKind::Transformer,
+        &["dist", "lower_threshold", "metric", "show_density", "threshold", "upper_threshold"],
+    ),
+    algorithm("ElasticNet", AlgorithmKind::Regressor, &["alpha", "fit_intercept", "l1_ratio"]),
+    algorithm("GaussianNB", AlgorithmKind::Classifier, &["probabilities", "var_smoothing"]),
+    algorithm("KMeans", AlgorithmKind::Transformer, &["k", "random_state"]),
+    algorithm("Lasso", AlgorithmKind::Regressor, &["alpha", "fit_intercept"]),
+    algorithm("LinearRegression", AlgorithmKind::Regressor, &["fit_intercept"]),
+    algorithm("LogisticRegression", AlgorithmKind::Classifier, &["fit_intercept", "probabilities"]),
+    algorithm("PCA", AlgorithmKind::Transformer, &["k", "variance"]),
+    algorithm(
+        "RandomForestClassifier",
+        AlgorithmKind::Classifier,
+        &[
+            "criterion",
+            "max_depth",
+            "max_features",
+            "max_leaf_nodes",
+            "min_samples_leaf",
+            "min_samples_split",
+            "n_estimators",
+            "probabilities",
+            "random_state",
+        ],
+    ),
+    algorithm(
+        "RandomForestRegressor",
+        AlgorithmKind::Regressor,
+        &[
+            "max_depth",
+            "max_features",
+            "max_leaf_nodes",
+            "min_samples_leaf",
+            "min_samples_split",
+            "n_estimators",
+            "random_state",
+        ],
+    ),
+    algorithm("Ridge", AlgorithmKind::Regressor, &["alpha", "fit_intercept"]),
+    algorithm("RobustScaler", AlgorithmKind::Transformer, &["quantile_range", "with_centering", "with_scaling"]),
+    algorithm("StandardScaler", AlgorithmKind::Transformer, &["with_mean", "with_std"]),
+];
+
+/// Which list the next field of `fit` belongs to.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    First,
+    From,
+    By,
+}
+
+impl Syntax for FitCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fit"],
+        syntax: "fit ALGORITHM [TARGET from] FIELD... [by FIELD...] [into [app:]MODEL] [as NEW] [OPTION=VALUE]...",
+        summary: "Learns a model of the rows and applies it to them",
+        group: Group::Patterns,
+        capability: Some("output_file"),
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FitCommand> {
+        let word = parser.expect_field("an algorithm")?;
+        let Some(algorithm) = ALGORITHMS.iter().find(|row| row.name == word.text) else {
+            parser.unsupported(format!("algorithm:{}", word.text));
+            let names: Vec<&str> = ALGORITHMS.iter().map(|row| row.name).collect();
+            let message = format!("fit: there is no algorithm `{}`; there are {}", word.text, names.join(", "));
+            return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
+        };
+        let known = Known { command: "fit", names: algorithm.options, ignored: &[] };
+        let (mut model, mut output, mut options) = (None, None, Vec::new());
+        let (mut first, mut from, mut by) = (Vec::new(), Vec::new(), Vec::new());
+        let mut part = Part::First;
+        loop {
+            while let Some(option) = parser.option(known)? {
+                options.push(LearnOption { name: option.name, value: option.value, span: option.value_span });
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.eat_keyword("from") {
+                part = Part::From;
+            } else if parser.eat_keyword("by") {
+                part = Part::By;
+            } else if parser.eat_keyword("into") {
+                model = Some(parser.model_name("fit")?);
+            } else if parser.eat_keyword("as") {
+                output = Some(parser.expect_field("the name of a field")?.text);
+            } else {
+                let field = parser.expect_field("a field")?.field();
+                match part {
+                    Part::First => first.push(field),
+                    Part::From => from.push(field),
+                    Part::By => by.push(field),
+                }
+            }
+        }
+        let by = parser.fit_by(algorithm, &by)?;
+        let (target, features) = parser.fit_fields(algorithm, first, from, part != Part::First)?;
+        Ok(FitCommand { algorithm, span: word.span, target, features, by, model, output, options })
+    }
+}
+
+impl Semantics for FitCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(self.target.iter().chain(&self.features));
+        self.by.iter().for_each(|field| after.add(field));
+        after
+    }
+
+    /// Without `into` nothing is written.
+    fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
+        declared.filter(|_| self.model.is_some())
+    }
+}
+
+impl Parser<'_> {
+    /// The fields of `by`, of which several may stand in one pair of quotes.
+    fn fit_by(&mut self, algorithm: &AlgorithmRow, by: &[FieldPattern]) -> Read<Vec<String>> {
+        let Some(first) = by.first() else { return Ok(Vec::new()) };
+        if algorithm.name != GROUPED {
+            let message = format!("fit: {} has no `by`; {GROUPED} has", algorithm.name);
+            return Err(Diagnostic::error(message, first.span));
+        }
+        let names = by.iter().flat_map(|field| field.text.split(',')).map(|name| name.trim().to_owned());
+        let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+        if names.len() > BY_MAX {
+            let message = format!("fit: {} fields behind `by`, the limit is {BY_MAX}", names.len());
+            return Err(Diagnostic::error(message, first.span));
+        }
+        Ok(names)
+    }
+
+    /// What is foretold, and of what.
+    fn fit_fields(
+        &mut self,
+        algorithm: &AlgorithmRow,
+        mut first: Vec<FieldPattern>,
+        from: Vec<FieldPattern>,
+        has_more: bool,
+    ) -> Read<(Option<FieldPattern>, Vec<FieldPattern>)> {
+        let name = algorithm.name;
+        if algorithm.kind == AlgorithmKind::Transformer {
+            first.extend(from);
+            let Some(field) = first.first() else {
+                let remark = Diagnostic::error(format!("fit: {name} has no fields to learn from"), self.here());
+                return Err(remark.with_hint(format!("write `fit {name} FIELD...`, or `fit {name} *`")));
+            };
+            if name == GROUPED && first.len() > 1 {
+                return Err(Diagnostic::error(format!("fit: {name} takes one field"), field.span));
+            }
+            return Ok((None, first));
+        }
+        let hint = format!("write `fit {name} FIELD from FIELD...`");
+        let Some(target) = first.first().cloned() else {
+            let remark = Diagnostic::error(format!("fit: {name} has no field to foretell"), self.here());
+            return Err(remark.with_hint(hint));
+        };
+        if first.len() > 1 || target.is_wildcard() || !has_more || from.is_empty() {
+            let message = format!("fit: {name} wants one field to foretell, `from`, and fields to learn from");
+            return Err(Diagnostic::error(message, target.span).with_hint(hint));
+        }
+        Ok((Some(target), from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms_are_sorted() {
+        assert!(ALGORITHMS.windows(2).all(|pair| pair[0].name < pair[1].name));
+        assert!(ALGORITHMS.iter().all(|row| row.options.is_sorted()));
+    }
+}

@@ -1,0 +1,185 @@
+//! `foreach`: a template of commands, run for each of several fields or values.
+//!
+//! The template is kept as text with its `<<...>>` in place. To report faults where they are, it is parsed once with a
+//! name of the same length in each place.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{FieldPattern, Span};
+use crate::diagnostic::{Diagnostic, Severity};
+use crate::parse::{Known, MAX_NESTING, MAX_SUBSEARCH_DEPTH, OptionArg, Parser, Read, check_commands};
+
+const OPTIONS: Known = Known {
+    command: "foreach",
+    names: &["mode", "fieldstr", "matchstr", "matchseg1", "matchseg2", "matchseg3", "itemstr", "iterstr"],
+    ignored: &[],
+};
+
+/// `foreach`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ForeachCommand {
+    /// What it goes over.
+    pub over: ForeachOver,
+    /// The commands, with `<<FIELD>>` and the like in places.
+    pub template: String,
+    /// Place of the commands.
+    pub span: Span,
+    /// What stands for a field's name: `<<FIELD>>` or what `fieldstr=` says.
+    pub field_text: String,
+    /// What stands for what the `*` of a pattern covers: `<<MATCHSTR>>` or what `matchstr=` says.
+    pub match_text: String,
+    /// The same for the first three `*`: `<<MATCHSEG1>>` and so on.
+    pub segment_texts: [String; 3],
+    /// What stands for an item: `<<ITEM>>` or what `itemstr=` says.
+    pub item_text: String,
+    /// What stands for the number of an item, from 0: `<<ITER>>` or what `iterstr=` says.
+    pub number_text: String,
+}
+
+/// What `foreach` goes over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForeachOver {
+    /// Fields of the rows.
+    Fields(Vec<FieldPattern>),
+    /// Values of a multivalue field, row by row.
+    Values(String),
+    /// Items of a JSON array, row by row.
+    JsonArray(String),
+    /// Items of a JSON array where the field is one, else its values.
+    Collection(String),
+}
+
+/// How `foreach` goes over what it is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ForeachMode {
+    Fields,
+    Values,
+    JsonArray,
+    Collection,
+}
+
+impl Syntax for ForeachCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["foreach"],
+        syntax: "foreach FIELD... [mode=multivalue|json_array] [ COMMANDS with <<FIELD>> ]",
+        summary: "Runs the same commands for several fields",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ForeachCommand> {
+        let marks = ["<<FIELD>>", "<<MATCHSTR>>", "<<ITEM>>", "<<ITER>>"].map(str::to_owned);
+        let [field_text, match_text, item_text, number_text] = marks;
+        let mut command = ForeachCommand {
+            over: ForeachOver::Fields(Vec::new()),
+            template: String::new(),
+            span: parser.here(),
+            field_text,
+            match_text,
+            segment_texts: ["<<MATCHSEG1>>", "<<MATCHSEG2>>", "<<MATCHSEG3>>"].map(str::to_owned),
+            item_text,
+            number_text,
+        };
+        let mut mode = ForeachMode::Fields;
+        let mut fields = Vec::new();
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                foreach_option(option, &mut command, &mut mode)?;
+            }
+            parser.skip_separators();
+            match parser.peek() {
+                Some('[') => break,
+                None => {
+                    let remark = Diagnostic::error("foreach: no commands are given", parser.here());
+                    return Err(remark.with_hint("write `foreach * [ eval <<FIELD>>=... ]`"));
+                }
+                Some(_) => fields.push(parser.expect_field("a field")?.field()),
+            }
+        }
+        let first = fields.first().map(|field| field.text.clone());
+        command.over = match (mode, first) {
+            (ForeachMode::Fields, Some(_)) => ForeachOver::Fields(fields),
+            (ForeachMode::Values, Some(field)) if fields.len() == 1 => ForeachOver::Values(field),
+            (ForeachMode::JsonArray, Some(field)) if fields.len() == 1 => ForeachOver::JsonArray(field),
+            (ForeachMode::Collection, Some(field)) if fields.len() == 1 => ForeachOver::Collection(field),
+            (ForeachMode::Fields, None) => return Err(Diagnostic::error("foreach: no field is given", parser.here())),
+            _ => return Err(Diagnostic::error("foreach: this mode takes exactly one field", parser.here())),
+        };
+        parser.foreach_template(&mut command)?;
+        Ok(command)
+    }
+}
+
+impl Semantics for ForeachCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // The template names its fields only when it is filled in.
+        after.all = true;
+        after
+    }
+}
+
+impl Parser<'_> {
+    /// `[ ... ]`.
+    fn foreach_template(&mut self, command: &mut ForeachCommand) -> Read<()> {
+        let open = self.here();
+        self.expect('[', "before the commands of foreach")?;
+        let close = self.boundary(false);
+        if close >= self.end {
+            return Err(Diagnostic::error("this `[` is never closed", open).with_hint("add `]`"));
+        }
+        command.span = Span { start: self.pos, end: close };
+        command.template = self.text[self.pos..close].trim().to_owned();
+        let sample = command.sample(&self.text[self.pos..close]);
+        self.pos = close + 1;
+        if self.depth >= MAX_NESTING || self.subsearches >= MAX_SUBSEARCH_DEPTH {
+            return Err(Diagnostic::error("foreach is nested too deep", open));
+        }
+        let (faults, unsupported) = check_commands(&sample, self.subsearches + 1, &self.custom);
+        for mut remark in faults.into_iter().filter(|remark| remark.severity == Severity::Error) {
+            remark.span.start += command.span.start;
+            remark.span.end += command.span.start;
+            self.report(remark);
+        }
+        unsupported.into_iter().for_each(|feature| self.unsupported(feature));
+        Ok(())
+    }
+}
+
+impl ForeachCommand {
+    /// The commands for one field or item: `values` are what stands for the field's name, the match, its three parts,
+    /// the item and its number.
+    pub fn filled(&self, template: &str, values: &[(&str, &str)]) -> String {
+        values.iter().fold(template.to_owned(), |text, (mark, value)| text.replace(mark, value))
+    }
+
+    /// The commands with a name of the same length in each place.
+    pub fn sample(&self, template: &str) -> String {
+        let marks = [&self.field_text, &self.match_text, &self.item_text, &self.number_text];
+        marks.into_iter().chain(&self.segment_texts).fold(template.to_owned(), |text, mark| {
+            if mark.is_empty() { text } else { text.replace(mark.as_str(), &"f".repeat(mark.len())) }
+        })
+    }
+}
+
+fn foreach_option(option: OptionArg, command: &mut ForeachCommand, mode: &mut ForeachMode) -> Read<()> {
+    match option.name.as_str() {
+        "mode" => {
+            *mode = match option.value.to_ascii_lowercase().as_str() {
+                "multifield" => ForeachMode::Fields,
+                "multivalue" => ForeachMode::Values,
+                "json_array" => ForeachMode::JsonArray,
+                "auto_collections" => ForeachMode::Collection,
+                _ => return Err(option.refuse("multifield, multivalue, json_array or auto_collections")),
+            }
+        }
+        "fieldstr" => command.field_text = option.value,
+        "matchstr" => command.match_text = option.value,
+        "matchseg1" => command.segment_texts[0] = option.value,
+        "matchseg2" => command.segment_texts[1] = option.value,
+        "matchseg3" => command.segment_texts[2] = option.value,
+        "itemstr" => command.item_text = option.value,
+        _ => command.number_text = option.value,
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! `history`: the searches that ran before.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "history", names: &[], ignored: &["events"] };
+
+/// `history`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryCommand;
+
+impl Syntax for HistoryCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["history"],
+        syntax: "history",
+        summary: "Lists searches that ran before",
+        group: Group::Making,
+        kind: Kind::Generating,
+        page: Some("rest"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<HistoryCommand> {
+        while parser.option(OPTIONS)?.is_some() {}
+        Ok(HistoryCommand)
+    }
+}
+
+impl Semantics for HistoryCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

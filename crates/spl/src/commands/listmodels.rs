@@ -1,0 +1,35 @@
+//! `listmodels`: the models there are.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `listmodels`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListModelsCommand;
+
+impl Syntax for ListModelsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["listmodels"],
+        syntax: "listmodels",
+        summary: "Lists the models",
+        group: Group::Making,
+        kind: Kind::Generating,
+        page: Some("summary"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<ListModelsCommand> {
+        Ok(ListModelsCommand)
+    }
+}
+
+impl Semantics for ListModelsCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

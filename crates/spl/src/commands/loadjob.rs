@@ -1,0 +1,92 @@
+//! `loadjob`: the result of a search that ended.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "loadjob",
+    names: &["savedsearch", "events", "artifact_offset"],
+    ignored: &["ignore_running", "job_delegate"],
+};
+
+/// `loadjob`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadJobCommand {
+    /// What is loaded.
+    pub job: LoadedJob,
+    /// Its place.
+    pub span: Span,
+    /// `artifact_offset=0`: how many runs of a saved search back.
+    pub offset: usize,
+    /// `events=f`: the events of the search instead of its result.
+    pub events: bool,
+}
+
+/// Which results `loadjob` reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoadedJob {
+    /// A search id.
+    Sid(String),
+    /// `savedsearch="user:app:name"`.
+    Saved {
+        /// Owner.
+        user: String,
+        /// App.
+        app: String,
+        /// Name.
+        name: String,
+    },
+}
+
+impl Syntax for LoadJobCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["loadjob"],
+        syntax: "loadjob SID | savedsearch=\"USER:APP:NAME\"",
+        summary: "Loads the result of a search that ended",
+        group: Group::Making,
+        kind: Kind::Generating,
+        page: Some("rest"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<LoadJobCommand> {
+        let (mut job, mut offset, mut events) = (None, 0, false);
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "events" => events = option.boolean()?,
+                    "artifact_offset" => offset = option.number()?,
+                    _ => {
+                        let mut parts = option.value.splitn(3, ':').map(str::to_owned);
+                        let (Some(user), Some(app), Some(name)) = (parts.next(), parts.next(), parts.next()) else {
+                            return Err(option.refuse("user:app:name"));
+                        };
+                        job = Some((LoadedJob::Saved { user, app, name }, option.value_span));
+                    }
+                }
+            }
+            match parser.field_word() {
+                Some(word) => job = Some((LoadedJob::Sid(word.text), word.span)),
+                None => break,
+            }
+        }
+        match job {
+            Some((job, span)) => Ok(LoadJobCommand { job, span, offset, events }),
+            None => Err(Diagnostic::error("loadjob: no job is given", parser.here())
+                .with_hint("write `loadjob SID` or `loadjob savedsearch=\"user:app:name\"`")),
+        }
+    }
+}
+
+impl Semantics for LoadJobCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,117 @@
+//! `score`: how well predictions fit; and the table of methods that names and options are checked against.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{FieldPattern, LearnOption, Span};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// `score`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScoreCommand {
+    /// Row of [`SCORES`].
+    pub method: &'static ScoreRow,
+    /// Fields before `against`: what is true, or the group of each row.
+    pub actual: Vec<FieldPattern>,
+    /// Fields behind it: what was foretold, or where each row lies.
+    pub predicted: Vec<FieldPattern>,
+    /// Options of the method.
+    pub options: Vec<LearnOption>,
+    /// Place of the method.
+    pub span: Span,
+}
+
+/// A method of `score`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ScoreRow {
+    /// Name as it is written.
+    pub name: &'static str,
+    /// Options it reads.
+    pub options: &'static [&'static str],
+}
+
+const fn score(name: &'static str, options: &'static [&'static str]) -> ScoreRow {
+    ScoreRow { name, options }
+}
+
+/// Methods of `score` by name.
+pub static SCORES: &[ScoreRow] = &[
+    score("accuracy_score", &["normalize"]),
+    score("confusion_matrix", &[]),
+    score("explained_variance_score", &[]),
+    score("f1_score", &["average", "pos_label"]),
+    score("mean_absolute_error", &[]),
+    score("mean_squared_error", &[]),
+    score("precision_recall_fscore_support", &[]),
+    score("precision_score", &["average", "pos_label"]),
+    score("r2_score", &[]),
+    score("recall_score", &["average", "pos_label"]),
+    score("roc_auc_score", &["pos_label"]),
+    score("silhouette_score", &["metric"]),
+];
+
+impl Syntax for ScoreCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["score"],
+        syntax: "score METHOD FIELD... against FIELD... [OPTION=VALUE]...",
+        summary: "Measures how well predictions fit",
+        group: Group::Patterns,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<ScoreCommand> {
+        let word = parser.expect_field("a method")?;
+        let Some(method): Option<&'static ScoreRow> = SCORES.iter().find(|row| row.name == word.text) else {
+            parser.unsupported(format!("score:{}", word.text));
+            let names: Vec<&str> = SCORES.iter().map(|row| row.name).collect();
+            let message = format!("score: there is no method `{}`; there are {}", word.text, names.join(", "));
+            return Err(Diagnostic::error(message, word.span).suggest(&word.text, names));
+        };
+        let known = Known { command: "score", names: method.options, ignored: &[] };
+        let (mut actual, mut predicted, mut options) = (Vec::new(), Vec::new(), Vec::new());
+        let mut is_against = false;
+        loop {
+            while let Some(option) = parser.option(known)? {
+                options.push(LearnOption { name: option.name, value: option.value, span: option.value_span });
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if !is_against && (parser.eat_keyword("against") || parser.eat('~')) {
+                is_against = true;
+                continue;
+            }
+            let field = parser.expect_field("a field")?.field();
+            if is_against { predicted.push(field) } else { actual.push(field) }
+        }
+        if actual.is_empty() || predicted.is_empty() {
+            let remark = Diagnostic::error(format!("score: {} has nothing to compare", method.name), word.span);
+            return Err(remark.with_hint(format!("write `score {} FIELD against FIELD`", method.name)));
+        }
+        Ok(ScoreCommand { method, actual, predicted, options, span: word.span })
+    }
+}
+
+impl Semantics for ScoreCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_all(self.actual.iter().chain(&self.predicted));
+        needs
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_are_sorted() {
+        assert!(SCORES.windows(2).all(|pair| pair[0].name < pair[1].name));
+    }
+}

@@ -1,0 +1,120 @@
+//! `script`, `run` and the commands of apps: rows passed through a program.
+//!
+//! Everything up to the end of the command is arguments, which the program reads. Commands of apps are found by the names
+//! that the parser was given.
+
+use super::{CUSTOM_CAPABILITY, Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Span;
+use crate::parse::{Parser, Read, quoted_len};
+
+/// A command that a program of an app runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomCommand {
+    /// Name, lower-cased: `script`, `run` or that of a command of an app.
+    pub name: String,
+    /// Arguments, split at blanks outside quotes, quotes taken away.
+    pub arguments: Vec<String>,
+    /// The same with their quotes.
+    pub raw_arguments: Vec<String>,
+    /// Whether it stands first and has to make its rows.
+    pub is_first: bool,
+    /// Place in the text.
+    pub span: Span,
+}
+
+impl Syntax for CustomCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["script", "run"],
+        syntax: "script [python|perl] NAME [ARGUMENT...]",
+        summary: "Passes the rows through a program of an app",
+        group: Group::Keeping,
+        capability: Some(CUSTOM_CAPABILITY),
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<CustomCommand> {
+        let start = parser.pos;
+        let raw_arguments = split(&parser.text[start..parser.end]);
+        parser.pos = parser.end;
+        let arguments = raw_arguments.iter().map(|argument| unquoted(argument)).collect();
+        let (name, span) = (call.name.to_owned(), parser.since(start));
+        Ok(CustomCommand { name, arguments, raw_arguments, is_first: call.is_first, span })
+    }
+}
+
+impl Semantics for CustomCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        // What a program of an app reads, and what it makes, only the program knows.
+        FieldNeeds::everything()
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        match self.is_first {
+            true => declared,
+            false => Kind::Blocking,
+        }
+    }
+
+    fn name<'a>(&'a self, _: &'a str) -> &'a str {
+        &self.name
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}
+
+/// The text cut at blanks outside quotes.
+fn split(text: &str) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let mut current = String::new();
+    let mut at = 0;
+    while let Some(next) = text[at..].chars().next() {
+        let length = match next {
+            '"' => quoted_len(&text[at..]).unwrap_or(text.len() - at),
+            _ => next.len_utf8(),
+        };
+        if !next.is_whitespace() {
+            current.push_str(&text[at..at + length]);
+        } else if !current.is_empty() {
+            arguments.push(std::mem::take(&mut current));
+        }
+        at += length;
+    }
+    if !current.is_empty() {
+        arguments.push(current);
+    }
+    arguments
+}
+
+/// The text without its quotes; `\"` and `\\` in quotes are what they stand for.
+fn unquoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_quoted = false;
+    let mut characters = text.chars().peekable();
+    while let Some(next) = characters.next() {
+        match next {
+            '"' => is_quoted = !is_quoted,
+            '\\' if is_quoted => match characters.next_if(|escaped| matches!(escaped, '"' | '\\')) {
+                Some(escaped) => out.push(escaped),
+                None => out.push('\\'),
+            },
+            _ => out.push(next),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_end_at_blanks_outside_quotes() {
+        let raw = split(" a  b=\"c d\" \"e \\\"f\\\"\" g=h\\n ");
+        assert_eq!(raw, ["a", "b=\"c d\"", "\"e \\\"f\\\"\"", "g=h\\n"]);
+        assert_eq!(raw.iter().map(|text| unquoted(text)).collect::<Vec<_>>(), ["a", "b=c d", "e \"f\"", "g=h\\n"]);
+    }
+}

@@ -1,0 +1,38 @@
+//! `summary`: what a model holds.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::ModelName;
+use crate::parse::{Parser, Read};
+
+/// `summary`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryCommand(
+    /// The model.
+    pub ModelName,
+);
+
+impl Syntax for SummaryCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["summary"],
+        syntax: "summary [app:]MODEL",
+        summary: "Shows what a model holds",
+        group: Group::Making,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SummaryCommand> {
+        parser.model_name("summary").map(SummaryCommand)
+    }
+}
+
+impl Semantics for SummaryCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}
