@@ -5,7 +5,7 @@
 //! row. Where every event of a page is a row, what the page says is enough.
 
 use quarry_event::TimeNs;
-use quarry_spl::ast::{AssignTarget, Command, RexCommand, Stage};
+use quarry_spl::ast::Stage;
 
 use crate::EngineError;
 use crate::command::{CommandContext, MakeRowCommand};
@@ -24,7 +24,7 @@ pub(super) fn bounds_of_rows(
     context: &CommandContext,
 ) -> Result<Bounds, EngineError> {
     let rows = RowBounds { scan, commands, context };
-    if !stages.iter().all(|stage| keeps_times(&stage.command)) {
+    if !stages.iter().all(|stage| stage.command.keeps_times()) {
         return pages.iter().try_fold(None, |known, page| Ok(joined(known, rows.read(page)?)));
     }
     let mut pages = pages.to_vec();
@@ -74,18 +74,5 @@ fn joined(one: Bounds, other: Bounds) -> Bounds {
     match (one, other) {
         (Some((low, high)), Some((lower, higher))) => Some((low.min(lower), high.max(higher))),
         (one, other) => one.or(other),
-    }
-}
-
-/// Whether rows that a command leaves have the times they had.
-fn keeps_times(command: &Command) -> bool {
-    match command {
-        Command::Search(_) | Command::Where(_) | Command::Regex(_) | Command::Fields(_) | Command::Lookup(_) => true,
-        Command::Eval(eval) => eval.assignments.iter().all(|assignment| match &assignment.target {
-            AssignTarget::Field(field) => field != "_time",
-            AssignTarget::Dynamic(_) => false,
-        }),
-        Command::Rex(RexCommand::Extract(rex)) => rex.groups.iter().all(|group| group != "_time"),
-        _ => false,
     }
 }

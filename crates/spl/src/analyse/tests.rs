@@ -93,6 +93,31 @@ fn searches_that_select_events_are_known() {
 }
 
 #[test]
+fn commands_that_keep_times_are_known() {
+    for (text, want) in [
+        ("search x=1", true),
+        ("where x>1", true),
+        ("regex x=\"a\"", true),
+        ("fields - x", true),
+        ("eval x=1", true),
+        ("eval x=1, _time=now()", false),
+        ("eval {x}=1", false),
+        ("rex \"(?<x>a)\"", true),
+        ("rex \"(?<_time>a)\"", false),
+        ("rex mode=sed field=_time \"s/1/2/\"", false),
+        ("lookup t x OUTPUT y", true),
+        ("lookup t x OUTPUT y AS _time", false),
+        ("lookup t x", false),
+        ("bin _time span=1h", false),
+        ("stats count by _time", false),
+    ] {
+        let parsed = parse(&format!("a | {text}"));
+        assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
+        assert_eq!(parsed.pipeline.commands[1].command.keeps_times(), want, "{text}");
+    }
+}
+
+#[test]
 fn wildcards_cover_names() {
     for (pattern, name, want) in [
         ("a*", "abc", true),

@@ -1,7 +1,7 @@
 //! `eval`: computes fields by expressions.
 
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, is_constant};
+use crate::analyse::{FieldNeeds, TIME, is_constant};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
@@ -106,6 +106,13 @@ impl Semantics for EvalCommand {
 
     fn names_its_fields(&self) -> bool {
         true
+    }
+
+    fn keeps_times(&self) -> bool {
+        self.assignments.iter().all(|assignment| match &assignment.target {
+            AssignTarget::Field(field) => field != TIME,
+            AssignTarget::Dynamic(_) => false,
+        })
     }
 
     fn is_repeatable(&self) -> bool {

@@ -54,6 +54,10 @@ impl Semantics for FieldsCommand {
         true
     }
 
+    fn keeps_times(&self) -> bool {
+        true
+    }
+
     fn is_repeatable(&self) -> bool {
         true
     }

@@ -1,7 +1,7 @@
 //! `lookup`: fields of the matching rows of a lookup table.
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::FieldNeeds;
+use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
@@ -86,6 +86,11 @@ impl Semantics for LookupCommand {
         needs.add_lookup(&self.table);
         let named = self.inputs.iter().chain(&self.outputs).map(|(column, _)| column.clone());
         needs.columns.entry(self.table.clone()).or_default().extend(named);
+    }
+
+    fn keeps_times(&self) -> bool {
+        // Without a list every column of the table is written, and one of them may be `_time`.
+        !self.outputs.is_empty() && self.outputs.iter().all(|(_, field)| field != TIME)
     }
 }
 

@@ -174,6 +174,11 @@ pub(crate) trait Semantics {
         false
     }
 
+    /// Whether the rows that it leaves have the times they had.
+    fn keeps_times(&self) -> bool {
+        false
+    }
+
     /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
     fn is_repeatable(&self) -> bool {
         false
@@ -277,6 +282,11 @@ impl Command {
     /// The searches in it, those of its conditions included.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
         self.described().map(|(_, node)| node.subsearches()).unwrap_or_default()
+    }
+
+    /// Whether the rows that it leaves have the times they had.
+    pub fn keeps_times(&self) -> bool {
+        self.described().is_some_and(|(_, node)| node.keeps_times())
     }
 
     /// How it consumes rows.

@@ -74,6 +74,10 @@ impl Semantics for RegexCommand {
         after
     }
 
+    fn keeps_times(&self) -> bool {
+        true
+    }
+
     fn is_repeatable(&self) -> bool {
         true
     }

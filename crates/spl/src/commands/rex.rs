@@ -1,13 +1,10 @@
 //! `rex`: fields from the named groups of a regular expression, or values rewritten by sed commands.
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::FieldNeeds;
+use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, OptionArg, Parser, Read, Word};
-
-/// Field read when none is named.
-const RAW: &str = "_raw";
 
 const OPTIONS: Known = Known { command: "rex", names: &["field", "max_match", "offset_field", "mode"], ignored: &[] };
 
@@ -128,6 +125,10 @@ impl Semantics for RexCommand {
 
     fn names_its_fields(&self) -> bool {
         matches!(self, RexCommand::Extract(_))
+    }
+
+    fn keeps_times(&self) -> bool {
+        matches!(self, RexCommand::Extract(rex) if rex.groups.iter().all(|group| group != TIME))
     }
 
     fn is_repeatable(&self) -> bool {

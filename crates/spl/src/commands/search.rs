@@ -43,6 +43,10 @@ impl Semantics for SearchCommand {
         true
     }
 
+    fn keeps_times(&self) -> bool {
+        true
+    }
+
     fn is_repeatable(&self) -> bool {
         analyse::is_settled(&self.expr)
     }

@@ -39,6 +39,10 @@ impl Semantics for WhereCommand {
         true
     }
 
+    fn keeps_times(&self) -> bool {
+        true
+    }
+
     fn is_repeatable(&self) -> bool {
         is_constant(&self.condition)
     }
