@@ -183,8 +183,6 @@ pub(crate) type MakeRowCommand = Arc<dyn Fn() -> Box<dyn RowCommand> + Send + Sy
 
 /// A command that folds rows into groups, worker by worker.
 pub(crate) trait Reduce: Send + Sync {
-    /// Whether the result depends on the order rows arrive in (first, last, list).
-    fn needs_order(&self) -> bool;
     /// Whether [`Reduce::prepare`] must be told the range of the rows, so that all of them have to be seen first.
     fn needs_bounds(&self, _context: &CommandContext) -> bool {
         false

@@ -80,6 +80,16 @@ impl From<datafusion_common::DataFusionError> for EngineError {
 }
 
 impl EngineError {
+    /// The same error of a saved search, at the place where that is named.
+    pub(crate) fn in_saved_search(self, name: &str, span: Span) -> EngineError {
+        match self {
+            EngineError::Invalid { message, .. } => {
+                EngineError::Invalid { message: format!("saved search {name}: {message}"), span: Some(span) }
+            }
+            other => other,
+        }
+    }
+
     /// An [`EngineError::Invalid`] without a place.
     pub fn invalid(message: impl Into<String>) -> EngineError {
         EngineError::Invalid { message: message.into(), span: None }

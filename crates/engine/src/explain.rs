@@ -1,29 +1,27 @@
 //! What a search would read and do, told without reading an event.
 //!
-//! A search is explained by running it as far as its events: a [`Runner`] with an [`Explainer`] notes what it was about
-//! to scan, and with which steps, and goes on with no rows. So searches that others are made of (data models, saved
-//! searches, `tstats`) are explained as what they become. Subsearches have no results here: their conditions stand for
-//! everything.
+//! The [`Plan`] is what is explained, so that searches that others are made of (data models, saved searches, `tstats`)
+//! show as what they become. The steps of all commands are made, which finds their faults, and none is run. Subsearches
+//! have no results here: their conditions stand for everything.
 //!
 //! Not here: how an explanation is shown (server).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
-use quarry_spl::analyse::required_fields;
-use quarry_spl::ast::{SearchCommand, SearchExpr, Stage};
+use quarry_spl::ast::{Pipeline, Span};
+use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
 use crate::EngineError;
 use crate::command::CommandContext;
-use crate::lower::Step;
+use crate::commands::delete::event_commands;
+use crate::environment::Surroundings;
+use crate::plan::{Order, Plan, Planner, Scan, Source, Subsearches};
 use crate::run::Runner;
 use crate::scan::EventScan;
-use crate::scan::fields::FieldWish;
-use crate::scan::filter::index_patterns;
-use crate::scan::rexes::Rexes;
-use crate::summary::read::SummaryRead;
 
 /// Longest text of a command or of terms that is told, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -148,71 +146,174 @@ pub struct Sieve {
     pub events: u64,
 }
 
-/// Collects what the searches of one search would do.
-#[derive(Clone)]
+/// Explains the searches of one search.
 pub(crate) struct Explainer {
-    /// Text that places of commands point into; empty where they point elsewhere.
-    text: Arc<str>,
     /// Whether there is data to count.
     counts: bool,
     /// Searches being explained, the innermost last.
-    open: Arc<Mutex<Vec<ExplainedPlan>>>,
+    open: RefCell<Vec<OpenSearch>>,
+}
+
+/// A search being explained.
+struct OpenSearch {
+    /// Text that places of its commands point into.
+    text: Arc<str>,
+    /// The searches in it so far.
+    subsearches: Vec<ExplainedPlan>,
 }
 
 impl Explainer {
-    /// Nothing explained yet.
-    pub(crate) fn new(text: &str, counts: bool) -> Explainer {
-        Explainer { text: text.into(), counts, open: Arc::new(Mutex::new(vec![ExplainedPlan::default()])) }
+    /// Explains searches over data that is counted, or over none.
+    pub(crate) fn new(counts: bool) -> Explainer {
+        Explainer { counts, open: RefCell::default() }
     }
 
-    /// The same for a search that is written elsewhere.
-    pub(crate) fn with_text(&self, text: &str) -> Explainer {
-        Explainer { text: text.into(), ..self.clone() }
+    /// What a search as it was written would do.
+    pub(crate) fn explain(
+        &self,
+        runner: &Runner,
+        pipeline: &Pipeline,
+        text: &str,
+    ) -> Result<ExplainedPlan, EngineError> {
+        let planner = Planner::new(runner, Subsearches::Explain(self));
+        self.within(text.into(), || self.explained(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// A search within the search begins.
-    pub(crate) fn begin(&self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).push(ExplainedPlan::default());
+    /// Explains a subsearch of the search at hand.
+    pub(crate) fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError> {
+        let planner = Planner::new(runner, Subsearches::Explain(self));
+        let inner = self.within(self.text(), || self.explained(runner, &planner.plan(pipeline)?))?;
+        self.note(inner);
+        Ok(())
     }
 
-    /// It ends.
-    pub(crate) fn end(&self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(inner) = open.pop() else { return };
-        if let Some(outer) = open.last_mut() {
-            outer.subsearches.push(inner);
+    /// Explains the search that the one at hand begins with; its text is `text` where it is written elsewhere.
+    fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
+        let inner = self.within(text.map_or_else(|| self.text(), Arc::from), || self.explained(runner, plan))?;
+        self.note(inner);
+        Ok(())
+    }
+
+    fn within(
+        &self,
+        text: Arc<str>,
+        explain: impl FnOnce() -> Result<ExplainedPlan, EngineError>,
+    ) -> Result<ExplainedPlan, EngineError> {
+        self.open.borrow_mut().push(OpenSearch { text, subsearches: Vec::new() });
+        let explained = explain();
+        let found = self.open.borrow_mut().pop();
+        let mut explained = explained?;
+        // Subsearches of the condition and of the commands come before the one that it begins with.
+        explained.subsearches.extend(found.into_iter().flat_map(|open| open.subsearches));
+        Ok(explained)
+    }
+
+    fn note(&self, inner: ExplainedPlan) {
+        if let Some(open) = self.open.borrow_mut().last_mut() {
+            open.subsearches.push(inner);
         }
     }
 
-    /// What was explained.
-    pub(crate) fn finish(&self) -> ExplainedPlan {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.drain(..)
-            .next()
-            .and_then(|mut outer| match outer.subsearches.len() {
-                // The search itself is the only one in the outermost frame.
-                1 => outer.subsearches.pop(),
-                _ => Some(outer),
-            })
-            .unwrap_or_default()
+    fn text(&self) -> Arc<str> {
+        self.open.borrow().last().map_or_else(|| "".into(), |open| Arc::clone(&open.text))
     }
 
-    /// Notes a first command that makes rows, or stands for a search.
-    pub(crate) fn note_first(&self, stage: &Stage) {
-        let stage = ExplainedStage { text: self.text_of(stage), phase: Phase::Reduce, shape: StageShape::Makes };
-        self.note(|plan| plan.stages.push(stage));
+    /// What is between two places of the text.
+    fn text_at(&self, span: Span) -> String {
+        shortened(self.text().get(span.start..span.end).unwrap_or_default().trim())
     }
 
-    fn note(&self, change: impl FnOnce(&mut ExplainedPlan)) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(plan) = open.last_mut() {
-            change(plan);
+    /// What a plan does.
+    fn explained(&self, runner: &Runner, plan: &Plan) -> Result<ExplainedPlan, EngineError> {
+        let context = CommandContext { range: plan.range(runner.context.range), ..runner.context.clone() };
+        let surroundings = Surroundings { runner, context: &context, subsearches: Subsearches::Explain(self) };
+        let mut explained = ExplainedPlan::default();
+        match &plan.source {
+            Source::Nothing | Source::Row => {}
+            Source::Scan(scan) => {
+                explained.events = Some(self.events(runner, scan, plan.fold.is_some(), &context)?);
+                let pushed = scan.extractions.iter();
+                explained.stages.extend(pushed.map(|rex| self.stage(rex.span, Phase::Scan, StageShape::Rows)));
+            }
+            Source::Command(stage) => {
+                explained.stages.push(self.stage(stage.span, Phase::Reduce, StageShape::Makes));
+                for inner in stage.command.subsearches() {
+                    self.explain_inner(runner, inner)?;
+                }
+            }
+            Source::Search(inner) => {
+                let text = format!("savedsearch {}", inner.name);
+                explained.stages.push(ExplainedStage { text, phase: Phase::Reduce, shape: StageShape::Makes });
+                self.explain_source(&runner.of_saved(), &inner.plan, Some(&inner.text))?;
+            }
+            Source::Series(series) => {
+                explained.stages.push(self.stage(series.span, Phase::Reduce, StageShape::Makes));
+                self.explain_source(runner, &series.measured, None)?;
+            }
+            Source::Delete(deletion) => {
+                event_commands(&deletion.commands, &surroundings)?;
+                let context = CommandContext { range: deletion.scan.range, ..context.clone() };
+                explained.events = Some(self.events(runner, &deletion.scan, false, &context)?);
+                let commands = deletion.commands.iter();
+                explained.stages.extend(commands.map(|stage| self.stage(stage.span, Phase::Reduce, StageShape::Rows)));
+                explained.stages.push(self.stage(deletion.span, Phase::Reduce, StageShape::AllRows));
+            }
         }
+        // Faults of commands are told, and their subsearches explained, where their steps are made.
+        for (phase, stages) in
+            [(Phase::Map, plan.map.as_slice()), (Phase::MapReduce, plan.fold.as_slice()), (Phase::Reduce, &plan.reduce)]
+        {
+            surroundings.steps(stages)?;
+            let shown = stages.iter().map(|stage| self.stage(stage.span, phase, shape_of(stage.command.kind())));
+            explained.stages.extend(shown);
+        }
+        Ok(explained)
     }
 
-    fn text_of(&self, stage: &Stage) -> String {
-        let text = self.text.get(stage.span.start..stage.span.end).unwrap_or_default();
-        shortened(text.trim())
+    fn stage(&self, span: Span, phase: Phase, shape: StageShape) -> ExplainedStage {
+        ExplainedStage { text: self.text_at(span), phase, shape }
+    }
+
+    /// What a scan reads; `folds` tells whether its rows are folded.
+    fn events(
+        &self,
+        runner: &Runner,
+        planned: &Scan,
+        folds: bool,
+        context: &CommandContext,
+    ) -> Result<ExplainedEvents, EngineError> {
+        let scan = runner.event_scan(planned, context)?;
+        let sieves = if self.counts { runner.sieves(&scan, &planned.indexes, context)? } else { Vec::new() };
+        let summaries = scan.summary.as_ref().map(|summary| ExplainedSummaries {
+            object: summary.scan.object.clone(),
+            slabs: scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count() as u64,
+            of: scan.snapshot.segments.len() as u64,
+        });
+        Ok(ExplainedEvents {
+            range: planned.range,
+            indexes: planned.indexes.clone(),
+            terms: shortened(&text_of_terms(scan.filter.terms())),
+            has_terms: *scan.filter.terms() != TermQuery::All,
+            all_fields: planned.projection.all,
+            fields: planned.projection.fields.iter().cloned().collect(),
+            field_patterns: planned.projection.patterns.clone(),
+            tested_fields: scan.filter.names().map(str::to_owned).collect(),
+            reads_text: scan.wish.raw || scan.filter.reads_text(),
+            in_order: planned.order == Order::NewestFirst,
+            sieves,
+            summaries,
+        })
+    }
+}
+
+fn shape_of(kind: Kind) -> StageShape {
+    match kind {
+        Kind::Row => StageShape::Rows,
+        Kind::OrderedRow => StageShape::OrderedRows,
+        Kind::Fold => StageShape::Fold,
+        Kind::OrderedFold => StageShape::OrderedFold,
+        Kind::Blocking => StageShape::AllRows,
+        Kind::Generating => StageShape::Makes,
     }
 }
 
@@ -225,106 +326,6 @@ fn shortened(text: &str) -> String {
 }
 
 impl Runner {
-    /// Notes the events that a search would read and its commands.
-    pub(crate) fn explain_events(
-        &self,
-        explainer: &Explainer,
-        expr: &SearchExpr,
-        search: &SearchCommand,
-        rest: &[Stage],
-        context: &CommandContext,
-        summary: Option<&SummaryRead>,
-    ) -> Result<(), EngineError> {
-        let mut stages = self.explained_stages(explainer, rest, context, true)?;
-        let in_order = !stages.iter().any(|stage| stage.phase == Phase::MapReduce);
-        let pushed = match in_order {
-            true => {
-                stages.iter_mut().for_each(|stage| stage.phase = Phase::Reduce);
-                0
-            }
-            false => Rexes::leading(rest, |rest| FieldWish::new(&required_fields(rest))).1,
-        };
-        stages.iter_mut().take(pushed).for_each(|stage| stage.phase = Phase::Scan);
-        let scan = self.scan(expr, search, &rest[pushed..], Rexes::default(), context)?;
-        let needs = required_fields(&rest[pushed..]);
-        let indexes = index_patterns(expr, &self.default_indexes).unwrap_or_else(|| self.default_indexes.clone());
-        let sieves = if explainer.counts { self.sieves(&scan, &indexes, context)? } else { Vec::new() };
-        let events = ExplainedEvents {
-            range: context.range,
-            terms: shortened(&text_of_terms(scan.filter.terms())),
-            has_terms: *scan.filter.terms() != TermQuery::All,
-            all_fields: needs.all,
-            fields: needs.fields.iter().cloned().collect(),
-            field_patterns: needs.patterns,
-            tested_fields: scan.filter.names().map(str::to_owned).collect(),
-            reads_text: scan.wish.raw || scan.filter.reads_text(),
-            in_order,
-            indexes,
-            sieves,
-            summaries: summary.map(|summary| self.summaries_read(summary, &scan, rest, context)).transpose()?,
-        };
-        explainer.note(|plan| {
-            plan.events = Some(events);
-            plan.stages.extend(stages);
-        });
-        Ok(())
-    }
-
-    /// What of the snapshot comes from summaries.
-    fn summaries_read(
-        &self,
-        summary: &SummaryRead,
-        scan: &EventScan,
-        rest: &[Stage],
-        context: &CommandContext,
-    ) -> Result<ExplainedSummaries, EngineError> {
-        let steps = self.steps(rest, context)?;
-        let fold = steps.iter().find(|step| !matches!(step, Step::Row { ordered: false, .. }));
-        let folds = matches!(fold, Some(Step::Reduce(fold)) if !fold.needs_order() && !fold.needs_bounds(context));
-        let held = scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count();
-        let of = scan.snapshot.segments.len() as u64;
-        Ok(ExplainedSummaries { object: summary.object.clone(), slabs: held as u64, of })
-    }
-
-    /// Notes commands whose rows do not come from events.
-    pub(crate) fn explain_chain(
-        &self,
-        explainer: &Explainer,
-        stages: &[Stage],
-        context: &CommandContext,
-    ) -> Result<(), EngineError> {
-        let stages = self.explained_stages(explainer, stages, context, false)?;
-        explainer.note(|plan| plan.stages.extend(stages));
-        Ok(())
-    }
-
-    fn explained_stages(
-        &self,
-        explainer: &Explainer,
-        stages: &[Stage],
-        context: &CommandContext,
-        mut in_workers: bool,
-    ) -> Result<Vec<ExplainedStage>, EngineError> {
-        let mut explained = Vec::new();
-        for stage in stages {
-            let steps = self.steps(std::slice::from_ref(stage), context)?;
-            for step in &steps {
-                let (phase, shape) = match step {
-                    Step::Row { ordered: false, .. } if in_workers => (Phase::Map, StageShape::Rows),
-                    Step::Row { ordered: false, .. } => (Phase::Reduce, StageShape::Rows),
-                    Step::Row { ordered: true, .. } => (Phase::Reduce, StageShape::OrderedRows),
-                    Step::Reduce(reduce) if reduce.needs_order() => (Phase::Reduce, StageShape::OrderedFold),
-                    Step::Reduce(_) if in_workers => (Phase::MapReduce, StageShape::Fold),
-                    Step::Reduce(_) => (Phase::Reduce, StageShape::Fold),
-                    Step::Blocking(_) => (Phase::Reduce, StageShape::AllRows),
-                };
-                in_workers &= phase == Phase::Map;
-                explained.push(ExplainedStage { text: explainer.text_of(stage), phase, shape });
-            }
-        }
-        Ok(explained)
-    }
-
     /// What indexes, time, metadata and terms leave of all that is stored.
     fn sieves(
         &self,

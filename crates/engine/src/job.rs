@@ -291,18 +291,18 @@ impl Engine {
         source: Option<Arc<dyn SnapshotSource>>,
     ) -> Result<Explanation, Vec<Diagnostic>> {
         let (expansion, parsed, spans) = self.parsed(&request)?;
-        let explainer = Explainer::new(&expansion.text, source.is_some());
+        let explainer = Explainer::new(source.is_some());
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
         let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
-        let runner = Runner { explainer: Some(explainer.clone()), ..self.runner(request, source) };
+        let runner = self.runner(request, source);
         let messages = Arc::clone(&runner.context.messages);
         told.into_iter().for_each(|warning| messages.push(warning));
         let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
         let permitted = runner.permit_all(&parsed.pipeline).and(formats);
-        let ran = caught("a search was explained", || {
-            permitted.and_then(|_| runner.run_search(&parsed.pipeline)).map(|_| ())
+        let explained = caught("a search was explained", || {
+            permitted.and_then(|_| explainer.explain(&runner, &parsed.pipeline, &expansion.text))
         });
-        ran.map_err(|error| {
+        let plan = explained.map_err(|error| {
             let whole = quarry_spl::ast::Span { start: 0, end: expansion.text.len() };
             let place = match &error {
                 EngineError::Invalid { span, .. } | EngineError::Forbidden { span, .. } => span.unwrap_or(whole),
@@ -311,7 +311,7 @@ impl Engine {
             vec![Diagnostic::error(error.to_string(), spans.original(place))]
         })?;
         let Expansion { text: expanded, replaced: macros, .. } = expansion;
-        Ok(Explanation { expanded, macros, plan: explainer.finish(), messages: messages.list() })
+        Ok(Explanation { expanded, macros, plan, messages: messages.list() })
     }
 
     /// The search with its macros replaced, its tree, and the way from places in it to places in the text as written.
@@ -368,7 +368,6 @@ impl Engine {
             states: self.states.clone(),
             summaries: Arc::clone(&self.summaries),
             depth: 0,
-            explainer: None,
         }
     }
 }

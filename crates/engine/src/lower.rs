@@ -144,7 +144,10 @@ impl Lowering<'_> {
         let name = command.name().unwrap_or_default();
         let steps = execution.steps(&Lowering { name, ..*self })?;
         let most = steps.iter().map(Step::kind).max();
-        debug_assert!(most <= command.kind(), "a step of {command:?} demands more than the command says: {most:?}");
+        debug_assert!(
+            most <= Some(command.kind()),
+            "a step of {command:?} demands more than the command says: {most:?}"
+        );
         Ok(steps)
     }
 

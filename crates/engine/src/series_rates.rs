@@ -15,6 +15,7 @@ use quarry_spl::ast::{
 use crate::EngineError;
 use crate::command::{CommandContext, RowIter};
 use crate::field_names::names_of;
+use crate::plan::Series;
 use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, is_hidden};
 use crate::run::Runner;
 
@@ -39,7 +40,7 @@ pub(crate) fn groups_series(tstats: &TstatsCommand) -> bool {
 }
 
 /// Measurements with their time series, and of their other fields those that the command reads.
-pub(crate) fn keyed(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
+fn keyed(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
     let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     wanted.push("_time".to_owned());
     wanted.extend(argument_names(&tstats.aggregates).map(str::to_owned));
@@ -52,17 +53,15 @@ fn is_series_rate(aggregate: &Aggregate) -> bool {
 }
 
 impl Runner {
-    /// The rows of a `mstats` with such rates. `measured` are its measurements; `made` are the columns of metrics.
-    pub(crate) fn series_rates(
-        &self,
-        measured: RowIter,
-        made: &[String],
-        tstats: &TstatsCommand,
-        span: Span,
-        context: &CommandContext,
-    ) -> Result<RowIter, EngineError> {
+    /// The rows of a `mstats` that tells time series apart: measurements with their series, or what rates fold them to.
+    pub(crate) fn series(&self, series: &Series, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let (tstats, span) = (&series.command, series.span);
+        let keyed = keyed(self.execute(series.measured.clone())?, &series.metrics, tstats);
+        if !has_series_rates(tstats) {
+            return Ok(keyed);
+        }
         let by: Vec<&str> = tstats.by.iter().map(field_of).collect();
-        let keyed = self.chain(keyed(measured, made, tstats), &prepared(tstats, span), context)?;
+        let keyed = self.chain(keyed, &prepared(tstats, span), context)?;
         let (rates, others): (Vec<Aggregate>, Vec<Aggregate>) =
             tstats.aggregates.iter().cloned().partition(is_series_rate);
         let run = |rows: RowIter, text: String| self.chain(rows, &stages_of(&text, span)?, context);

@@ -271,6 +271,11 @@ impl SubsearchLimits {
 }
 
 impl StatsFunction {
+    /// Whether the result depends on the order of rows.
+    pub fn needs_order(&self) -> bool {
+        matches!(self, StatsFunction::First | StatsFunction::Last | StatsFunction::List)
+    }
+
     /// Whether the result depends on `_time` besides its argument.
     pub fn reads_time(&self) -> bool {
         matches!(

@@ -197,13 +197,6 @@ impl AggregatePlan {
         Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
     }
 
-    /// Whether some aggregate depends on the order of rows.
-    pub(crate) fn needs_order(&self) -> bool {
-        self.columns
-            .iter()
-            .any(|column| matches!(column.function, StatsFunction::First | StatsFunction::Last | StatsFunction::List))
-    }
-
     /// Whether the first and the last of some events that differ in `_time` only tell as much as all of them.
     pub(crate) fn takes_extremes(&self) -> bool {
         use StatsFunction::{Count, Dc, Earliest, EarliestTime, EstDc, Latest, LatestTime, Max, Min, Range, Values};

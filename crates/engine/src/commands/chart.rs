@@ -48,10 +48,6 @@ impl Chart {
 }
 
 impl Reduce for Chart {
-    fn needs_order(&self) -> bool {
-        self.plan.needs_order()
-    }
-
     fn folder(&self, context: &CommandContext) -> Result<Folder, EngineError> {
         Ok(Folder::new(&self.plan, context))
     }

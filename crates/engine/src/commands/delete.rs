@@ -1,7 +1,7 @@
 //! `delete`: the events that a search finds are taken out of every later one.
 //!
 //! It stands behind a search of events and commands that look at one event at a time, in a search as it was written:
-//! nowhere else does a row still tell which event it is ([`Runner::run_search`]). Pages are read by their text, and each
+//! nowhere else does a row still tell which event it is ([`Planner::plan_search`]). Pages are read by their text, and each
 //! row carries its place through the commands in a column ([`PLACE`]). Nothing is deleted before all are read, and then
 //! everything at once; a search that is stopped before deletes nothing.
 //!
@@ -13,18 +13,19 @@ use std::sync::Arc;
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::analyse::is_transforming;
-use quarry_spl::ast::{Command, DeleteCommand, Pipeline, SearchCommand, Span, Stage};
+use quarry_spl::analyse::{is_transforming, required_fields};
+use quarry_spl::ast::{Command, DeleteCommand, Pipeline, Span, Stage};
 use quarry_store::{DELETION_BYTES_MAX, Deletion, IndexSelector};
 
 use super::Execute;
 use crate::EngineError;
-use crate::command::{CommandContext, RowCommand, RowIter, of_batches};
+use crate::command::{CommandContext, MakeRowCommand, RowCommand, RowIter, of_batches};
+use crate::environment::Surroundings;
 use crate::lower::{Lowering, Step};
 use crate::node::DeletionRecord;
+use crate::plan::{Deletion as PlannedDeletion, Plan, Planner, Scan, Source, Subsearches};
 use crate::rows::{self, ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
-use crate::scan::rexes::Rexes;
 use crate::scan::{EventScan, PageRef};
 
 /// Column of a row's place in its page; a name that no field has.
@@ -33,22 +34,12 @@ const PLACE: &str = "__place";
 const ALL: &str = "__ALL__";
 
 impl Execute for DeleteCommand {
-    /// Where it may stand it is run before commands become steps.
+    /// Where it may stand it is part of the plan's source.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let message = "delete must follow a search of events and commands that look at one event at a time; it \
                        runs in no subsearch and for no command that runs searches";
         Err(EngineError::Invalid { message: message.to_owned(), span: Some(lowering.span) })
     }
-}
-
-/// A search whose events are deleted.
-struct Deleting<'a> {
-    search: &'a SearchCommand,
-    /// The commands behind the search, `delete` included.
-    stages: &'a [Stage],
-    span: Span,
-    /// The commands behind `delete`.
-    rest: &'a [Stage],
 }
 
 /// How many events of an index were deleted, and how many could not be.
@@ -58,42 +49,32 @@ struct Counts {
     errors: u64,
 }
 
-impl<'a> Deleting<'a> {
-    fn of(pipeline: &'a Pipeline) -> Option<Deleting<'a>> {
-        let (first, rest) = pipeline.commands.split_first()?;
-        let Command::Search(search) = &first.command else { return None };
-        let at = rest.iter().position(|stage| matches!(stage.command, Command::Delete(DeleteCommand)))?;
-        Some(Deleting { search, stages: &rest[..=at], span: rest[at].span, rest: &rest[at + 1..] })
-    }
-
-    fn before(&self) -> &'a [Stage] {
-        &self.stages[..self.stages.len() - 1]
+impl Planner<'_> {
+    /// The plan of a search that deletes; `None` of any other.
+    pub(crate) fn deletion(&self, pipeline: &Pipeline) -> Result<Option<Plan>, EngineError> {
+        let is_delete = |stage: &Stage| matches!(stage.command, Command::Delete(_));
+        let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(None) };
+        let (Command::Search(search), Some(at)) = (&first.command, rest.iter().position(is_delete)) else {
+            return Ok(None);
+        };
+        self.runner.permit(&rest[at].command, rest[at].span)?;
+        let scan = Scan { projection: required_fields(&rest[..=at]), ..self.scan(search)? };
+        let deletion = PlannedDeletion { scan, commands: rest[..at].to_vec(), span: rest[at].span };
+        Ok(Some(Plan::of_rows(Source::Delete(Box::new(deletion)), rest[at + 1..].to_vec())))
     }
 }
 
 impl Runner {
-    /// Runs a search as it was written, which alone may delete.
-    pub(crate) fn run_search(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
-        let Some(deleting) = Deleting::of(pipeline) else { return self.run(pipeline) };
-        if self.explainer.is_some() {
-            // What is told is which events it would read.
-            let read = pipeline.commands.len() - deleting.rest.len() - 1;
-            return self.run(&Pipeline { commands: pipeline.commands[..read].to_vec(), span: pipeline.span });
-        }
-        let counts = self.delete(&deleting)?;
-        self.chain(of_batches(vec![table(&counts, &self.node.name())?]), deleting.rest, &self.context)
-    }
-
     /// Deletes the events; gives how many of each index that held some.
-    fn delete(&self, deleting: &Deleting<'_>) -> Result<BTreeMap<String, Counts>, EngineError> {
+    pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
-        self.permit(&Command::Delete(DeleteCommand), deleting.span)?;
-        let mut context = self.context.clone();
-        let (expr, range) = self.condition_of(deleting.search)?;
-        context.range = range;
-        let mut commands = self.event_commands(deleting.before(), &context)?;
-        self.source.seal(&self.indexes_of(&expr)).map_err(|fault| invalid(format!("delete: {fault}")))?;
-        let mut scan = self.scan(&expr, deleting.search, deleting.stages, Rexes::default(), &context)?;
+        let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };
+        let environment = Surroundings { runner: self, context: &context, subsearches: Subsearches::Run };
+        let commands = event_commands(&deleting.commands, &environment)?;
+        let mut commands: Vec<_> = commands.iter().map(|make| make()).collect();
+        let indexes = IndexSelector::new(deleting.scan.indexes.clone());
+        self.source.seal(&indexes).map_err(|fault| invalid(format!("delete: {fault}")))?;
+        let mut scan = self.event_scan(&deleting.scan, &context)?;
         // What came in since then is no part of it.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
@@ -126,7 +107,7 @@ impl Runner {
                 counts.entry(index).or_default().deleted = deleted;
             }
         }
-        Ok(counts)
+        Ok(of_batches(vec![table(&counts, &self.node.name())?]))
     }
 
     /// Deletes what was found, once that is on record.
@@ -139,29 +120,28 @@ impl Runner {
         })?;
         self.source.delete(deletion).map_err(failed)
     }
+}
 
-    /// The commands between the search and `delete`, which must pass events on one by one.
-    fn event_commands(
-        &self,
-        stages: &[Stage],
-        context: &CommandContext,
-    ) -> Result<Vec<Box<dyn RowCommand>>, EngineError> {
-        let mut commands = Vec::new();
-        for stage in stages {
-            let steps = match is_transforming(std::slice::from_ref(stage)) {
-                true => Vec::new(),
-                false => self.steps(std::slice::from_ref(stage), context)?,
-            };
-            let streams = steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. }));
-            if steps.is_empty() || !streams {
-                let message = "delete: every command before it must look at one event at a time and keep events, as where, \
-                               eval and regex do; this one does not";
-                return Err(EngineError::Invalid { message: message.to_owned(), span: Some(stage.span) });
-            }
-            commands.extend(steps.into_iter().filter_map(Step::into_row).map(|make| make()));
+/// The commands between the search and `delete`, which must pass events on one by one.
+pub(crate) fn event_commands(
+    stages: &[Stage],
+    environment: &Surroundings<'_>,
+) -> Result<Vec<MakeRowCommand>, EngineError> {
+    let mut commands = Vec::new();
+    for stage in stages {
+        let steps = match is_transforming(std::slice::from_ref(stage)) {
+            true => Vec::new(),
+            false => environment.steps(std::slice::from_ref(stage))?,
+        };
+        let streams = steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. }));
+        if steps.is_empty() || !streams {
+            let message = "delete: every command before it must look at one event at a time and keep events, as where, \
+                           eval and regex do; this one does not";
+            return Err(EngineError::Invalid { message: message.to_owned(), span: Some(stage.span) });
         }
-        Ok(commands)
+        commands.extend(steps.into_iter().filter_map(Step::into_row));
     }
+    Ok(commands)
 }
 
 /// Which events of a page come through the commands; `None` for none.

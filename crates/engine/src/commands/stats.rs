@@ -57,10 +57,6 @@ fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<V
 pub(crate) struct Stats(pub AggregatePlan);
 
 impl Reduce for Stats {
-    fn needs_order(&self) -> bool {
-        self.0.needs_order()
-    }
-
     fn takes_extremes(&self) -> bool {
         self.0.takes_extremes()
     }

@@ -170,10 +170,6 @@ pub(crate) fn time_bounds(known: Option<(TimeNs, TimeNs)>, rows: &RecordBatch) -
 }
 
 impl Reduce for TimeChart {
-    fn needs_order(&self) -> bool {
-        self.plan.needs_order()
-    }
-
     fn needs_bounds(&self, context: &CommandContext) -> bool {
         self.span.get().is_none() && !self.shows_range(context)
     }

@@ -52,10 +52,6 @@ impl Top {
 const COUNT: &str = "__count";
 
 impl Reduce for Top {
-    fn needs_order(&self) -> bool {
-        false
-    }
-
     fn takes_counts(&self) -> bool {
         self.plan.takes_counts()
     }

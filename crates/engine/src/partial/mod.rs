@@ -1,7 +1,7 @@
 //! Partial states: what a fold made of some pages of a sealed slab, kept for the next search that asks for the same.
 //!
 //! A dashboard runs the same searches again and again over data of which only the newest part is new. The first time a
-//! plan is seen only its name is noted ([`plan`]), so that a search that never comes again costs nothing. From the
+//! plan is seen only its name is noted ([`crate::plan::name`]), so that a search that never comes again costs nothing. From the
 //! second time on the fold of every *window* (32 pages of one sealed slab that lie wholly inside the search's range) is
 //! made apart and kept; from the third time on it is taken from here and its pages are not read.
 //!
@@ -11,7 +11,6 @@
 //!
 //! Not here: reading and folding ([`work`]).
 
-pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 pub(crate) mod work;

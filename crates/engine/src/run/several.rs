@@ -11,8 +11,8 @@ use crate::lower::{Environment, SUBSEARCH_ROWS, Step};
 
 impl Runner {
     /// The rows of a first command that brings searches together.
-    pub(super) fn several(&self, command: &SeveralCommand, rest: &[Stage]) -> Result<RowIter, EngineError> {
-        let rows: RowIter = match command {
+    pub(super) fn several(&self, command: &SeveralCommand) -> Result<RowIter, EngineError> {
+        Ok(match command {
             SeveralCommand::MultiSearch(searches) => {
                 if let Some(fault) = searches.iter().find_map(|search| self.unstreamed(search).transpose()) {
                     let message = "multisearch takes searches that look at one event at a time; use union or append";
@@ -40,11 +40,9 @@ impl Runner {
                 let (left, right) = (self.subsearch(left, SUBSEARCH_ROWS)?, self.subsearch(right, SUBSEARCH_ROWS)?);
                 of_batches(set_of(*operation, left, right)?)
             }
-            SeveralCommand::IndexTime { search, .. } => self.of_index_time().run(search)?,
             SeveralCommand::GenTimes(command) => of_batches(vec![gen_times(command, &self.context)?]),
             _ => return Err(EngineError::invalid("this command cannot come first: it needs rows before it")),
-        };
-        self.chain(rows, rest, &self.context)
+        })
     }
 
     fn merged(&self, searches: &[Pipeline]) -> Result<RowIter, EngineError> {

@@ -13,14 +13,15 @@ use std::sync::{Mutex, PoisonError};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{Command, SortCommand, SortKey, SortKind, Stage};
+use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::EngineError;
 use crate::commands::sort::{MISSING, NUMBER, rank};
+use crate::plan::TopK;
 use crate::rows::{self, ColumnReader};
 
-/// Most rows whose ranks are kept.
-const ROWS_MAX: usize = 100_000;
+/// Rows wanted at most; the rank of each is kept.
+pub(crate) const ROWS_MAX: usize = 100_000;
 
 /// The ranks of the best rows so far.
 pub(crate) struct BestRows {
@@ -72,21 +73,10 @@ impl PartialEq for Rank {
 impl Eq for Rank {}
 
 impl BestRows {
-    /// What the commands behind a search say of its rows, and the sort with the number of rows that are wanted of it.
-    pub(crate) fn of(rest: &[Stage]) -> Option<(BestRows, SortCommand)> {
-        let Command::Sort(sort) = &rest.first()?.command else { return None };
-        let of_head = match rest.get(1).map(|stage| &stage.command) {
-            Some(Command::Head(head)) if head.condition.is_none() => head.limit,
-            _ => None,
-        };
-        let count = of_head.into_iter().chain(Some(sort.limit).filter(|limit| *limit > 0)).min()?;
-        let key = sort.keys.first().filter(|key| !key.field.text.contains('*'))?.clone();
-        if !(1..=ROWS_MAX).contains(&count) {
-            return None;
-        }
-        let descending = key.descending != sort.reverse;
-        let best = BestRows { key, descending, count, ranks: Mutex::default() };
-        Some((best, SortCommand { limit: count, ..sort.clone() }))
+    /// No row seen yet.
+    pub(crate) fn new(top: &TopK) -> BestRows {
+        let TopK { key, descending, count } = top.clone();
+        BestRows { key, descending, count, ranks: Mutex::default() }
     }
 
     /// Field of the first key.

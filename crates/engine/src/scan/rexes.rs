@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{Command, RexCommand, RexExtraction, Stage};
+use quarry_spl::ast::RexExtraction;
 use quarry_store::Segment;
 
 use super::fields::FieldWish;
@@ -19,10 +19,16 @@ use crate::EngineError;
 use crate::command::RowCommand;
 use crate::commands::rex::Rex;
 use crate::pattern::Regex;
+use crate::plan::Extraction;
 use crate::rows;
 
 /// The field whose patterns a scan can run.
 const TEXT_FIELD: &str = "_raw";
+
+/// Whether a scan can run the command.
+pub(crate) fn is_pushable(command: &RexExtraction) -> bool {
+    PushedRex::new(command).is_some()
+}
 
 /// The commands a scan runs, in order.
 #[derive(Default)]
@@ -42,29 +48,14 @@ pub(crate) struct PushedRex {
 }
 
 impl Rexes {
-    /// The first commands that can run in a scan and how many they are, with the wish of those behind them as
-    /// `wish_of` tells. There are none where the text is wanted anyway.
-    pub(crate) fn leading(stages: &[Stage], wish_of: impl Fn(&[Stage]) -> FieldWish) -> (Rexes, usize) {
-        let mut all: Vec<PushedRex> = Vec::new();
-        for stage in stages {
-            let Command::Rex(RexCommand::Extract(command)) = &stage.command else { break };
-            let Some(rex) = PushedRex::new(command) else { break };
-            let taken = |name: &String| all.iter().any(|rex| rex.groups.iter().any(|(_, known)| known == name));
-            if rex.groups.iter().any(|(_, name)| taken(name)) {
-                break;
-            }
-            all.push(rex);
-        }
-        let count = all.len();
-        let wish = wish_of(&stages[count..]);
-        if count == 0 || wish.all || wish.raw || !wish.patterns.is_empty() {
-            return (Rexes::default(), 0);
-        }
+    /// What runs these commands, of whose groups those in `wish` are wanted.
+    pub(crate) fn new(commands: &[Extraction], wish: &FieldWish) -> Rexes {
+        let mut all: Vec<PushedRex> = commands.iter().filter_map(|rex| PushedRex::new(&rex.command)).collect();
         for rex in &mut all {
             rex.groups.retain(|(_, name)| wish.wants(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
-        (Rexes { all, idle: Mutex::default() }, count)
+        Rexes { all, idle: Mutex::default() }
     }
 
     /// Whether there is none.

@@ -13,12 +13,12 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::analyse::is_constant;
-use quarry_spl::ast::{SearchCommand, Span, Stage, TimeModifiers};
+use quarry_spl::analyse::{is_constant, required_fields};
+use quarry_spl::ast::{Span, Stage};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
 use super::encode::{SummaryHead, SummaryPage, columns_of, encode};
-use super::plan::SummaryPlan;
+use super::plan::{SummaryPlan, folder_of};
 use super::read::{name_of, open};
 use crate::EngineError;
 use crate::command::CommandContext;
@@ -27,11 +27,11 @@ use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
 use crate::lower::Step;
+use crate::plan::{FieldSource, Scan};
 use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::filter::index_patterns;
 use crate::scan::renamed::renamed;
-use crate::scan::rexes::Rexes;
 
 /// Different reasons kept per object why slabs have no summary.
 const FAULTS_MAX: usize = 8;
@@ -142,7 +142,7 @@ impl Engine {
                 Ok(made) if made.summarised_as() != object.name => continue,
                 Ok(made) => match runner.summary_plan(&made, &text) {
                     Ok(plan) => {
-                        state.folder = plan.folder();
+                        state.folder = folder_of(&plan.digest);
                         let is_same = || runner.summary_plan(&made, &text).is_ok_and(|now| now.digest == plan.digest);
                         let work = Work { runner: &runner, plan: &plan, request, is_same: &is_same };
                         report.is_whole &= work.run(&mut state, &mut report.names, go_on)?;
@@ -187,13 +187,13 @@ impl Work<'_> {
     ) -> Result<bool, EngineError> {
         let store = self.runner.summaries.as_ref();
         let segments = self.segments()?;
-        let folder = self.plan.folder();
+        let folder = folder_of(&self.plan.digest);
         names.extend(segments.iter().map(|(slab, _)| name_of(&folder, *slab)));
         state.slabs_total = segments.len() as u64;
         let mut stopped = false;
         for (slab, segment) in segments {
             let name = name_of(&folder, slab);
-            if let Some(known) = open(store, self.plan, slab) {
+            if let Some(known) = open(store, &self.plan.digest, slab) {
                 state.count(&known.head, known.bytes());
                 continue;
             }
@@ -227,10 +227,8 @@ impl Work<'_> {
     /// Sealed slabs that may hold events of the object, the newest first.
     fn segments(&self) -> Result<Vec<PlacedSlab>, EngineError> {
         let runner = self.runner;
-        let default = &runner.default_indexes;
-        let patterns = index_patterns(&self.plan.expr, default).unwrap_or_else(|| default.clone());
         let range = TimeRange { earliest: self.request.earliest, latest: None };
-        let all = runner.source.snapshot(&IndexSelector::new(patterns), &range)?;
+        let all = runner.source.snapshot(&IndexSelector::new(self.indexes()), &range)?;
         let indexes: BTreeSet<String> = all.segments.iter().map(|segment| segment.index().to_owned()).collect();
         let scan = self.scan_as(Snapshot::default(), &runner.context)?;
         let mut found = Vec::new();
@@ -254,9 +252,18 @@ impl Work<'_> {
         let (span, plan) = (Span::default(), self.plan);
         let mut rest = plan.stages.clone();
         rest.push(Stage { command: plan.kept(span), span });
-        let search = SearchCommand { expr: plan.search.expr.clone(), time: TimeModifiers::default() };
+        let scan = Scan {
+            projection: required_fields(&rest),
+            ..Scan::new(self.indexes(), plan.expr.clone(), context.range, FieldSource::SearchTime)
+        };
         let runner = Runner { context: context.clone(), ..self.runner.clone() };
-        runner.scan_of(&plan.expr, &search, &rest, Rexes::default(), context, snapshot)
+        runner.event_scan_over(&scan, snapshot, context)
+    }
+
+    /// Patterns of the indexes that may hold events of the object.
+    fn indexes(&self) -> Vec<String> {
+        let default = &self.runner.default_indexes;
+        index_patterns(&self.plan.expr, default).unwrap_or_else(|| default.clone())
     }
 
     /// The summary of a slab.

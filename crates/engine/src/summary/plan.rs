@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use quarry_spl::analyse::{is_settled, search_fields};
-use quarry_spl::ast::{Command, FieldPattern, SearchCommand, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
+use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
 use sha2::{Digest, Sha256};
 
 use super::decode::COLUMNS_MAX;
@@ -33,8 +33,6 @@ pub(crate) struct SummaryPlan {
     pub columns: BTreeSet<String>,
     /// Condition of the object's events, with labels written out.
     pub expr: SearchExpr,
-    /// The same as a command.
-    pub search: SearchCommand,
     /// What computes fields.
     pub stages: Vec<Stage>,
     /// Columns that tell objects below, and what they tell.
@@ -43,12 +41,12 @@ pub(crate) struct SummaryPlan {
     pub extra: BTreeSet<String>,
 }
 
-impl SummaryPlan {
-    /// The folder of its summaries.
-    pub(crate) fn folder(&self) -> String {
-        self.digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-    }
+/// The folder of the summaries of a digest.
+pub(super) fn folder_of(digest: &[u8; 32]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
 
+impl SummaryPlan {
     /// The fields that have to be there when the stages have run.
     pub(crate) fn kept(&self, span: Span) -> Command {
         let names = self.columns.iter().filter(|name| !self.members.iter().any(|(member, _)| member == *name));
@@ -120,7 +118,7 @@ impl Runner {
             hasher.update(part.as_bytes());
         }
         let digest = hasher.finalize().into();
-        Ok(SummaryPlan { digest, columns, expr, search, stages, members, extra })
+        Ok(SummaryPlan { digest, columns, expr, stages, members, extra })
     }
 
     /// A condition with labels written out, if it needs nothing but the event.

@@ -12,39 +12,26 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
-use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::ast::Stage;
+use quarry_event::TimeRange;
 use quarry_store::{Segment, StoredSlab};
 
 use super::SummaryStore;
 use super::decode::OpenSummary;
-use super::plan::SummaryPlan;
+use super::plan::folder_of;
 use crate::EngineError;
-use crate::command::{CommandContext, MakeRowCommand};
-use crate::lower::Step;
+use crate::plan::SummaryScan;
 use crate::rows;
-use crate::run::Runner;
-use crate::scan::{EventScan, PageRef};
+use crate::scan::PageRef;
 
 /// Slabs whose columns are held at a time; more workers than these read some of them twice.
 const SLABS_HELD_MAX: usize = 8;
 
 /// The summaries one search may read.
 pub(crate) struct SummaryRead {
-    /// The model and the object, for whoever asks what is read.
-    pub object: String,
-    /// Whether events are left out that are not summarised.
-    pub only: bool,
-    /// From when on buckets are summarised.
-    pub earliest: Option<TimeNs>,
-    /// Which summaries; `None` where there can be none.
-    pub plan: Option<SummaryPlan>,
-    /// The commands that rows of a summary go through; `None` where they need more than a summary has.
-    pub stages: Option<Vec<Stage>>,
-    /// Columns that these read.
-    pub columns: Vec<String>,
-    /// Where summaries are.
-    pub store: Arc<dyn SummaryStore>,
+    /// What is read of them.
+    pub scan: SummaryScan,
+    /// Where they are.
+    store: Arc<dyn SummaryStore>,
     held: Mutex<VecDeque<(StoredSlab, Arc<HeldSlab>)>>,
 }
 
@@ -60,14 +47,13 @@ pub(super) fn name_of(folder: &str, slab: StoredSlab) -> String {
     format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
 }
 
-/// Opens the summary of a slab if it is what this plan would make of it. Why one that is there is not used is told to
-/// the store.
-pub(super) fn open(store: &dyn SummaryStore, plan: &SummaryPlan, slab: StoredSlab) -> Option<OpenSummary> {
-    let name = name_of(&plan.folder(), slab);
+/// Opens the summary of a slab if it has this digest. Why one that is there is not used is told to the store.
+pub(super) fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
+    let name = name_of(&folder_of(digest), slab);
     let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
     match opened {
         Ok(None) => None,
-        Ok(Some(summary)) if summary.head.digest == plan.digest && summary.head.slab == slab => Some(summary),
+        Ok(Some(summary)) if summary.head.digest == *digest && summary.head.slab == slab => Some(summary),
         Ok(Some(_)) => {
             store.unusable(&name, "it is of another bucket or of an older definition");
             None
@@ -80,45 +66,36 @@ pub(super) fn open(store: &dyn SummaryStore, plan: &SummaryPlan, slab: StoredSla
 }
 
 impl SummaryRead {
-    /// What reads summaries of `plan` with the commands `stages`, which read `columns`.
-    pub(crate) fn new(store: Arc<dyn SummaryStore>, only: bool) -> SummaryRead {
-        SummaryRead {
-            object: String::new(),
-            only,
-            earliest: None,
-            plan: None,
-            stages: None,
-            columns: Vec::new(),
-            store,
-            held: Mutex::default(),
-        }
+    /// What reads these summaries from `store`.
+    pub(crate) fn new(scan: SummaryScan, store: Arc<dyn SummaryStore>) -> SummaryRead {
+        SummaryRead { scan, store, held: Mutex::default() }
     }
 
     /// Whether events of a segment are to be left out.
     pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
-        if !self.only {
+        if !self.scan.only {
             return false;
         }
-        let (Some(_), Some(slab)) = (&self.plan, segment.stored()) else { return true };
+        let (Some(_), Some(slab)) = (self.scan.digest, segment.stored()) else { return true };
         if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
         // The buckets it was merged from were summarised, or would have been, and so was the slab before some of its
         // events were deleted: without it an answer would shrink for the time its summary takes.
         let is_in_range =
-            self.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
+            self.scan.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
         !((slab.level > 0 || slab.deleted > 0) && is_in_range)
     }
 
     /// Whether rows of a segment come from a summary.
     pub(crate) fn holds(&self, segment: &Arc<dyn Segment>) -> bool {
-        let held = self.stages.as_ref().and(segment.stored()).and_then(|slab| self.slab(slab));
+        let held = self.scan.stages.as_ref().and(segment.stored()).and_then(|slab| self.slab(slab));
         held.is_some_and(|held| held.summary.is_some())
     }
 
     /// The rows of a page in `range`; `None` where they have to be made of the events.
     pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
-        let held = self.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
+        let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
         let Some(held) = held else { return Ok(None) };
         let Some(summary) = &held.summary else { return Ok(None) };
         let is_same = |at: &usize| {
@@ -133,7 +110,8 @@ impl SummaryRead {
             return Ok(None);
         };
         let count = summary.head.pages[place].rows as usize;
-        let named = self.columns.iter().zip(columns).map(|(name, pages)| (name.as_str(), Arc::clone(&pages[place])));
+        let named =
+            self.scan.columns.iter().zip(columns).map(|(name, pages)| (name.as_str(), Arc::clone(&pages[place])));
         let rows = rows::batch_of(named, count)?;
         if range.contains(page.info.time_min) && range.contains(page.info.time_max) {
             return Ok(Some(rows));
@@ -151,7 +129,7 @@ impl SummaryRead {
             let missing = || format!("it has no column {column}");
             summary.column(column).and_then(|pages| pages.ok_or_else(missing))
         };
-        match self.columns.iter().map(column).collect::<Result<Vec<_>, _>>() {
+        match self.scan.columns.iter().map(column).collect::<Result<Vec<_>, _>>() {
             Ok(columns) => Some(columns),
             Err(fault) => {
                 self.store.unusable(name, &fault);
@@ -161,41 +139,17 @@ impl SummaryRead {
     }
 
     fn slab(&self, slab: StoredSlab) -> Option<Arc<HeldSlab>> {
-        let plan = self.plan.as_ref()?;
+        let digest = self.scan.digest.as_ref()?;
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = held.iter().find(|(known, _)| *known == slab) {
             return Some(Arc::clone(known));
         }
-        let summary = open(self.store.as_ref(), plan, slab);
-        let made = Arc::new(HeldSlab { name: name_of(&plan.folder(), slab), summary, columns: OnceLock::new() });
+        let summary = open(self.store.as_ref(), digest, slab);
+        let made = Arc::new(HeldSlab { name: name_of(&folder_of(digest), slab), summary, columns: OnceLock::new() });
         if held.len() >= SLABS_HELD_MAX {
             held.pop_front();
         }
         held.push_back((slab, Arc::clone(&made)));
         Some(made)
-    }
-}
-
-impl Runner {
-    /// Hands the scan its summaries; gives the commands that their rows go through before the fold.
-    pub(crate) fn summary_commands(
-        &self,
-        summary: Option<SummaryRead>,
-        scan: &mut EventScan,
-        context: &CommandContext,
-    ) -> Result<Vec<MakeRowCommand>, EngineError> {
-        let Some(mut summary) = summary else { return Ok(Vec::new()) };
-        let mut steps = match &summary.stages {
-            Some(stages) => self.steps(stages, context)?,
-            None => Vec::new(),
-        };
-        let rows = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
-        let folds = matches!(steps.get(rows), Some(Step::Reduce(_)));
-        steps.truncate(rows);
-        if !folds {
-            summary.stages = None;
-        }
-        scan.summary = Some(summary);
-        Ok(steps.into_iter().filter_map(Step::into_row).collect())
     }
 }

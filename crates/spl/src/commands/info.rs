@@ -46,6 +46,8 @@ pub enum Kind {
     OrderedRow,
     /// Folds rows into groups, in parallel, and gives the groups at the end.
     Fold,
+    /// Folds rows into groups by their order, such as that of `first` and `list`.
+    OrderedFold,
     /// Needs all rows before it gives the first.
     Blocking,
     /// Makes rows of its own; must be the first command of a search.

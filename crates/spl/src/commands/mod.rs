@@ -290,12 +290,25 @@ impl Command {
     }
 
     /// How it consumes rows.
-    pub fn kind(&self) -> Option<Kind> {
-        self.described().map(|(info, node)| node.kind(info.kind))
+    pub fn kind(&self) -> Kind {
+        match self.described() {
+            Some((info, node)) => node.kind(info.kind),
+            None => unconverted_kind(self),
+        }
     }
 
     /// The name as written, where its aliases differ; else the usual one.
     pub fn name(&self) -> Option<&str> {
         self.described().map(|(info, node)| node.name(info.name()))
+    }
+}
+
+/// How a command without a file of its own consumes rows; where that is not known here, as those that need all rows.
+fn unconverted_kind(command: &Command) -> Kind {
+    let fold = |aggregates: &[Aggregate]| nodes::kind_of_fold(aggregates, Kind::Fold);
+    match command {
+        Command::Chart(chart) => fold(&chart.aggregates),
+        Command::TimeChart(chart) => fold(&chart.aggregates),
+        _ => Kind::Blocking,
     }
 }

@@ -49,10 +49,7 @@ impl Semantics for StatsCommand {
     }
 
     fn kind(&self, declared: Kind) -> Kind {
-        match self.aggregates.iter().any(Aggregate::has_wildcard) {
-            true => Kind::Blocking,
-            false => declared,
-        }
+        kind_of_fold(&self.aggregates, declared)
     }
 
     fn makes_table(&self) -> bool {
@@ -69,6 +66,17 @@ impl Semantics for StatsCommand {
 
     fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, &self.by, found);
+    }
+}
+
+/// How a command that folds these aggregates consumes rows.
+pub(crate) fn kind_of_fold(aggregates: &[Aggregate], declared: Kind) -> Kind {
+    if aggregates.iter().any(Aggregate::has_wildcard) {
+        return Kind::Blocking;
+    }
+    match aggregates.iter().any(|aggregate| aggregate.function.needs_order()) {
+        true => Kind::OrderedFold,
+        false => declared,
     }
 }
 

@@ -1,57 +1,58 @@
-//! `tstats`: a search over index-time fields, or over an object of a data model, folded by the same steps as `stats`.
+//! The plan of `tstats`: a search over index-time fields, or over an object of a data model, folded as `stats` folds.
 //!
 //! Of an accelerated data model summaries are read where there are some and events elsewhere; the rows are the same.
 //! `summariesonly=true` leaves the others out. With `prestats=true` the rows go on unfolded, and the reporting command
 //! that follows folds them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use quarry_event::segment::is_major;
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, RenameCommand,
-    RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span, SplitField, Stage,
-    StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
+    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, Pipeline,
+    RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span,
+    SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
 };
 
+use super::{FieldSource, Plan, Planner, Series, Source, SummaryScan};
 use crate::EngineError;
-use crate::command::{CommandContext, RowIter};
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
 use crate::knowledge::{data_model, model_text};
-use crate::lower::Environment;
-use crate::run::Runner;
-use crate::series_rates::{SPAN, groups_series, has_series_rates, keyed};
-use crate::summary::read::SummaryRead;
+use crate::series_rates::{SPAN, groups_series, has_series_rates};
 
 /// Field with the name of a metric.
 const METRIC: &str = "metric_name";
 /// Field with its measurement.
 const VALUE: &str = "_value";
 
-impl Runner {
-    /// The rows of `tstats` and the commands after it.
-    pub(crate) fn tstats(&self, tstats: &TstatsCommand, span: Span, rest: &[Stage]) -> Result<RowIter, EngineError> {
+impl Planner<'_> {
+    /// The plan of `tstats` and the commands after it.
+    pub(super) fn tstats(&self, tstats: &TstatsCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String, span| Err(EngineError::Invalid { message, span: Some(span) });
         match &tstats.source {
             TstatsSource::Indexes => {
                 let plan = TstatsPlan::new(tstats, None, span);
                 let search = SearchCommand { expr: tstats.filter.clone(), time: tstats.time.clone() };
-                let stages = [plan.stages(tstats), rest.to_vec()].concat();
-                self.of_index_time().leading(&search, &stages, self)
+                let commands = [plan.stages(tstats), rest.to_vec()].concat();
+                Planner { fields: FieldSource::IndexTime, ..*self }.of_events(&search, commands, None)
             }
             TstatsSource::DataModel(name) => self.tstats_of_model(name, tstats, span, rest),
             TstatsSource::Metrics => {
-                let plan = TstatsPlan::of_metrics(tstats, span);
+                let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
                 parts.retain(|part| *part != SearchExpr::All);
                 let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
-                if has_series_rates(tstats) || groups_series(tstats) {
-                    return self.rates_of_series(plan, tstats, &search, rest);
+                if !has_series_rates(tstats) && !groups_series(tstats) {
+                    return self.of_events(&search, [plan.stages(tstats), rest.to_vec()].concat(), None);
                 }
-                let stages = [plan.stages(tstats), rest.to_vec()].concat();
-                self.events(&search, &stages)
+                // Which series a measurement is of follows from all of its fields.
+                let metrics = plan.wanted.iter().cloned().collect();
+                let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
+                let measured = self.of_events(&search, before.collect(), None)?;
+                let folded = if has_series_rates(tstats) { Vec::new() } else { plan.stages(tstats) };
+                let series = Series { measured, metrics, command: tstats.clone(), span };
+                Ok(Plan::of_rows(Source::Series(Box::new(series)), [folded, rest.to_vec()].concat()))
             }
             TstatsSource::Namespace(name, span) => {
                 invalid(format!("tstats: there is no namespace {name}; tscollect is not supported"), *span)
@@ -62,40 +63,19 @@ impl Runner {
         }
     }
 
-    /// `rate_avg`, `rate_sum` and `BY _timeseries`, for which all fields of measurements are read.
-    fn rates_of_series(
-        &self,
-        mut plan: TstatsPlan,
-        tstats: &TstatsCommand,
-        search: &SearchCommand,
-        rest: &[Stage],
-    ) -> Result<RowIter, EngineError> {
-        let span = plan.span;
-        let context = CommandContext { range: self.range_of(search)?, ..self.context.clone() };
-        let made: Vec<String> = plan.wanted.iter().cloned().collect();
-        let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
-        let measured = self.events(search, &before.collect::<Vec<_>>())?;
-        if !has_series_rates(tstats) {
-            let stages = [plan.stages(tstats), rest.to_vec()].concat();
-            return self.chain(keyed(measured, &made, tstats), &stages, &context);
-        }
-        let rows = self.series_rates(measured, &made, tstats, span, &context)?;
-        self.chain(rows, rest, &context)
-    }
-
     fn tstats_of_model(
         &self,
         name: &DataModelName,
         tstats: &TstatsCommand,
         span: Span,
         rest: &[Stage],
-    ) -> Result<RowIter, EngineError> {
+    ) -> Result<Plan, EngineError> {
         // What a subsearch finds has names of the model, too.
         let tstats = &TstatsCommand { filter: self.resolved(&tstats.filter)?, ..tstats.clone() };
         let object = self.model_object(name, &mentioned(tstats))?;
         let plan = TstatsPlan::new(tstats, Some(&object), span);
         plan.unknown.iter().for_each(|field| {
-            self.context.messages.push(format!("data model {} has no field {field}", object.model()));
+            self.runner.context.messages.push(format!("data model {} has no field {field}", object.model()));
         });
         let summary = self.summary_of(name, &object, tstats, span, rest)?;
         let filter = object.translated(&tstats.filter);
@@ -103,10 +83,10 @@ impl Runner {
         stages.extend(plan.stages(tstats));
         stages.extend_from_slice(rest);
         match object.base_search() {
-            None => self.events_or_summaries(&search, &stages, summary),
+            None => self.of_events(&search, stages, summary),
             // Nothing of it can be summarised.
-            Some(_) if tstats.summaries_only => self.chain(Box::new(std::iter::empty()), &stages, &self.context),
-            Some(_) => self.object_rows(&object, search, stages, span),
+            Some(_) if tstats.summaries_only => Ok(Plan::of_rows(Source::Nothing, stages)),
+            Some(_) => self.object_plan(&object, search, stages, span),
         }
     }
 
@@ -118,29 +98,30 @@ impl Runner {
         tstats: &TstatsCommand,
         span: Span,
         rest: &[Stage],
-    ) -> Result<Option<SummaryRead>, EngineError> {
-        let mut read = SummaryRead::new(Arc::clone(&self.summaries), tstats.summaries_only);
-        let without = |read: SummaryRead, what: String| {
+    ) -> Result<Option<SummaryScan>, EngineError> {
+        let runner = self.runner;
+        let mut read = SummaryScan { only: tstats.summaries_only, ..SummaryScan::default() };
+        let without = |read: SummaryScan, what: String| {
             if tstats.summaries_only {
-                self.context.messages.push(format!(
+                runner.context.messages.push(format!(
                     "{what}, so summariesonly=true finds nothing: leave it out, and events are read{}",
                     if what.ends_with("accelerated") { ", or set acceleration=true in datamodels.conf" } else { "" }
                 ));
             }
             tstats.summaries_only.then_some(read)
         };
-        let Some(acceleration) = self.summaries.acceleration(&name.model, self.context.now) else {
+        let Some(acceleration) = runner.summaries.acceleration(&name.model, runner.context.now) else {
             return Ok(without(read, format!("data model {} is not accelerated", name.model)));
         };
         read.earliest = acceleration.earliest;
         let root = object.summarised_as();
         read.object = format!("{}.{root}", name.model);
-        let text = model_text(self.knowledge.as_ref(), &name.model)?;
-        let model = data_model(self.knowledge.as_ref(), &name.model)?;
-        let expand = |text: &str| self.expanded(text);
+        let text = model_text(runner.knowledge.as_ref(), &name.model)?;
+        let model = data_model(runner.knowledge.as_ref(), &name.model)?;
+        let expand = |text: &str| runner.expanded(text);
         let planned = ModelObject::new(&model, Some(root), &BTreeSet::new(), &expand)
             .map_err(|error| error.to_string())
-            .and_then(|root| self.summary_plan(&root, &text));
+            .and_then(|root| runner.summary_plan(&root, &text));
         let plan = match planned {
             Ok(plan) => plan,
             Err(why) => {
@@ -163,12 +144,12 @@ impl Runner {
             read.columns.push("_time".to_owned());
             read.stages = Some(stages);
         }
-        read.plan = Some(plan);
+        read.digest = Some(plan.digest);
         Ok(Some(read))
     }
 
     /// The object a name of a search means.
-    pub(crate) fn model_object(
+    pub(super) fn model_object(
         &self,
         name: &DataModelName,
         mentioned: &BTreeSet<String>,
@@ -177,42 +158,24 @@ impl Runner {
             EngineError::Invalid { message, span: None } => EngineError::Invalid { message, span: Some(name.span) },
             other => other,
         };
-        let model = data_model(self.knowledge.as_ref(), &name.model).map_err(place)?;
-        let expand = |text: &str| self.expanded(text);
+        let model = data_model(self.runner.knowledge.as_ref(), &name.model).map_err(place)?;
+        let expand = |text: &str| self.runner.expanded(text);
         ModelObject::new(&model, name.object.as_deref(), mentioned, &expand).map_err(place)
     }
 
-    /// The rows of an object's search and the commands after it.
-    pub(crate) fn object_rows(
+    /// The plan of an object's search and the commands after it.
+    pub(super) fn object_plan(
         &self,
         object: &ModelObject,
         search: SearchCommand,
-        stages: Vec<Stage>,
+        commands: Vec<Stage>,
         span: Span,
-    ) -> Result<RowIter, EngineError> {
-        let Some(base) = object.base_search() else { return self.events(&search, &stages) };
+    ) -> Result<Plan, EngineError> {
+        let Some(base) = object.base_search() else { return self.of_events(&search, commands, None) };
         let mut all = base.commands.clone();
         all.push(Stage { command: Command::Search(search), span });
-        all.extend(stages);
-        self.run(&quarry_spl::ast::Pipeline { commands: all, span })
-    }
-
-    /// The same search over events that have only what was written with them.
-    pub(crate) fn of_index_time(&self) -> Runner {
-        Runner {
-            rules: self.index_time.rules.clone(),
-            shapes: self.index_time.shapes.clone(),
-            states: None,
-            ..self.clone()
-        }
-    }
-
-    /// As [`Runner::events`], but commands that read events of their own see all of their fields.
-    fn leading(&self, search: &SearchCommand, stages: &[Stage], full: &Runner) -> Result<RowIter, EngineError> {
-        let own = stages.iter().position(|stage| reads_events(&stage.command)).unwrap_or(stages.len());
-        let rows = self.events(search, &stages[..own])?;
-        let context = CommandContext { range: self.range_of(search)?, ..self.context.clone() };
-        full.chain(rows, &stages[own..], &context)
+        all.extend(commands);
+        self.plan(&Pipeline { commands: all, span })
     }
 }
 
@@ -232,25 +195,6 @@ fn tests_columns(expr: &SearchExpr) -> bool {
         | SearchExpr::Indexed { .. }
         | SearchExpr::Subsearch(_) => false,
     }
-}
-
-/// Whether a command runs a search of its own.
-fn reads_events(command: &Command) -> bool {
-    !matches!(
-        command,
-        Command::Eval(_)
-            | Command::Where(_)
-            | Command::Bin(_)
-            | Command::Rex(_)
-            | Command::Rename(_)
-            | Command::Table(_)
-            | Command::Fields(_)
-            | Command::FillNull(_)
-            | Command::Stats(_)
-            | Command::Chart(_)
-            | Command::TimeChart(_)
-            | Command::Top(_)
-    )
 }
 
 /// One assignment of `eval`.

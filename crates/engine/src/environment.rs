@@ -1,0 +1,167 @@
+//! What commands are given of the search they run in.
+//!
+//! A search that is only explained gives its commands no rows of subsearches.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
+
+use crate::EngineError;
+use crate::command::CommandContext;
+use crate::commands::lookup::{LookupSource, LookupTable, no_table};
+use crate::custom::CommandSource;
+use crate::knowledge::KnowledgeSource;
+use crate::lower::{Environment, Step, lower};
+use crate::plan::{Planner, Subsearches};
+use crate::rows;
+use crate::run::{Runner, SnapshotSource};
+use crate::scan::fields::reports::Report;
+
+/// A runner with the context of one pipeline.
+pub(crate) struct Surroundings<'a> {
+    /// The search at work.
+    pub runner: &'a Runner,
+    /// Its context.
+    pub context: &'a CommandContext,
+    /// Results of subsearches.
+    pub subsearches: Subsearches<'a>,
+}
+
+impl<'a> Surroundings<'a> {
+    /// The steps of commands.
+    pub(crate) fn steps(&self, stages: &[Stage]) -> Result<Vec<Step>, EngineError> {
+        let mut steps = Vec::new();
+        for stage in stages {
+            steps.extend(lower(stage, self)?);
+        }
+        Ok(steps)
+    }
+
+    fn planner(&self) -> Planner<'a> {
+        Planner::new(self.runner, self.subsearches)
+    }
+}
+
+impl Environment for Surroundings<'_> {
+    fn context(&self) -> &CommandContext {
+        self.context
+    }
+
+    fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
+        self.runner.permit(command, span)
+    }
+
+    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+        self.planner().rows_of(pipeline, rows_max)
+    }
+
+    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        self.planner().resolved(expr)
+    }
+
+    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        self.runner.table(name, span)
+    }
+
+    fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
+        self.runner.report(name, span)
+    }
+
+    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+        Arc::new(Runner { context: self.context.clone(), ..self.runner.clone() })
+    }
+
+    fn lookups(&self) -> Arc<dyn LookupSource> {
+        Arc::clone(&self.runner.lookups)
+    }
+
+    fn source(&self) -> Arc<dyn SnapshotSource> {
+        Arc::clone(&self.runner.source)
+    }
+
+    fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
+        Arc::clone(&self.runner.knowledge)
+    }
+
+    fn commands(&self) -> Arc<dyn CommandSource> {
+        Arc::clone(&self.runner.commands)
+    }
+
+    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.runner.saved_text(name, span)
+    }
+}
+
+impl Environment for Runner {
+    fn context(&self) -> &CommandContext {
+        &self.context
+    }
+
+    fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
+        Runner::permit(self, command, span)
+    }
+
+    fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut batches = Vec::new();
+        let mut left = rows_max;
+        for batch in self.run(pipeline)? {
+            let batch = batch?;
+            if batch.num_rows() > left {
+                let message = format!("a subsearch gave more than {rows_max} rows; the others are dropped (maxout)");
+                self.context.messages.push(message);
+            }
+            let batch = batch.slice(0, batch.num_rows().min(left));
+            left -= batch.num_rows();
+            batches.push(rows::without(&batch, rows::is_hidden)?);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(batches)
+    }
+
+    fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        Planner::new(self, Subsearches::Run).resolved(expr)
+    }
+
+    fn detached(&self) -> Arc<dyn Environment + Send + Sync> {
+        Arc::new(self.clone())
+    }
+
+    fn lookups(&self) -> Arc<dyn LookupSource> {
+        Arc::clone(&self.lookups)
+    }
+
+    fn source(&self) -> Arc<dyn SnapshotSource> {
+        Arc::clone(&self.source)
+    }
+
+    fn knowledge(&self) -> Arc<dyn KnowledgeSource> {
+        Arc::clone(&self.knowledge)
+    }
+
+    fn commands(&self) -> Arc<dyn CommandSource> {
+        Arc::clone(&self.commands)
+    }
+
+    fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
+        self.text_of_saved(name, span)
+    }
+
+    fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+        let rule = self.rules.props().report_rule(name);
+        let rule = rule.ok_or_else(|| invalid(format!("transforms.conf has no stanza {name} that cuts fields")))?;
+        Report::new(rule).map_err(|fault| invalid(format!("transforms.conf [{name}]: {fault}")))
+    }
+
+    fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
+        let invalid = |message| EngineError::Invalid { message, span: Some(span) };
+        match self.lookups.table(name) {
+            Ok(Some(table)) => Ok(table),
+            Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
+            Err(message) => Err(invalid(message)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Passes over the condition of a search: subsearches, event types and tags, modifiers of time.
+
+use quarry_event::time::parse_time;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
+
+use super::time_windows::{TimeWindows, intersection};
+use super::{FieldSource, Planner, Subsearches};
+use crate::EngineError;
+use crate::scan::filter::index_patterns;
+use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
+
+impl Planner<'_> {
+    /// The condition of a search as it is tested, and the range to read for it.
+    pub(super) fn condition_of(&self, search: &SearchCommand) -> Result<(SearchExpr, TimeRange), EngineError> {
+        let expr = self.resolved(&search.expr)?;
+        let expr = match self.fields {
+            FieldSource::SearchTime => self.runner.without_labels(&expr)?,
+            FieldSource::IndexTime => expr,
+        };
+        let default = self.range_of(search)?;
+        let (expr, range) = TimeWindows { context: &self.runner.context, default }.read(expr)?;
+        let is_bounded = search.time.earliest.is_some() || search.time.latest.is_some();
+        Ok((expr, if is_bounded { intersection(range, default) } else { range }))
+    }
+
+    /// The indexes that a condition names, or those that are read where it names none.
+    pub(super) fn indexes_of(&self, expr: &SearchExpr) -> Vec<String> {
+        let default = &self.runner.default_indexes;
+        index_patterns(expr, default).unwrap_or_else(|| default.clone())
+    }
+
+    /// The condition with its subsearches replaced by what they found.
+    pub(crate) fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
+        let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.resolved(part)).collect::<Result<Vec<_>, _>>();
+        Ok(match expr {
+            SearchExpr::And(parts) => SearchExpr::And(all(parts)?),
+            SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
+            SearchExpr::Not(part) => SearchExpr::Not(Box::new(self.resolved(part)?)),
+            SearchExpr::Subsearch(pipeline) => {
+                let rows = self.rows_of(pipeline, CONDITION_ROWS_MAX)?;
+                match self.subsearches {
+                    Subsearches::Run => condition_of(&rows, pipeline.span)?,
+                    // What it would find is not known.
+                    Subsearches::Explain(_) => SearchExpr::All,
+                }
+            }
+            other => other.clone(),
+        })
+    }
+
+    /// The range of a search: its own modifiers win over the request's.
+    fn range_of(&self, search: &SearchCommand) -> Result<TimeRange, EngineError> {
+        let context = &self.runner.context;
+        let earliest = self.time(search.time.earliest.as_ref())?;
+        let latest = self.time(search.time.latest.as_ref())?;
+        Ok(match (earliest, latest) {
+            (None, None) => context.range,
+            (Some(earliest), None) => {
+                let latest = context.range.latest.unwrap_or(context.now);
+                TimeRange { earliest: Some(earliest), latest: Some(latest) }
+            }
+            (earliest, latest) => TimeRange { earliest, latest },
+        })
+    }
+
+    /// The instant that a modifier means.
+    pub(super) fn time(&self, text: Option<&TimeText>) -> Result<Option<TimeNs>, EngineError> {
+        let Some(text) = text else { return Ok(None) };
+        let context = &self.runner.context;
+        match parse_time(&text.text, context.now, &context.zone) {
+            Ok(time) => Ok(Some(time)),
+            Err(error) => Err(EngineError::Invalid { message: error.to_string(), span: Some(text.span) }),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The plan of a search: what is read, what runs in every worker beside the data, and what runs once.
+//!
+//! Plain data between the syntax tree and execution. [`Planner`] turns a pipeline into a plan in passes: subsearches of
+//! the condition are replaced by what they found, labels by the conditions they stand for, modifiers of time by tests
+//! and a range; the commands are split by their [`Kind`](quarry_spl::commands::Kind); extractions, the threshold of a
+//! top-k sort and counts are pushed into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and
+//! partial states are kept under its [name](name::partial_name).
+//!
+//! Between map and reduce pass the states of the fold: a row per group, the BY fields first and then the columns of each
+//! aggregate's state. Without a fold the rows themselves pass, newest first.
+//!
+//! Not here: how commands run ([`crate::commands`]) and how events are read ([`crate::scan`]).
+
+mod condition;
+mod datasets;
+pub(crate) mod name;
+pub(crate) mod planner;
+mod pushdown;
+mod time_windows;
+mod tstats;
+
+use quarry_event::{TimeNs, TimeRange};
+use quarry_spl::analyse::FieldNeeds;
+use quarry_spl::ast::{RexExtraction, SearchExpr, SortKey, Span, Stage, TstatsCommand};
+
+pub(crate) use planner::{Planner, Subsearches};
+
+/// How a search runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
+    /// Where rows come from.
+    pub source: Source,
+    /// Commands that run in every worker, on the rows it reads. None without a fold.
+    pub map: Vec<Stage>,
+    /// The command that every worker folds its rows with; the states of all join afterwards.
+    pub fold: Option<Stage>,
+    /// Commands that run once, on the rows of all workers.
+    pub reduce: Vec<Stage>,
+}
+
+/// Where the rows of a plan come from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Source {
+    /// From nowhere: there are none.
+    Nothing,
+    /// Out of the events of indexes.
+    Scan(Box<Scan>),
+    /// Made by the command.
+    Command(Box<Stage>),
+    /// One row without fields, for `eval` to begin with.
+    Row,
+    /// The result of another search.
+    Search(Box<InnerSearch>),
+    /// Measurements of metrics, grouped into time series.
+    Series(Box<Series>),
+    /// Counts of the events that were deleted.
+    Delete(Box<Deletion>),
+}
+
+/// Events that are read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Scan {
+    /// Patterns of the indexes.
+    pub indexes: Vec<String>,
+    /// Their condition, without subsearches, event types, tags and modifiers of time.
+    pub condition: SearchExpr,
+    /// Instants of their `_time`.
+    pub range: TimeRange,
+    /// Instants of their `_indextime`.
+    pub arrival: TimeRange,
+    /// Which fields they have.
+    pub fields: FieldSource,
+    /// Fields of them that the commands read.
+    pub projection: FieldNeeds,
+    /// `rex` commands that the scan runs itself, in order.
+    pub extractions: Vec<Extraction>,
+    /// In which order they are read.
+    pub order: Order,
+    /// The sort that only takes so many of them.
+    pub top: Option<TopK>,
+    /// Whether events that differ in `_time` only may come as the first and the last of them.
+    pub extremes: bool,
+    /// Whether events with the same values may come as one row with their count.
+    pub counts: bool,
+    /// Summaries of a data model that may stand for them.
+    pub summary: Option<SummaryScan>,
+}
+
+/// A `rex` command that a scan runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Extraction {
+    /// The command.
+    pub command: RexExtraction,
+    /// Its place.
+    pub span: Span,
+}
+
+/// Which fields events have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldSource {
+    /// All that are extracted and computed at search time.
+    SearchTime,
+    /// Those written with them when they were indexed.
+    IndexTime,
+}
+
+/// In which order events are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Any: in parallel.
+    Any,
+    /// By `_time`, descending.
+    NewestFirst,
+}
+
+/// A sort of which only the first rows are wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TopK {
+    /// The first key.
+    pub key: SortKey,
+    /// Whether large values come first, `reverse` included.
+    pub descending: bool,
+    /// Rows wanted.
+    pub count: usize,
+}
+
+/// Summaries of an object of a data model.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SummaryScan {
+    /// The model and the object, as `MODEL.OBJECT`.
+    pub object: String,
+    /// Whether events without a summary are left out.
+    pub only: bool,
+    /// From when on buckets are summarised.
+    pub earliest: Option<TimeNs>,
+    /// Which summaries are meant; `None` where there can be none.
+    pub digest: Option<[u8; 32]>,
+    /// The commands that rows of a summary go through, the fold included; `None` where they need more than it has.
+    pub stages: Option<Vec<Stage>>,
+    /// Columns that these read.
+    pub columns: Vec<String>,
+}
+
+/// A saved search whose result another search begins with.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InnerSearch {
+    /// Its name.
+    pub name: String,
+    /// Where it is named.
+    pub span: Span,
+    /// Its text, which places in its commands point into.
+    pub text: String,
+    /// Its plan.
+    pub plan: Plan,
+}
+
+/// Measurements whose time series are told apart: `mstats` with `rate_avg`, `rate_sum` or `BY _timeseries`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Series {
+    /// What gives the measurements.
+    pub measured: Plan,
+    /// Columns of metrics in them.
+    pub metrics: Vec<String>,
+    /// The command.
+    pub command: TstatsCommand,
+    /// Its place.
+    pub span: Span,
+}
+
+/// Events that `delete` takes out of later searches.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Deletion {
+    /// The events that are looked at.
+    pub scan: Scan,
+    /// Commands that each event has to come through.
+    pub commands: Vec<Stage>,
+    /// Place of `delete`.
+    pub span: Span,
+}
+
+impl Plan {
+    /// The plan that reduces the rows of `source` with `commands`.
+    pub(crate) fn of_rows(source: Source, commands: Vec<Stage>) -> Plan {
+        Plan { source, map: Vec::new(), fold: None, reduce: commands }
+    }
+
+    /// The instants its rows lie in: those of the events, or of the search where it reads none itself.
+    pub(crate) fn range(&self, of_search: TimeRange) -> TimeRange {
+        match &self.source {
+            Source::Scan(scan) => scan.range,
+            Source::Series(series) => series.measured.range(of_search),
+            _ => of_search,
+        }
+    }
+
+    /// All commands in order.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = &Stage> {
+        self.map.iter().chain(&self.fold).chain(&self.reduce)
+    }
+}
+
+impl Scan {
+    /// All fields of all events that meet a condition, newest first.
+    pub(crate) fn new(indexes: Vec<String>, condition: SearchExpr, range: TimeRange, fields: FieldSource) -> Scan {
+        Scan {
+            indexes,
+            condition,
+            range,
+            arrival: TimeRange::ALL,
+            fields,
+            projection: FieldNeeds::everything(),
+            extractions: Vec::new(),
+            order: Order::NewestFirst,
+            top: None,
+            extremes: false,
+            counts: false,
+            summary: None,
+        }
+    }
+
+    /// Whether all fields, or those of a pattern, are read, so that rows show which columns events have.
+    pub(crate) fn is_open(&self) -> bool {
+        self.projection.all || !self.projection.patterns.is_empty()
+    }
+}

@@ -1,0 +1,99 @@
+//! Passes over a plan that begins with a scan: the split into map, fold and reduce, and what the scan does itself.
+//!
+//! Each takes a plan and leaves one with the same result.
+
+use quarry_spl::analyse::required_fields;
+use quarry_spl::ast::{Command, RexCommand, SortCommand, Stage};
+use quarry_spl::commands::Kind;
+
+use super::{Extraction, Order, Plan, Scan, Source, TopK};
+use crate::scan::best::ROWS_MAX;
+use crate::scan::rexes::is_pushable;
+
+/// All passes, in their order.
+pub(super) fn push_down(plan: &mut Plan) {
+    split(plan);
+    push_extractions(plan);
+    project(plan);
+    push_top(plan);
+}
+
+fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
+    match &mut plan.source {
+        Source::Scan(scan) => Some(scan),
+        _ => None,
+    }
+}
+
+/// Leading row commands and the fold behind them run in the workers. Without such a fold nothing does: the rows are
+/// wanted newest first, and often only some of them.
+fn split(plan: &mut Plan) {
+    let kind = |stage: &Stage| stage.command.kind();
+    let rows = plan.reduce.iter().take_while(|stage| kind(stage) == Kind::Row).count();
+    if plan.reduce.get(rows).map(kind) != Some(Kind::Fold) {
+        return;
+    }
+    let Some(scan) = scan_of(plan) else { return };
+    scan.order = Order::Any;
+    let mut commands = std::mem::take(&mut plan.reduce).into_iter();
+    plan.map = commands.by_ref().take(rows).collect();
+    plan.fold = commands.next();
+    plan.reduce = commands.collect();
+}
+
+/// `rex` commands that come first and read nothing but the text of an event run in the scan, which need not make that
+/// text for them then.
+fn push_extractions(plan: &mut Plan) {
+    let mut pushed: Vec<Extraction> = Vec::new();
+    for stage in &plan.map {
+        let Command::Rex(RexCommand::Extract(command)) = &stage.command else { break };
+        let is_taken = |group: &String| pushed.iter().any(|rex| rex.command.groups.contains(group));
+        if !is_pushable(command) || command.groups.iter().any(is_taken) {
+            break;
+        }
+        pushed.push(Extraction { command: command.clone(), span: stage.span });
+    }
+    let rest: Vec<Stage> = plan.commands().skip(pushed.len()).cloned().collect();
+    let needs = required_fields(&rest);
+    if pushed.is_empty() || needs.all || !needs.patterns.is_empty() || needs.fields.contains("_raw") {
+        return;
+    }
+    plan.map.drain(..pushed.len());
+    if let Some(scan) = scan_of(plan) {
+        scan.extractions = pushed;
+    }
+}
+
+/// The fields that commands read are the only ones read.
+fn project(plan: &mut Plan) {
+    let commands: Vec<Stage> = plan.commands().cloned().collect();
+    if let Some(scan) = scan_of(plan) {
+        scan.projection = required_fields(&commands);
+    }
+}
+
+/// A sort of which few rows are wanted tells the scan so; the sort itself gives no more then.
+fn push_top(plan: &mut Plan) {
+    let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
+    let Some(scan) = scan_of(plan) else { return };
+    scan.top = Some(top);
+    if let Some(first) = plan.reduce.first_mut() {
+        first.command = Command::Sort(sort);
+    }
+}
+
+/// What the commands behind a scan say of its rows, and the sort with the number of rows that are wanted of it.
+fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
+    let Command::Sort(sort) = &commands.first()?.command else { return None };
+    let of_head = match commands.get(1).map(|stage| &stage.command) {
+        Some(Command::Head(head)) if head.condition.is_none() => head.limit,
+        _ => None,
+    };
+    let count = of_head.into_iter().chain(Some(sort.limit).filter(|limit| *limit > 0)).min()?;
+    let key = sort.keys.first().filter(|key| !key.field.text.contains('*'))?.clone();
+    if !(1..=ROWS_MAX).contains(&count) {
+        return None;
+    }
+    let descending = key.descending != sort.reverse;
+    Some((TopK { key, descending, count }, SortCommand { limit: count, ..sort.clone() }))
+}
