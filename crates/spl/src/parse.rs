@@ -14,17 +14,16 @@ mod learn;
 mod lexicon;
 mod named;
 mod options;
-mod pivot;
 mod reshape;
 mod search;
 mod sequence;
 mod several;
-mod short;
 mod stage;
 #[cfg(test)]
 mod tests;
 mod tstats;
 mod values;
+mod written_out;
 
 use std::collections::BTreeSet;
 
@@ -33,7 +32,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 use crate::slips::slips;
 pub(crate) use cursor::{Parser, Read, Word, unescape};
 pub(crate) use options::{Known, OptionArg};
-pub(crate) use short::quote;
+pub(crate) use written_out::{eval_field, quote};
 
 /// Longest search text read.
 pub const MAX_SEARCH_BYTES: usize = 1 << 20;

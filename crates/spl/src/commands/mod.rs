@@ -109,10 +109,26 @@ macro_rules! each_command {
                 XmlUnescape(xmlunescape::XmlUnescapeCommand),
             }
             short {
+                contingency,
+                eventcount,
+                folderize,
+                geostats,
                 inputcsv,
+                makejson,
+                mcatalog,
                 mcollect,
+                metasearch,
                 outputcsv,
+                outputtext,
+                pivot,
                 rare,
+                reltime,
+                searchtxn,
+                sichart,
+                sirare,
+                sistats,
+                sitimechart,
+                sitop,
             }
         }
     };

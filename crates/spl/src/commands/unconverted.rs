@@ -62,19 +62,11 @@ pub(super) const ROWS: &[Row] = &[
         "a table of aggregates",
     ),
     row(
-        Group::Reporting,
-        "contingency",
-        "contingency ROWS COLUMNS [usetotal=] [totalstr=] [maxrows=] [maxcols=]",
-        "a table of how often values meet",
-    ),
-    row(
         Group::Fields,
         "convert",
         "convert [timeformat=] FUNCTION(FIELD) [AS NEW]...",
         "turns values into another notation",
     ),
-    row(Group::Reporting, "counttable", "counttable ROWS COLUMNS", "same as contingency").on_page("contingency"),
-    row(Group::Reporting, "ctable", "ctable ROWS COLUMNS", "same as contingency").on_page("contingency"),
     row(
         Group::Searching,
         "datamodel",
@@ -82,17 +74,10 @@ pub(super) const ROWS: &[Row] = &[
         "the events of a data model",
     ),
     row(Group::Fields, "delta", "delta FIELD [AS NEW] [p=N]", "the difference to a row before"),
-    row(Group::Searching, "eventcount", "eventcount [index=INDEX]... [summarize=]", "how many events indexes have"),
     row(Group::Nothing, "excerpt", "excerpt [maxlines=N] [maxterms=N]", "changes nothing; says so").on_page("noop"),
     row(Group::Fields, "fieldformat", "fieldformat FIELD=EXPR", "shows a field otherwise than it is"),
     row(Group::Reporting, "fieldsummary", "fieldsummary [maxvals=N] [FIELD...]", "what values fields have"),
     row(Group::Fields, "filldown", "filldown [FIELD...]", "writes the value of the row before where none is"),
-    row(
-        Group::Patterns,
-        "folderize",
-        "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
-        "folds values into their folders",
-    ),
     row(Group::Rows, "format", "format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]", "rows as one condition"),
     row(
         Group::Searching,
@@ -108,23 +93,9 @@ pub(super) const ROWS: &[Row] = &[
         "a row for each step of a range of time",
     ),
     row(Group::Nothing, "geom", "geom [COLLECTION] [featureIdField=FIELD]", "changes nothing; says so").on_page("noop"),
-    row(
-        Group::Reporting,
-        "geostats",
-        "geostats [latfield=] [longfield=] [globallimit=N] AGG... [BY FIELD]",
-        "aggregates by place, for every zoom of a map",
-    ),
     row(Group::Nothing, "highlight", "highlight TEXT...", "changes nothing").on_page("noop"),
     row(Group::Nothing, "iconify", "iconify FIELD...", "changes nothing").on_page("noop"),
     row(Group::Nothing, "localop", "localop", "changes nothing").on_page("noop"),
-    row(Group::Fields, "makejson", "makejson FIELD... output=FIELD", "fields as a JSON object in a field")
-        .on_page("tojson"),
-    row(
-        Group::Searching,
-        "mcatalog",
-        "mcatalog values(FIELD) [where EXPR] [by FIELD...]",
-        "which metrics and dimensions there are",
-    ),
     row(
         Group::Searching,
         "metadata",
@@ -132,7 +103,6 @@ pub(super) const ROWS: &[Row] = &[
         "which hosts, sources or sourcetypes there are",
     )
     .takes("get_metadata"),
-    row(Group::Searching, "metasearch", "metasearch EXPR", "host, index, source, sourcetype and node of events"),
     row(
         Group::Searching,
         "mstats",
@@ -154,13 +124,6 @@ pub(super) const ROWS: &[Row] = &[
     row(Group::Fields, "mvcombine", "mvcombine [delim=TEXT] FIELD", "one row of rows that differ in one field"),
     row(Group::Fields, "nomv", "nomv FIELD", "joins the values of a field into one text"),
     row(Group::Nothing, "noop", "noop", "changes nothing"),
-    row(Group::Keeping, "outputtext", "outputtext", "copies the text to _xml").on_page("outputcsv"),
-    row(
-        Group::Reporting,
-        "pivot",
-        "pivot MODEL OBJECT AGG(FIELD) [AS NAME]... [SPLITROW FIELD]... [SPLITCOL FIELD] [FILTER FIELD is VALUE]...",
-        "a report over a data model",
-    ),
     row(
         Group::Fields,
         "rangemap",
@@ -168,7 +131,6 @@ pub(super) const ROWS: &[Row] = &[
         "names the ranges of a number",
     ),
     row(Group::Nothing, "redistribute", "redistribute", "changes nothing").on_page("noop"),
-    row(Group::Fields, "reltime", "reltime [timefield=FIELD] [prefix=TEXT]", "how long ago a time is"),
     row(Group::Fields, "replace", "replace OLD WITH NEW [, ...] [IN FIELD...]", "replaces whole values"),
     row(
         Group::Rows,
@@ -178,34 +140,9 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(Group::Nothing, "rtorder", "rtorder", "changes nothing; says so").on_page("noop"),
     row(Group::Searching, "savedsearch", "savedsearch NAME [TOKEN=VALUE...]", "runs a saved search"),
-    row(
-        Group::Rows,
-        "searchtxn",
-        "searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH",
-        "transactions of a type that hold what is searched for",
-    ),
     row(Group::Nothing, "sendemail", "sendemail to=ADDRESS [OPTIONS]", "changes nothing; says so").on_page("noop"),
     row(Group::Rows, "set", "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]", "compares rows of two searches"),
     row(Group::Fields, "setfields", "setfields FIELD=TEXT [, ...]", "the same text in every row"),
-    row(
-        Group::Reporting,
-        "sichart",
-        "sichart AGG... [OVER ROW] [BY ROW [COLUMN]]",
-        "rows for a summary that chart reads",
-    )
-    .on_page("sistats"),
-    row(Group::Reporting, "sirare", "sirare FIELD... [BY FIELD...]", "rows for a summary that rare reads")
-        .on_page("sistats"),
-    row(Group::Reporting, "sistats", "sistats AGG... [BY FIELD...]", "rows for a summary that stats reads"),
-    row(
-        Group::Reporting,
-        "sitimechart",
-        "sitimechart [span=] AGG... [BY FIELD]",
-        "rows for a summary that timechart reads",
-    )
-    .on_page("sistats"),
-    row(Group::Reporting, "sitop", "sitop [N] FIELD... [BY FIELD...]", "rows for a summary that top reads")
-        .on_page("sistats"),
     row(Group::Fields, "strcat", "strcat [allrequired=] SOURCE... TARGET", "joins values and texts"),
     row(
         Group::Fields,

@@ -1,17 +1,14 @@
-//! Commands about the words and fields that indexes hold: walklex, typeahead; and searchtxn and folderize.
+//! Commands about the words and fields that indexes hold: walklex, typeahead.
 //!
-//! The first two are written out as searches. They read events: the dictionaries of sealed slabs leave out words that
+//! They are written out as searches. They read events: the dictionaries of sealed slabs leave out words that
 //! columns hold, and hot events have none yet, so that a list of them alone would be incomplete.
 
 use quarry_event::segment::{is_breaker, is_major};
 
 use super::cursor::{Parser, Read};
 use super::options::Known;
-use super::short::quote;
-use crate::analyse::has_subsearch;
-use crate::ast::{
-    BucketDirCommand, Command, FieldPattern, FromCommand, RenameCommand, SearchTxnCommand, SeveralCommand,
-};
+use super::written_out::quote;
+use crate::ast::{Command, SeveralCommand};
 use crate::diagnostic::Diagnostic;
 
 const WALKLEX: Known = Known {
@@ -24,19 +21,9 @@ const TYPEAHEAD: Known = Known {
     names: &["prefix", "count", "index", "starttimeu", "endtimeu"],
     ignored: &["max_time", "collapse", "splunk_server", "use_fast_typeahead"],
 };
-const SEARCHTXN: Known =
-    Known { command: "searchtxn", names: &["max_terms", "use_disjunct", "eventsonly"], ignored: &[] };
-const FOLDERIZE: Known =
-    Known { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
 
 /// Suggestions of `typeahead` when `count=` is absent.
 const SUGGESTIONS: usize = 50;
-/// Values that `searchtxn` looks for when `max_terms=` is absent.
-const TERMS: usize = 1_000;
-/// Folders of `folderize` when `maxfolders=` is absent.
-const FOLDERS_MAX: usize = 20;
-/// Folders of `folderize` when `minfolders=` is absent.
-const FOLDERS_MIN: usize = 2;
 /// Fields of every event, which `typeahead` knows by name.
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
@@ -73,8 +60,6 @@ impl Parser<'_> {
         Ok(Some(match name {
             "walklex" => self.walklex()?,
             "typeahead" => self.typeahead()?,
-            "searchtxn" => self.searchtxn()?,
-            "folderize" => self.folderize()?,
             _ => return Ok(None),
         }))
     }
@@ -199,70 +184,5 @@ impl Parser<'_> {
             "{text} | eval operator=\"false\" | sort {count} -num(count) content | table content count operator"
         );
         self.of_index_time("typeahead", &text)
-    }
-
-    /// `searchtxn TYPE [max_terms=N] [use_disjunct=] [eventsonly=] SEARCH`.
-    fn searchtxn(&mut self) -> Read<Command> {
-        let word = self.expect_field("the name of a stanza of transactiontypes.conf")?;
-        let mut command = SearchTxnCommand {
-            kind: word.text,
-            span: word.span,
-            terms_max: TERMS,
-            any: true,
-            events_only: false,
-            condition: String::new(),
-        };
-        while let Some(name) = self.peek_option().map(str::to_ascii_lowercase)
-            && SEARCHTXN.names.contains(&name.as_str())
-        {
-            let Some(option) = self.option(SEARCHTXN)? else { break };
-            match option.name.as_str() {
-                "max_terms" => command.terms_max = option.number()?,
-                "use_disjunct" => command.any = option.boolean()?,
-                _ => command.events_only = option.boolean()?,
-            }
-        }
-        self.skip_separators();
-        command.condition = self.rest().trim().to_owned();
-        if command.condition.is_empty() {
-            let remark = Diagnostic::error("searchtxn: nothing is searched for", self.here());
-            return Err(remark.with_hint("write `searchtxn TYPE error`"));
-        }
-        // The text is put into the searches that the command stands for; what it runs must be seen before that.
-        let place = self.here();
-        if has_subsearch(&self.search_condition()?) {
-            let remark = Diagnostic::error("searchtxn: a condition with a subsearch is not taken", place);
-            return Err(remark.with_hint("write the values, or use transaction"));
-        }
-        Ok(Command::From(FromCommand::Transactions(command)))
-    }
-
-    /// `folderize attr=FIELD [sep=::] [size=totalCount] [minfolders=2] [maxfolders=20]`.
-    fn folderize(&mut self) -> Read<Command> {
-        let mut command = BucketDirCommand {
-            path: String::new(),
-            size: "totalCount".to_owned(),
-            max: FOLDERS_MAX,
-            least: FOLDERS_MIN,
-            count: None,
-            separator: "::".to_owned(),
-        };
-        while let Some(option) = self.option(FOLDERIZE)? {
-            match option.name.as_str() {
-                "attr" => command.path = option.value,
-                "size" => command.size = option.value,
-                "minfolders" => command.least = option.number()?,
-                "maxfolders" => command.max = option.number::<usize>()?.max(1),
-                _ => command.separator = option.value,
-            }
-        }
-        if command.path.is_empty() || command.separator.is_empty() {
-            let remark = Diagnostic::error("folderize: attr= is needed, and sep= must not be empty", self.here());
-            return Err(remark.with_hint("write `folderize attr=source sep=\"/\"`"));
-        }
-        let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: self.since(self.stage_start()) };
-        let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
-        self.preceding = vec![command.into()];
-        Ok(renamed.into())
     }
 }

@@ -231,7 +231,7 @@ impl Parser<'_> {
         let call = Call { name: &name, is_first: first };
         let known = match entry(&name) {
             Some(entry) => Some((entry.parse)(self, call)?),
-            None => match self.command(&name, first)? {
+            None => match self.command(&name)? {
                 None if self.custom.contains(&name) => Some(CustomCommand::parse(self, call)?.into()),
                 known => known,
             },
@@ -244,7 +244,7 @@ impl Parser<'_> {
         Ok(Some(command))
     }
 
-    fn command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
+    fn command(&mut self, name: &str) -> Read<Option<Command>> {
         let command = match name {
             "chart" => self.chart_command(),
             "timechart" => self.timechart_command(),
@@ -252,14 +252,14 @@ impl Parser<'_> {
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
             _ => {
-                return self.family_command(name, first);
+                return self.family_command(name);
             }
         };
         command.map(Some)
     }
 
     /// Commands that are told apart in the files of their families.
-    fn family_command(&mut self, name: &str, first: bool) -> Read<Option<Command>> {
+    fn family_command(&mut self, name: &str) -> Read<Option<Command>> {
         if let Some(command) = self.values_command(name)? {
             return Ok(Some(Command::Values(command)));
         }
@@ -268,9 +268,6 @@ impl Parser<'_> {
         }
         if let Some(command) = self.several_command(name)? {
             return Ok(Some(Command::Several(command)));
-        }
-        if let Some(command) = self.short_command(name, first)? {
-            return Ok(Some(command));
         }
         if let Some(command) = self.brief_command(name)? {
             return Ok(Some(command));

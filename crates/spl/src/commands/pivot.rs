@@ -1,9 +1,18 @@
-//! `pivot`: a report over an object of a data model, written out as `from`, a condition, and `stats` or `chart`.
+//! `pivot`: a report over an object of a data model; short for `from`, `where`, and `stats` or `chart`.
 
-use super::cursor::{Parser, Read};
-use super::short::quote;
-use crate::ast::Command;
+use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read, eval_field, quote};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["pivot"],
+    syntax: "pivot MODEL OBJECT AGG(FIELD) [AS NAME]... [SPLITROW FIELD]... [SPLITCOL FIELD] [FILTER FIELD is VALUE]...",
+    summary: "Reports on an object of a data model",
+    group: Group::Reporting,
+    kind: Kind::Generating,
+    ..CommandInfo::DEFAULT
+};
 
 /// Columns of a split when nothing is said.
 const COLUMNS: usize = 100;
@@ -63,45 +72,45 @@ struct Pivot {
     shows_other: bool,
 }
 
-impl Parser<'_> {
-    /// The commands `pivot` stands for.
-    pub(crate) fn pivot(&mut self) -> Read<Command> {
-        let model = self.expect_field("a data model")?.text;
-        let object = self.expect_field("an object of the data model")?.text;
-        let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };
-        let mut pivot = Pivot {
-            object,
-            cells: Vec::new(),
-            rows: Vec::new(),
-            column: None,
-            filters: Vec::new(),
-            limits: Vec::new(),
-            sort: None,
-            ranking: None,
-            row_totals: false,
-            column_totals: false,
-            columns_max: COLUMNS,
-            shows_other: true,
-        };
-        while {
-            self.skip_separators();
-            !self.at_end()
-        } {
-            self.pivot_part(&mut pivot)?;
-        }
-        if pivot.cells.is_empty() {
-            let remark = Diagnostic::error("pivot: no cell value is given", self.here());
-            return Err(remark.with_hint("write `pivot MODEL OBJECT count(OBJECT) AS count`"));
-        }
-        if pivot.ranking.is_some() && pivot.rows.is_empty() {
-            let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows, and there is no SPLITROW", self.here());
-            return Err(remark.with_hint("write `SPLITROW field TOP 10 count(OBJECT)`"));
-        }
-        let report = pivot.report();
-        let filters: String = pivot.filters.iter().map(|filter| format!(" | where {filter}")).collect();
-        self.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    let model = parser.expect_field("a data model")?.text;
+    let object = parser.expect_field("an object of the data model")?.text;
+    let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };
+    let mut pivot = Pivot {
+        object,
+        cells: Vec::new(),
+        rows: Vec::new(),
+        column: None,
+        filters: Vec::new(),
+        limits: Vec::new(),
+        sort: None,
+        ranking: None,
+        row_totals: false,
+        column_totals: false,
+        columns_max: COLUMNS,
+        shows_other: true,
+    };
+    while {
+        parser.skip_separators();
+        !parser.at_end()
+    } {
+        parser.pivot_part(&mut pivot)?;
     }
+    if pivot.cells.is_empty() {
+        let remark = Diagnostic::error("pivot: no cell value is given", parser.here());
+        return Err(remark.with_hint("write `pivot MODEL OBJECT count(OBJECT) AS count`"));
+    }
+    if pivot.ranking.is_some() && pivot.rows.is_empty() {
+        let remark = Diagnostic::error("pivot: TOP and BOTTOM rank rows, and there is no SPLITROW", parser.here());
+        return Err(remark.with_hint("write `SPLITROW field TOP 10 count(OBJECT)`"));
+    }
+    let report = pivot.report();
+    let filters: String = pivot.filters.iter().map(|filter| format!(" | where {filter}")).collect();
+    parser.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))
+}
 
+impl Parser<'_> {
     fn pivot_part(&mut self, pivot: &mut Pivot) -> Read<()> {
         if self.eat_keyword("SPLITROW") {
             let split = self.pivot_split()?;
@@ -202,7 +211,7 @@ impl Parser<'_> {
 
     /// What follows the field of a filter, as an eval expression.
     fn pivot_condition(&mut self, name: &str) -> Read<String> {
-        let field = format!("'{}'", name.replace('\'', ""));
+        let field = eval_field(name);
         self.skip_blank();
         let place = self.here();
         let mark: String = self.rest().chars().take_while(|c| matches!(c, '=' | '!' | '<' | '>' | '*')).collect();
@@ -416,11 +425,6 @@ impl Ranking {
         let order = if self.lowest { "" } else { "-" };
         format!(" | sort {} {order}num({RANK}) | fields - {RANK}", self.count)
     }
-}
-
-/// A field as eval reads it.
-fn eval_field(name: &str) -> String {
-    format!("'{}'", name.replace('\'', ""))
 }
 
 /// The commands for rows of any number of fields, or of ranked ones, and columns: the fields of a row go through

@@ -1,0 +1,53 @@
+//! `folderize`: values grouped into folders; short for `bucketdir` and `rename`.
+
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::{BucketDirCommand, FieldPattern, RenameCommand};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "folderize", names: &["attr", "sep", "size", "minfolders", "maxfolders"], ignored: &[] };
+
+/// Default of `maxfolders=`.
+const FOLDERS_MAX: usize = 20;
+/// Default of `minfolders=`.
+const FOLDERS_MIN: usize = 2;
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["folderize"],
+    syntax: "folderize attr=FIELD [sep=TEXT] [size=FIELD] [minfolders=N] [maxfolders=N]",
+    summary: "Groups values into folders",
+    group: Group::Patterns,
+    kind: Kind::Blocking,
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    let mut command = BucketDirCommand {
+        path: String::new(),
+        size: "totalCount".to_owned(),
+        max: FOLDERS_MAX,
+        least: FOLDERS_MIN,
+        count: None,
+        separator: "::".to_owned(),
+    };
+    while let Some(option) = parser.option(OPTIONS)? {
+        match option.name.as_str() {
+            "attr" => command.path = option.value,
+            "size" => command.size = option.value,
+            "minfolders" => command.least = option.number()?,
+            "maxfolders" => command.max = option.number::<usize>()?.max(1),
+            _ => command.separator = option.value,
+        }
+    }
+    if command.path.is_empty() || command.separator.is_empty() {
+        let remark = Diagnostic::error("folderize: attr= is needed, and sep= must not be empty", parser.here());
+        return Err(remark.with_hint("write `folderize attr=source sep=\"/\"`"));
+    }
+    let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: parser.since(parser.stage_start()) };
+    let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
+    parser.preceding = vec![command.into()];
+    Ok(renamed.into())
+}

@@ -1,0 +1,40 @@
+//! `makejson`: fields as a JSON object in a field; short for `tojson` with types by what texts look like.
+
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::{JsonType, ToJsonCommand};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "makejson", names: &["output"], ignored: &[] };
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["makejson"],
+    syntax: "makejson FIELD... output=FIELD",
+    summary: "Writes fields as a JSON object into a field",
+    group: Group::Fields,
+    kind: Kind::Row,
+    page: Some("tojson"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    let (mut fields, mut output) = (Vec::new(), None);
+    loop {
+        while let Some(option) = parser.option(OPTIONS)? {
+            output = Some(option.value);
+        }
+        parser.skip_separators();
+        match parser.field_word() {
+            // Types in parentheses are written as for tojson, and guessed all the same.
+            Some(word) => fields.push((JsonType::Auto, word.text)),
+            None => break,
+        }
+    }
+    let output = output.ok_or_else(|| {
+        let remark = Diagnostic::error("makejson: no output= is given", parser.here());
+        remark.with_hint("write `makejson a, b output=json`")
+    })?;
+    Ok(ToJsonCommand { fields, default_type: JsonType::Auto, fill_null: false, internal: false, output }.into())
+}

@@ -1,0 +1,23 @@
+//! `outputtext`: the text of events as `_xml`; short for `eval`.
+
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "outputtext", names: &[], ignored: &["usexml"] };
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["outputtext"],
+    syntax: "outputtext",
+    summary: "Copies the text to _xml",
+    group: Group::Keeping,
+    kind: Kind::Row,
+    page: Some("outputcsv"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    while parser.option(OPTIONS)?.is_some() {}
+    parser.standing_for("| eval _xml=_raw")
+}

@@ -1,0 +1,43 @@
+//! `sistats`: rows for a summary index, from which `stats` makes its result later.
+
+use super::{Call, Command, CommandInfo, Group, Kind, entry};
+use crate::analyse::required_fields;
+use crate::ast::{FieldPattern, Stage, TableCommand, ValuesCommand};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["sistats"],
+    syntax: "sistats AGG... [BY FIELD...]",
+    summary: "Makes the rows of a summary that stats reads",
+    group: Group::Reporting,
+    kind: Kind::Row,
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    summary_rows(parser, "stats")
+}
+
+/// Rows for a summary: the fields that a command of this name needs, so that it can make its result of them later.
+pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command> {
+    let start = parser.pos;
+    let command = match name {
+        "chart" => parser.chart_command()?,
+        "timechart" => parser.timechart_command()?,
+        other => match entry(other) {
+            Some(entry) => (entry.parse)(parser, Call { name: other, is_first: false })?,
+            None => Command::Values(ValuesCommand::Pass),
+        },
+    };
+    let span = parser.since(start);
+    let needs = required_fields(&[Stage { command, span }]);
+    if needs.all {
+        return Ok(Command::Values(ValuesCommand::Pass));
+    }
+    let named = needs.fields.iter().filter(|field| *field != "_time").chain(&needs.patterns);
+    let fields = std::iter::once("_time").chain(named.map(String::as_str));
+    let fields = fields.map(|text| FieldPattern { text: text.to_owned(), span }).collect();
+    Ok(TableCommand { fields }.into())
+}

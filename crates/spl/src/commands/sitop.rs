@@ -1,0 +1,21 @@
+//! `sitop`: rows for a summary index, from which `top` makes its result later.
+
+use super::sistats::summary_rows;
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["sitop"],
+    syntax: "sitop [N] FIELD... [BY FIELD...]",
+    summary: "Makes the rows of a summary that top reads",
+    group: Group::Reporting,
+    kind: Kind::Row,
+    page: Some("sistats"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    summary_rows(parser, "top")
+}
