@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, SeveralCommand};
+use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
@@ -388,12 +388,12 @@ fn kind_of(
         Some(Command::From(FromCommand::Lookup(..))) => return ResultKind::Results,
         Some(Command::From(FromCommand::DataModel(name))) => base_search_of(name, knowledge),
         Some(Command::DataModel(command)) => command.name.as_ref().and_then(|name| base_search_of(name, knowledge)),
-        Some(Command::Several(SeveralCommand::Union { subsearches, .. })) => {
+        Some(Command::Union(UnionCommand { subsearches, .. })) => {
             let is_table = |search: &Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;
             let all = !subsearches.is_empty() && subsearches.iter().all(is_table);
             return if all { ResultKind::Results } else { ResultKind::Events };
         }
-        None | Some(Command::Several(SeveralCommand::MultiSearch(_)) | Command::From(FromCommand::Transactions(_))) => {
+        None | Some(Command::MultiSearch(_) | Command::From(FromCommand::Transactions(_))) => {
             return ResultKind::Events;
         }
         _ if quarry_spl::analyse::begins_with_events(&pipeline.commands) => return ResultKind::Events,

@@ -3,8 +3,6 @@
 //! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
 
-mod families;
-
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -19,9 +17,9 @@ use crate::aggregate::has_wildcards;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
 use crate::commands::append::Append;
 use crate::commands::chart::{AnyChart, Chart, WildcardChart};
+use crate::commands::delimiter::Delimit;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::commands::timechart::TimeChart;
-use crate::commands::values::Delimit;
 use crate::commands::{Execute, execution};
 use crate::custom::CommandSource;
 use crate::expr::{CompiledExpr, ExprContext};
@@ -155,14 +153,10 @@ impl Lowering<'_> {
         Ok(vec![match command {
             Command::Chart(chart) => return self.chart(chart),
             Command::TimeChart(chart) => self.time_chart(chart)?,
-            Command::Values(values) => return self.values(values),
-            Command::Sequence(sequence) => self.sequence(sequence),
-            Command::Reshape(reshape) => return Ok(self.reshape(reshape)),
             Command::Tstats(tstats) if tstats.append => {
                 Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
             }
             Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
-            Command::Several(several) => self.several(several)?,
             other => match first_only(other) {
                 Some(name) => return Err(self.must_be_first(name, "")),
                 None => {
@@ -173,6 +167,12 @@ impl Lowering<'_> {
                 }
             },
         }])
+    }
+
+    /// The steps of commands in brackets that take the rows there are.
+    pub(crate) fn steps_of(&self, pipeline: &Pipeline) -> Result<Vec<Step>, EngineError> {
+        let steps = pipeline.commands.iter().map(|stage| lower(stage, self.environment));
+        Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
     /// The rows of a command that makes rows of its own and adds them.

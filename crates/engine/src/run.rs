@@ -6,7 +6,6 @@
 
 mod bounds;
 mod row_steps;
-mod several;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -197,7 +196,6 @@ impl Runner {
         }
         Ok(of_batches(match &stage.command {
             Command::DataModel(command) => vec![self.definitions(command.name.as_ref())?],
-            Command::Several(several) => return self.several(several),
             _ => return Err(EngineError::Invalid { message: NOT_FIRST.to_owned(), span: Some(stage.span) }),
         }))
     }

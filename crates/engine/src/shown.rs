@@ -6,7 +6,7 @@
 //! Not here: subsearches, whose rows are read by commands and so keep their values.
 
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage, ValuesCommand};
+use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage};
 
 use crate::EngineError;
 use crate::command::CommandContext;
@@ -32,7 +32,7 @@ impl ShownFormats {
         let mut formats: Vec<ShownFormat> = Vec::new();
         for stage in &pipeline.commands {
             match &stage.command {
-                Command::Values(ValuesCommand::FieldFormat(format)) => {
+                Command::FieldFormat(format) => {
                     let added = ShownFormat::new(format, &expressions)?;
                     formats.retain(|known| known.field != added.field);
                     formats.push(added);

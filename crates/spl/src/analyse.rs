@@ -4,7 +4,6 @@
 //! is; commands that show only named fields cut everything else. When in doubt the answer is "all": too much is slow,
 //! too little is wrong.
 
-mod families;
 mod named;
 pub(crate) mod repeatable;
 mod sought;
@@ -15,7 +14,6 @@ use crate::ast::{
     Aggregate, AggregateArg, Command, DataModelMode, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, Stage,
 };
 use crate::parse::parse_condition;
-use families::{before_family, makes_report};
 pub use named::{asked_values, asks_for, fields_of_events};
 pub use repeatable::{is_constant, is_settled};
 pub use sought::{SoughtText, sought_texts};
@@ -68,6 +66,14 @@ impl FieldNeeds {
     pub(crate) fn add_all_or_every(&mut self, fields: &[FieldPattern]) {
         self.all |= fields.is_empty();
         self.add_all(fields);
+    }
+
+    /// Adds all that `other` needs.
+    pub(crate) fn add_needs(&mut self, other: FieldNeeds) {
+        self.all |= other.all;
+        self.every |= other.every;
+        self.fields.extend(other.fields);
+        other.patterns.iter().for_each(|pattern| self.add(pattern));
     }
 
     /// Adds the fields that an expression reads.
@@ -124,7 +130,7 @@ pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
 }
 
 /// What is needed before commands, given what is needed after them.
-fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
+pub(crate) fn needed_before(commands: &[Stage], after: FieldNeeds) -> FieldNeeds {
     commands.iter().rev().fold(after, |needs, stage| before(&stage.command, needs))
 }
 
@@ -158,7 +164,7 @@ fn before_row_command(command: &Command, mut needs: FieldNeeds) -> FieldNeeds {
         Command::DataModel(_) | Command::From(_) | Command::SavedSearch(_) => needs = FieldNeeds::default(),
         // What the rows before it hold is finished by the command after it, whose needs are these already.
         Command::Tstats(tstats) if !tstats.append => needs = FieldNeeds::default(),
-        family => needs = before_family(family, needs),
+        _ => {}
     }
     needs
 }
@@ -175,7 +181,7 @@ pub(crate) fn makes_table(command: &Command) -> bool {
     match command {
         Command::Chart(_) | Command::TimeChart(_) | Command::Tstats(_) | Command::Metadata(_) => true,
         Command::DataModel(model) => model.mode == DataModelMode::Definition,
-        other => makes_report(other),
+        _ => false,
     }
 }
 

@@ -6,20 +6,12 @@
 mod generate;
 mod learn;
 mod report;
-mod reshape;
-mod sequence;
-mod several;
-mod values;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
 pub use generate::*;
 pub use learn::*;
 pub use report::*;
-pub use reshape::*;
-pub use sequence::*;
-pub use several::*;
-pub use values::*;
 
 /// Byte range in the search text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 //! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked and a command's row is found.
 //! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
-use crate::ast::{Command, Pipeline, SearchExpr, SeveralCommand, Span, Stage};
+use crate::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 use crate::commands::capability_of;
 
 /// A command, and the capability that it takes.
@@ -29,7 +29,6 @@ pub fn demand_of(command: &Command) -> Option<Demand> {
 fn gated_name(command: &Command) -> Option<&str> {
     match command {
         Command::Metadata(_) => Some("metadata"),
-        Command::Several(SeveralCommand::IndexTime { command, .. }) => Some(command),
         _ => None,
     }
 }
@@ -48,7 +47,6 @@ fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result
     }
     match &stage.command {
         Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),
-        Command::Several(several) => several.subsearches().into_iter().try_for_each(|inner| each_command(inner, see)),
         _ => Ok(()),
     }
 }

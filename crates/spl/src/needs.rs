@@ -37,7 +37,6 @@ impl Needs {
                 continue;
             }
             match &stage.command {
-                Command::Several(several) => several.subsearches().into_iter().for_each(|search| self.add(search)),
                 Command::Tstats(tstats) => {
                     if let TstatsSource::DataModel(name) = &tstats.source {
                         self.add_model(name);

@@ -5,24 +5,18 @@
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
-mod brief;
 mod chart;
 mod computed;
 mod cursor;
 mod eval;
 mod learn;
-mod lexicon;
 mod named;
 mod options;
-mod reshape;
 mod search;
-mod sequence;
-mod several;
 mod stage;
 #[cfg(test)]
 mod tests;
 mod tstats;
-mod values;
 mod written_out;
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! `convert`: values from one notation to another.
+//! `convert`: values of fields converted from one notation to another.
 //!
 //! A value that cannot be converted stays as it is, except with `num`, which drops it. `auto` converts a field only when
 //! one way fits all its values, so it must see every row; all other functions look at one value.
@@ -13,14 +13,26 @@ use quarry_event::time::{Format, ResolveContext, strftime};
 use quarry_event::value::parse_number;
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
+use super::Execute;
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
 use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
 use crate::functions::time::{instant, seconds};
+use crate::lower::{Lowering, Step, blocking, row};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden, rows_in_memory};
 
-/// `convert`, made ready.
-pub(crate) struct Converter {
+impl Execute for ConvertCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let converter = Arc::new(Converter::new(self, lowering.environment.context())?);
+        Ok(vec![match self.is_automatic() {
+            true => blocking(ConvertAll(converter)),
+            false => row(move || Convert(Arc::clone(&converter))),
+        }])
+    }
+}
+
+/// The command with its time format and zone.
+struct Converter {
     command: ConvertCommand,
     format: Option<Format>,
     zone: TimeZone,
@@ -37,8 +49,7 @@ const NUMBER_WAYS: [ConvertFunction; 5] = [
 ];
 
 impl Converter {
-    /// Makes the command ready; dates are read and written in the user's zone.
-    pub(crate) fn new(command: &ConvertCommand, context: &CommandContext) -> Result<Converter, EngineError> {
+    fn new(command: &ConvertCommand, context: &CommandContext) -> Result<Converter, EngineError> {
         let reads = |conversion: &Conversion| {
             matches!(conversion.function, ConvertFunction::MkTime | ConvertFunction::Auto | ConvertFunction::Num)
         };
@@ -50,11 +61,6 @@ impl Converter {
             false => None,
         };
         Ok(Converter { command: command.clone(), format, zone: context.zone.clone(), now: context.now })
-    }
-
-    /// Whether every row must be seen first.
-    pub(crate) fn needs_all_rows(&self) -> bool {
-        self.command.conversions.iter().any(|conversion| conversion.function == ConvertFunction::Auto)
     }
 
     fn convert(&self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -240,7 +246,7 @@ fn whole(text: &str) -> Option<i64> {
 }
 
 /// `convert` of functions that look at one value.
-pub(crate) struct Convert(pub Arc<Converter>);
+struct Convert(Arc<Converter>);
 
 impl RowCommand for Convert {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
@@ -249,7 +255,7 @@ impl RowCommand for Convert {
 }
 
 /// `convert` with `auto`.
-pub(crate) struct ConvertAll(pub Arc<Converter>);
+struct ConvertAll(Arc<Converter>);
 
 impl Blocking for ConvertAll {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {

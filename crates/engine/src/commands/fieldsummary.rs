@@ -1,27 +1,27 @@
-//! `fieldsummary`: what values each field has.
+//! `fieldsummary`: statistics of fields.
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::value::Number;
-use quarry_spl::ast::FieldPattern;
+use quarry_spl::ast::{FieldPattern, FieldSummaryCommand};
 
+use super::Execute;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::command::{Blocking, CommandContext, RowIter, of_batches};
 use crate::field_names::{names_of, wildcard_parts};
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
 
 /// Distinct values of all fields together that are told apart at most.
 const DISTINCT_MAX: usize = 5_000_000;
 
-/// `fieldsummary`.
-pub(crate) struct FieldSummary {
-    /// Values listed per field; 0 is all.
-    pub values_max: usize,
-    /// Fields told of; empty is all that are not internal.
-    pub fields: Vec<FieldPattern>,
+impl Execute for FieldSummaryCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(self.clone())])
+    }
 }
 
-/// What is known of one field.
+/// Statistics of one field.
 #[derive(Default)]
 struct Facts {
     values: KeyTable,
@@ -77,12 +77,12 @@ impl Facts {
     }
 }
 
-impl Blocking for FieldSummary {
+impl Blocking for FieldSummaryCommand {
     fn run(&self, rows: RowIter, _: &CommandContext) -> Result<RowIter, EngineError> {
         let mut fields: Vec<(String, Facts)> = Vec::new();
         for batch in rows {
             let batch = batch?;
-            for name in names_of(&batch).into_iter().filter(|name| self.is_told(name)) {
+            for name in names_of(&batch).into_iter().filter(|name| is_told(self, name)) {
                 let at = match fields.iter().position(|(known, _)| *known == name) {
                     Some(at) => at,
                     None => {
@@ -100,45 +100,45 @@ impl Blocking for FieldSummary {
         }
         fields.retain(|(_, facts)| facts.count > 0);
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
-        Ok(of_batches(vec![self.table(&fields)?]))
+        Ok(of_batches(vec![table(self, &fields)?]))
     }
 }
 
-impl FieldSummary {
-    fn is_told(&self, name: &str) -> bool {
-        let fits = |field: &FieldPattern| {
-            (!name.starts_with('_') || field.text.starts_with('_')) && wildcard_parts(&field.text, name).is_some()
-        };
-        match self.fields.is_empty() {
-            true => !name.starts_with('_'),
-            false => !rows::is_hidden(name) && self.fields.iter().any(fits),
-        }
+/// Whether a field is summarized.
+fn is_told(command: &FieldSummaryCommand, name: &str) -> bool {
+    let fits = |field: &FieldPattern| {
+        (!name.starts_with('_') || field.text.starts_with('_')) && wildcard_parts(&field.text, name).is_some()
+    };
+    match command.fields.is_empty() {
+        true => !name.starts_with('_'),
+        false => !rows::is_hidden(name) && command.fields.iter().any(fits),
     }
+}
 
-    fn table(&self, fields: &[(String, Facts)]) -> Result<RecordBatch, EngineError> {
-        type Cell = fn(&Facts) -> Value<'static>;
-        let cells: [(&str, Cell); 8] = [
-            ("count", |facts| Value::Int(facts.count as i64)),
-            ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
-            ("is_exact", |_| Value::Int(1)),
-            ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
-            ("mean", |facts| if facts.numbers > 0 { Value::number_of(facts.mean) } else { Value::Null }),
-            ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
-            ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
-            ("stdev", |facts| match facts.numbers {
-                0 => Value::Null,
-                1 => Value::Int(0),
-                numbers => Value::number_of((facts.spread / (numbers - 1) as f64).sqrt()),
-            }),
-        ];
-        let column = |cell: &dyn Fn(&str, &Facts) -> Value<'static>| {
-            let mut column = ColumnBuilder::new(fields.len());
-            fields.iter().for_each(|(name, facts)| column.push(cell(name, facts)));
-            column.finish()
-        };
-        let mut columns = vec![("field", column(&|name, _| Value::owned(name.to_owned())))];
-        columns.extend(cells.map(|(name, cell)| (name, column(&|_, facts| cell(facts)))));
-        columns.push(("values", column(&|_, facts| Value::owned(facts.list(self.values_max)))));
-        batch_of(columns, fields.len())
-    }
+/// A row for each field.
+fn table(command: &FieldSummaryCommand, fields: &[(String, Facts)]) -> Result<RecordBatch, EngineError> {
+    type Cell = fn(&Facts) -> Value<'static>;
+    let cells: [(&str, Cell); 8] = [
+        ("count", |facts| Value::Int(facts.count as i64)),
+        ("distinct_count", |facts| Value::Int(facts.values.len() as i64)),
+        ("is_exact", |_| Value::Int(1)),
+        ("max", |facts| facts.greatest.map_or(Value::Null, Value::of_number)),
+        ("mean", |facts| if facts.numbers > 0 { Value::number_of(facts.mean) } else { Value::Null }),
+        ("min", |facts| facts.least.map_or(Value::Null, Value::of_number)),
+        ("numeric_count", |facts| Value::Int(facts.numbers as i64)),
+        ("stdev", |facts| match facts.numbers {
+            0 => Value::Null,
+            1 => Value::Int(0),
+            numbers => Value::number_of((facts.spread / (numbers - 1) as f64).sqrt()),
+        }),
+    ];
+    let column = |cell: &dyn Fn(&str, &Facts) -> Value<'static>| {
+        let mut column = ColumnBuilder::new(fields.len());
+        fields.iter().for_each(|(name, facts)| column.push(cell(name, facts)));
+        column.finish()
+    };
+    let mut columns = vec![("field", column(&|name, _| Value::owned(name.to_owned())))];
+    columns.extend(cells.map(|(name, cell)| (name, column(&|_, facts| cell(facts)))));
+    columns.push(("values", column(&|_, facts| Value::owned(facts.list(command.values_max)))));
+    batch_of(columns, fields.len())
 }

@@ -1,4 +1,4 @@
-//! `gentimes`: a row for each step of a range of time.
+//! `gentimes`: a row for each step of a time range.
 
 use arrow::record_batch::RecordBatch;
 use jiff::civil::DateTime;
@@ -6,17 +6,24 @@ use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, SpanUnit, apply_modifier, strftime};
 use quarry_spl::ast::{GenTime, GenTimesCommand};
 
+use super::Execute;
 use crate::EngineError;
-use crate::command::CommandContext;
+use crate::command::{CommandContext, RowIter, of_batches};
 use crate::rows::{ColumnBuilder, batch_of};
+use crate::run::Runner;
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;
 /// How times are written for people.
 const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
 
-/// The rows of `gentimes`.
-pub(crate) fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+impl Execute for GenTimesCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![gen_times(self, &runner.context)?])))
+    }
+}
+
+fn gen_times(command: &GenTimesCommand, context: &CommandContext) -> Result<RecordBatch, EngineError> {
     let instant = |time: &GenTime| {
         instant_of(time, context)
             .ok_or_else(|| EngineError::invalid(format!("gentimes: there is no such time: {time:?}")))

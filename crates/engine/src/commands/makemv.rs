@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
+use super::delimiter::Delimit;
 use super::rex::next_character;
-use super::values::Delimit;
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::lower::{DELIMITER, Lowering, Step, row};

@@ -13,28 +13,20 @@ use crate::run::Runner;
 
 pub(crate) mod chart;
 pub(crate) mod conditions;
-pub(crate) mod convert;
+pub(crate) mod delimiter;
 pub(crate) mod empty_columns;
 mod field_facts;
 mod field_texts;
-pub(crate) mod fieldsummary;
 pub(crate) mod filled;
 mod found_fields;
-pub(crate) mod gentimes;
-pub(crate) mod labels;
 pub(crate) mod models;
 pub(crate) mod multikv_rules;
 pub(crate) mod multikv_tokens;
 pub(crate) mod outputs;
 pub(crate) mod pivot;
-pub(crate) mod reshape;
 mod running;
-pub(crate) mod sequence;
-pub(crate) mod several;
 pub(crate) mod spans;
 pub(crate) mod timechart;
-pub(crate) mod totals;
-pub(crate) mod values;
 
 /// How a command of the syntax tree runs.
 pub(crate) trait Execute {

@@ -6,7 +6,7 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeRange;
-use quarry_spl::ast::{Command, Pipeline, SearchCommand, SeveralCommand, Stage};
+use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage, TypeAheadCommand, WalkLexCommand};
 use quarry_spl::commands::Kind;
 
 use super::pushdown::push_down;
@@ -73,7 +73,7 @@ impl<'a> Planner<'a> {
             Command::From(command) => self.dataset(command, first.span, rest),
             Command::SavedSearch(command) => self.saved_search(command, rest),
             Command::Tstats(command) => self.tstats(command, first.span, rest),
-            Command::Several(SeveralCommand::IndexTime { search, .. }) => {
+            Command::WalkLex(WalkLexCommand { search }) | Command::TypeAhead(TypeAheadCommand { search }) => {
                 let commands = [search.commands.as_slice(), rest].concat();
                 Planner { fields: FieldSource::IndexTime, ..*self }.plan(&Pipeline { commands, span: pipeline.span })
             }
@@ -152,7 +152,6 @@ impl<'a> Planner<'a> {
 fn generates(command: &Command) -> bool {
     match command {
         Command::InputLookup(_) => true,
-        Command::Several(several) => several.generates(),
         other => other.kind() == Kind::Generating,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::outputlookup::OutputLookupCommand;
 use super::{Call, Command, CommandInfo, Group, Kind, Syntax};
-use crate::ast::ValuesCommand;
+use crate::ast::NoopCommand;
 use crate::parse::{Parser, Read};
 
 /// Names, help line and kind.
@@ -20,7 +20,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
     if parser.at_end() {
         // A file that no one can name is not written.
-        return Ok(Command::Values(ValuesCommand::Pass));
+        return Ok(Command::Noop(NoopCommand));
     }
     let mut command = OutputLookupCommand::parse(parser, call).map_err(|mut remark| {
         remark.message = remark.message.replace("outputlookup", "outputcsv");

@@ -2,7 +2,7 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind, entry};
 use crate::analyse::required_fields;
-use crate::ast::{FieldPattern, Stage, TableCommand, ValuesCommand};
+use crate::ast::{FieldPattern, NoopCommand, Stage, TableCommand};
 use crate::parse::{Parser, Read};
 
 /// Names, help line and kind.
@@ -28,13 +28,13 @@ pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command>
         "timechart" => parser.timechart_command()?,
         other => match entry(other) {
             Some(entry) => (entry.parse)(parser, Call { name: other, is_first: false })?,
-            None => Command::Values(ValuesCommand::Pass),
+            None => Command::Noop(NoopCommand),
         },
     };
     let span = parser.since(start);
     let needs = required_fields(&[Stage { command, span }]);
     if needs.all {
-        return Ok(Command::Values(ValuesCommand::Pass));
+        return Ok(Command::Noop(NoopCommand));
     }
     let named = needs.fields.iter().filter(|field| *field != "_time").chain(&needs.patterns);
     let fields = std::iter::once("_time").chain(named.map(String::as_str));

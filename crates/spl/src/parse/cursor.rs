@@ -335,6 +335,23 @@ impl<'t> Parser<'t> {
         })
     }
 
+    /// `AS name`, if it is next.
+    pub(crate) fn name_after_as(&mut self) -> Read<Option<String>> {
+        if self.eat_keyword("as") { Ok(Some(self.expect_field("a name after AS")?.text)) } else { Ok(None) }
+    }
+
+    /// Field names up to the end of the command; perhaps none.
+    pub(crate) fn fields_to_end(&mut self) -> Read<Vec<FieldPattern>> {
+        let mut fields = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                return Ok(fields);
+            }
+            fields.push(self.expect_field("a field name")?.field());
+        }
+    }
+
     /// A whole number standing alone, as in `head 5`.
     pub(crate) fn whole_number(&mut self) -> Option<usize> {
         let place = self.pos;

@@ -5,7 +5,7 @@
 
 use super::cursor::{Parser, Read};
 use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
-use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage, ValuesCommand};
+use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{Call, NOT_YET, Syntax, entry, help, help_of, is_command, reason_not_yet, tell_words};
 use crate::diagnostic::Diagnostic;
 use crate::functions::STATS_FUNCTIONS;
@@ -14,6 +14,8 @@ use crate::functions::STATS_FUNCTIONS;
 const GENERATING: &[&str] =
     &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
 
+/// Most subsearches of one command.
+const SUBSEARCHES_MAX: usize = 100;
 /// Longest part of a command that a hint repeats, in characters.
 const REST_CHARS_MAX: usize = 60;
 
@@ -251,31 +253,9 @@ impl Parser<'_> {
             "tstats" => self.tstats(),
             "mstats" => self.mstats(),
             "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
-            _ => {
-                return self.family_command(name);
-            }
+            _ => return Ok(None),
         };
         command.map(Some)
-    }
-
-    /// Commands that are told apart in the files of their families.
-    fn family_command(&mut self, name: &str) -> Read<Option<Command>> {
-        if let Some(command) = self.values_command(name)? {
-            return Ok(Some(Command::Values(command)));
-        }
-        if let Some(command) = self.sequence_command(name)? {
-            return Ok(Some(Command::Sequence(command)));
-        }
-        if let Some(command) = self.several_command(name)? {
-            return Ok(Some(Command::Several(command)));
-        }
-        if let Some(command) = self.brief_command(name)? {
-            return Ok(Some(command));
-        }
-        if let Some(command) = self.lexicon_command(name)? {
-            return Ok(Some(command));
-        }
-        Ok(self.reshape_command(name)?.map(Command::Reshape))
     }
 
     fn unknown_command(&mut self, name: &str, span: Span) {
@@ -326,11 +306,46 @@ impl Parser<'_> {
         self.leave();
         Ok(pipeline)
     }
+
+    /// Subsearches to the end of the command, or what `dataset` reads in the place of one.
+    pub(crate) fn subsearches(
+        &mut self,
+        command: &str,
+        least: usize,
+        dataset: fn(&mut Self) -> Read<Option<Pipeline>>,
+    ) -> Read<Vec<Pipeline>> {
+        let mut subsearches = Vec::new();
+        loop {
+            self.skip_separators();
+            if self.at_end() {
+                break;
+            }
+            if let Some(dataset) = dataset(self)? {
+                subsearches.push(dataset);
+                continue;
+            }
+            if self.peek() != Some('[') {
+                let remark = Diagnostic::error(format!("{command}: expected `[`, found {}", self.found()), self.here());
+                return Err(remark.with_hint("write a subsearch in brackets; union also takes `datamodel:NAME`, `lookup:NAME`, `savedsearch:NAME`"));
+            }
+            if subsearches.len() >= SUBSEARCHES_MAX {
+                let message = format!("{command}: more than the limit of {SUBSEARCHES_MAX} subsearches");
+                return Err(Diagnostic::error(message, self.here()));
+            }
+            subsearches.push(self.subsearch()?);
+        }
+        if subsearches.len() < least {
+            let message = format!("{command}: at least {least} subsearches are needed");
+            let remark = Diagnostic::error(message, self.here());
+            return Err(remark.with_hint(format!("write `{command} [ search ... ] [ search ... ]`")));
+        }
+        Ok(subsearches)
+    }
 }
 
 /// Drops commands that change nothing from the front: `| localop | rest ...` begins with `rest`.
 fn without_idle_start(commands: &mut Vec<Stage>) {
-    let is_idle = |stage: &Stage| matches!(stage.command, Command::Values(ValuesCommand::Pass));
+    let is_idle = |stage: &Stage| matches!(stage.command, Command::Noop(_));
     let idle = commands.iter().take_while(|stage| is_idle(stage)).count();
     if idle < commands.len() {
         commands.drain(..idle);

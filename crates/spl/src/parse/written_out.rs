@@ -1,7 +1,7 @@
 //! Commands that are short for others: the text of those, and reading it in place of the one that is being read.
 
 use super::cursor::{Parser, Read};
-use crate::ast::{Command, ValuesCommand};
+use crate::ast::{Command, NoopCommand};
 use crate::diagnostic::Diagnostic;
 
 /// A text in double quotes.
@@ -22,7 +22,7 @@ impl Parser<'_> {
             return Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start())));
         }
         let mut commands: Vec<Command> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
-        let last = commands.pop().unwrap_or(Command::Values(ValuesCommand::Pass));
+        let last = commands.pop().unwrap_or(Command::Noop(NoopCommand));
         self.preceding = commands;
         Ok(last)
     }

@@ -1,0 +1,54 @@
+//! `appendcols`: the columns of a subsearch, added row by row.
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::AppendColsCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, concat_rows};
+
+impl Execute for AppendColsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let right = lowering.subsearch(&self.subsearch, self.limits)?;
+        Ok(vec![blocking(AppendCols { right, replaces: self.replaces })])
+    }
+}
+
+struct AppendCols {
+    /// Result of the subsearch.
+    right: Vec<RecordBatch>,
+    /// Whether its values win.
+    replaces: bool,
+}
+
+impl BlockingTable for AppendCols {
+    fn run(&self, rows: RowIter, _: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let left = concat_rows(rows.collect::<Result<Vec<_>, _>>()?)?;
+        let right = concat_rows(self.right.clone())?;
+        let count = left.num_rows().max(right.num_rows());
+        let names = names_of(&right).into_iter().filter(|name| !name.starts_with('_'));
+        // Rows beyond the shorter side lack its fields.
+        let places = (0..count as u32).map(|row| (row < left.num_rows() as u32).then_some(row));
+        let mut joined = match left.num_rows() {
+            0 => rows::batch_of(Vec::<(String, ArrayRef)>::new(), count)?,
+            _ => rows::take(&left, &places.collect::<UInt32Array>())?,
+        };
+        for name in names.collect::<Vec<_>>() {
+            let (old, new) = (rows::reader(&joined, &name), rows::reader(&right, &name));
+            let mut column = ColumnBuilder::new(count);
+            for row in 0..count {
+                let value = if row < right.num_rows() { new.value(row) } else { Value::Null };
+                let keeps = !old.is_null(row) && (value.is_null() || !self.replaces);
+                column.push(if keeps { old.value(row) } else { value });
+            }
+            let column = column.finish();
+            drop(old);
+            joined = rows::with_column(&joined, &name, column)?;
+        }
+        Ok(vec![joined])
+    }
+}

@@ -1,0 +1,29 @@
+//! `appendpipe`: the result of commands on the rows, appended to the rows.
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::AppendPipeCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::run::apply;
+
+impl Execute for AppendPipeCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(AppendPipe(lowering.steps_of(&self.pipeline)?))])
+    }
+}
+
+struct AppendPipe(Vec<Step>);
+
+impl BlockingTable for AppendPipe {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut all = rows.collect::<Result<Vec<_>, _>>()?;
+        let again: RowIter = Box::new(all.clone().into_iter().map(Ok));
+        for batch in apply(again, self.0.clone(), context)? {
+            all.push(batch?);
+        }
+        Ok(all)
+    }
+}

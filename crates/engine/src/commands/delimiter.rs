@@ -1,0 +1,40 @@
+//! What joins the values of a multivalue field where one text is wanted, kept in the metadata of its column.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+
+use crate::EngineError;
+use crate::command::RowCommand;
+
+/// Key of the delimiter in the metadata of a column.
+pub(super) const DELIMITER_KEY: &str = "delimiter";
+
+/// Sets the delimiter of fields, of all where none are named.
+pub(crate) struct Delimit {
+    /// Fields.
+    pub fields: Option<Vec<String>>,
+    /// Fields that are left out.
+    pub except: Vec<String>,
+    /// What joins their values.
+    pub delimiter: String,
+}
+
+impl RowCommand for Delimit {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let is_meant = |name: &String| {
+            self.fields.as_ref().is_none_or(|fields| fields.contains(name)) && !self.except.contains(name)
+        };
+        let noted = rows.schema_ref().fields().iter().map(|field| match is_meant(field.name()) {
+            true => {
+                let note = [(DELIMITER_KEY.to_owned(), self.delimiter.clone())];
+                Arc::new(Field::clone(field).with_metadata(note.into_iter().collect()))
+            }
+            false => Arc::clone(field),
+        });
+        let schema = Arc::new(Schema::new(noted.collect::<Vec<_>>()));
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        Ok(RecordBatch::try_new_with_options(schema, rows.columns().to_vec(), &options)?)
+    }
+}

@@ -1,0 +1,48 @@
+//! `delta`: the difference between a value and that of an earlier row.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::DeltaCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::lower::{Lowering, Step, ordered};
+use crate::rows::{self, ColumnBuilder, Value};
+
+impl Execute for DeltaCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let command = Arc::new(self.clone());
+        Ok(vec![ordered(move || Delta { command: Arc::clone(&command), last: VecDeque::new() })])
+    }
+}
+
+struct Delta {
+    command: Arc<DeltaCommand>,
+    /// The last values, oldest first.
+    last: VecDeque<Value<'static>>,
+}
+
+/// `a - b`, where both are numbers.
+fn difference(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
+    match (a.exact_number(), b.exact_number()) {
+        (Some(a), Some(b)) => Value::of_number(a.minus(b)),
+        _ => Value::Null,
+    }
+}
+
+impl RowCommand for Delta {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let reader = rows::reader(&rows, &self.command.field);
+        let mut column = ColumnBuilder::new(rows.num_rows());
+        for row in 0..rows.num_rows() {
+            let value = reader.value(row);
+            let earlier = if self.last.len() >= self.command.distance { self.last.pop_front() } else { None };
+            column.push(earlier.map_or(Value::Null, |earlier| difference(&value, &earlier)));
+            self.last.push_back(value.into_owned());
+        }
+        rows::with_column(&rows, &self.command.output, column.finish())
+    }
+}

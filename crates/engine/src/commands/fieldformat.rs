@@ -1,0 +1,13 @@
+//! `fieldformat`: applied to the rows that leave a search, see [`crate::shown`]; commands behind it see the values.
+
+use quarry_spl::ast::FieldFormatCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::lower::{Lowering, Step};
+
+impl Execute for FieldFormatCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,34 @@
+//! `multireport`: the results of several pipelines of commands on the same rows, one after the other.
+
+use std::sync::Arc;
+
+use quarry_spl::ast::MultiReportCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::{Blocking, CommandContext, RowIter};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::KeptRows;
+use crate::run::apply;
+
+impl Execute for MultiReportCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let steps = self.reports.iter().map(|report| lowering.steps_of(report)).collect::<Result<_, _>>()?;
+        Ok(vec![blocking(MultiReport(steps))])
+    }
+}
+
+struct MultiReport(Vec<Vec<Step>>);
+
+impl Blocking for MultiReport {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let kept = Arc::new(KeptRows::collect("multireport", rows, &context.dataflow)?);
+        let mut all = KeptRows::new("multireport", &context.dataflow);
+        for steps in &self.0 {
+            for batch in apply(kept.shared(), steps.clone(), context)? {
+                all.push(&batch?)?;
+            }
+        }
+        Ok(all.into_rows())
+    }
+}

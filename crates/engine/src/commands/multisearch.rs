@@ -1,0 +1,124 @@
+//! `multisearch`: the events of several searches merged, newest first.
+
+use std::collections::VecDeque;
+
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeNs;
+use quarry_spl::ast::{Command, MultiSearchCommand, Pipeline, Stage};
+
+use super::Execute;
+use super::spans::time_ns;
+use crate::EngineError;
+use crate::command::RowIter;
+use crate::lower::Step;
+use crate::rows;
+use crate::run::Runner;
+
+impl Execute for MultiSearchCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        if let Some(fault) = self.searches.iter().find_map(|search| unstreamed(runner, search).transpose()) {
+            let message = "multisearch takes searches that look at one event at a time; use union or append";
+            return Err(EngineError::Invalid { message: message.to_owned(), span: Some(fault?.span) });
+        }
+        merged(runner, &self.searches).map(Some)
+    }
+}
+
+/// The rows of several searches, each newest first, as one such stream.
+pub(super) fn merged(runner: &Runner, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
+    let sources = searches.iter().map(|search| runner.run(search)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(MergedRows::new(sources)))
+}
+
+/// The first command of a search that needs more than one event at a time, or makes no events.
+pub(super) fn unstreamed<'p>(runner: &Runner, search: &'p Pipeline) -> Result<Option<&'p Stage>, EngineError> {
+    let Some((first, rest)) = search.commands.split_first() else { return Ok(None) };
+    if !matches!(first.command, Command::Search(_)) {
+        return Ok(Some(first));
+    }
+    for stage in rest {
+        let steps = runner.steps(std::slice::from_ref(stage), &runner.context)?;
+        if !steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. })) {
+            return Ok(Some(stage));
+        }
+    }
+    Ok(None)
+}
+
+/// Rows of several searches, each newest first, as one such stream.
+struct MergedRows {
+    sources: Vec<Source>,
+    is_started: bool,
+}
+
+/// One search of a merge.
+struct Source {
+    rows: RowIter,
+    /// Rows that wait, with their times.
+    batch: Option<(RecordBatch, VecDeque<Option<TimeNs>>)>,
+}
+
+impl Source {
+    /// Reads on until rows wait or none are left.
+    fn fill(&mut self) -> Result<(), EngineError> {
+        while self.batch.is_none() {
+            let Some(batch) = self.rows.next().transpose()? else { return Ok(()) };
+            if batch.num_rows() > 0 {
+                let reader = rows::reader(&batch, "_time");
+                let times = (0..batch.num_rows()).map(|row| time_ns(&reader, row)).collect();
+                self.batch = Some((batch, times));
+            }
+        }
+        Ok(())
+    }
+
+    fn newest(&self) -> Option<Option<TimeNs>> {
+        self.batch.as_ref().and_then(|(_, times)| times.front().copied())
+    }
+
+    /// Takes the rows that are no older than `bound`; at least one.
+    fn take(&mut self, bound: Option<Option<TimeNs>>) -> Option<RecordBatch> {
+        let (batch, mut times) = self.batch.take()?;
+        let is_due = |time: &Option<TimeNs>| bound.is_none_or(|bound| *time >= bound);
+        let count = times.iter().take_while(|time| is_due(time)).count().max(1);
+        if count < times.len() {
+            times.drain(..count);
+            self.batch = Some((batch.slice(count, times.len()), times));
+        }
+        Some(batch.slice(0, count))
+    }
+}
+
+impl MergedRows {
+    /// The rows of `sources`; of rows of one time those of the first source come first.
+    fn new(sources: Vec<RowIter>) -> MergedRows {
+        let sources = sources.into_iter().map(|rows| Source { rows, batch: None }).collect();
+        MergedRows { sources, is_started: false }
+    }
+
+    fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        if !self.is_started {
+            self.is_started = true;
+            self.sources.iter_mut().try_for_each(Source::fill)?;
+        }
+        let newest = self.sources.iter().enumerate().filter_map(|(at, source)| Some((source.newest()?, at)));
+        let Some((_, at)) = newest.max_by_key(|(time, at)| (*time, std::cmp::Reverse(*at))) else { return Ok(None) };
+        let others = self.sources.iter().enumerate().filter(|(other, _)| *other != at);
+        let bound = others.filter_map(|(_, source)| source.newest()).max();
+        let taken = self.sources[at].take(bound);
+        self.sources[at].fill()?;
+        Ok(taken)
+    }
+}
+
+impl Iterator for MergedRows {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_rows().transpose();
+        if matches!(next, Some(Err(_))) {
+            self.sources.clear();
+        }
+        next
+    }
+}

@@ -1,0 +1,90 @@
+//! `mvcombine`: rows that differ in one field combined into one row, whose field has all the values.
+
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::datatypes::{Field, Schema};
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::MvCombineCommand;
+
+use super::Execute;
+use super::delimiter::DELIMITER_KEY;
+use crate::EngineError;
+use crate::aggregate::keys::KeyTable;
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, ColumnReader, is_hidden, rows_in_memory};
+
+impl Execute for MvCombineCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(self.clone())])
+    }
+}
+
+impl Blocking for MvCombineCommand {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = rows_in_memory("mvcombine", rows, context)?;
+        if rows::column(&all, &self.field).is_none() {
+            return Ok(of_batches(vec![all]));
+        }
+        let values = rows::reader(&all, &self.field);
+        let others = names_of(&all).into_iter().filter(|name| *name != self.field && !is_hidden(name));
+        let readers: Vec<ColumnReader> = others.map(|name| rows::reader(&all, &name)).collect();
+        let mut keys = KeyTable::default();
+        let (mut first, mut gathered): (Vec<u32>, Vec<Vec<u32>>) = (Vec::new(), Vec::new());
+        let mut key = Vec::new();
+        for row in 0..all.num_rows() {
+            row_key(&readers, values.is_null(row), row, &mut key);
+            let at = keys.intern(&key) as usize;
+            // Rows without the field stay apart.
+            if at < gathered.len() && !values.is_null(row) {
+                gathered[at].push(row as u32);
+                continue;
+            }
+            if at < gathered.len() {
+                key.extend_from_slice(&(row as u64).to_le_bytes());
+                keys.intern(&key);
+            }
+            first.push(row as u32);
+            gathered.push(vec![row as u32]);
+        }
+        let mut column = ColumnBuilder::new(gathered.len());
+        for places in &gathered {
+            column.push_multi(places.iter().flat_map(|row| values.values(*row as usize)).collect::<Vec<_>>());
+        }
+        let combined = rows::take(&all, &UInt32Array::from(first))?;
+        let combined = rows::with_column(&combined, &self.field, column.finish())?;
+        Ok(of_batches(vec![with_delimiter(&combined, &self.field, &self.delimiter)?]))
+    }
+}
+
+/// What tells a row from others: every value of every column, with its length.
+fn row_key(readers: &[ColumnReader], lacks_field: bool, row: usize, key: &mut Vec<u8>) {
+    key.clear();
+    key.push(u8::from(lacks_field));
+    for reader in readers {
+        let start = key.len();
+        key.extend_from_slice(&0_u32.to_le_bytes());
+        let mut count = 0_u32;
+        for value in reader.values(row) {
+            key.extend_from_slice(&(value.len() as u32).to_le_bytes());
+            key.extend_from_slice(value.as_bytes());
+            count += 1;
+        }
+        key[start..start + size_of::<u32>()].copy_from_slice(&count.to_le_bytes());
+    }
+}
+
+/// The rows with a note of what joins the values of a column.
+fn with_delimiter(rows: &RecordBatch, name: &str, delimiter: &str) -> Result<RecordBatch, EngineError> {
+    let noted = rows.schema_ref().fields().iter().map(|field| match field.name() == name {
+        true => {
+            let note = [(DELIMITER_KEY.to_owned(), delimiter.to_owned())];
+            Arc::new(Field::clone(field).with_metadata(note.into_iter().collect()))
+        }
+        false => Arc::clone(field),
+    });
+    let schema = Arc::new(Schema::new(noted.collect::<Vec<_>>()));
+    Ok(RecordBatch::try_new(schema, rows.columns().to_vec())?)
+}

@@ -1,0 +1,13 @@
+//! `noop`: nothing to execute.
+
+use quarry_spl::ast::NoopCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::lower::{Lowering, Step};
+
+impl Execute for NoopCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(Vec::new())
+    }
+}

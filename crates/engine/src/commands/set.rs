@@ -1,0 +1,79 @@
+//! `set`: union, difference or intersection of the rows of two searches.
+
+use arrow::array::BooleanArray;
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{SetCommand, SetOperation};
+
+use super::Execute;
+use crate::EngineError;
+use crate::aggregate::keys::KeyTable;
+use crate::command::{RowIter, of_batches};
+use crate::field_names::names_of;
+use crate::lower::{Environment, SUBSEARCH_ROWS};
+use crate::rows::{self, ColumnReader, concat_rows, is_hidden};
+use crate::run::Runner;
+
+impl Execute for SetCommand {
+    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+        let left = runner.subsearch(&self.left, SUBSEARCH_ROWS)?;
+        let right = runner.subsearch(&self.right, SUBSEARCH_ROWS)?;
+        Ok(Some(of_batches(set_of(self.operation, left, right)?)))
+    }
+}
+
+/// What tells a row from others: its fields that have a value, by name.
+fn row_key(columns: &[(String, ColumnReader)], row: usize, key: &mut Vec<u8>) {
+    key.clear();
+    let add = |key: &mut Vec<u8>, text: &str| {
+        key.extend_from_slice(&(text.len() as u32).to_le_bytes());
+        key.extend_from_slice(text.as_bytes());
+    };
+    for (name, reader) in columns.iter().filter(|(_, reader)| !reader.is_null(row)) {
+        add(key, name);
+        key.extend_from_slice(&(reader.values(row).count() as u32).to_le_bytes());
+        reader.values(row).for_each(|value| add(key, &value));
+    }
+}
+
+/// The rows of two results that an operation of sets keeps, each once, in the order of their first appearance.
+fn set_of(
+    operation: SetOperation,
+    left: Vec<RecordBatch>,
+    right: Vec<RecordBatch>,
+) -> Result<Vec<RecordBatch>, EngineError> {
+    let sides = [concat_rows(left)?, concat_rows(right)?];
+    let mut keys = KeyTable::default();
+    let mut numbers: [Vec<u32>; 2] = Default::default();
+    let mut key = Vec::new();
+    for (side, numbers) in sides.iter().zip(&mut numbers) {
+        let mut names: Vec<String> = names_of(side).into_iter().filter(|name| !is_hidden(name)).collect();
+        names.sort_unstable();
+        let columns: Vec<(String, ColumnReader)> =
+            names.into_iter().map(|name| (name.clone(), rows::reader(side, &name))).collect();
+        for row in 0..side.num_rows() {
+            row_key(&columns, row, &mut key);
+            numbers.push(keys.intern(&key));
+        }
+    }
+    let holds = |side: usize| {
+        let mut is_there = vec![false; keys.len()];
+        numbers[side].iter().for_each(|number| is_there[*number as usize] = true);
+        is_there
+    };
+    let (in_left, in_right) = (holds(0), holds(1));
+    let mut is_taken = vec![false; keys.len()];
+    let mut kept = Vec::new();
+    for (side, numbers) in sides.iter().zip(&numbers) {
+        let keep = numbers.iter().map(|number| {
+            let at = *number as usize;
+            let wanted = match operation {
+                SetOperation::Union => true,
+                SetOperation::Diff => in_left[at] != in_right[at],
+                SetOperation::Intersect => in_left[at] && in_right[at],
+            };
+            wanted && !std::mem::replace(&mut is_taken[at], true)
+        });
+        kept.push(rows::filter(side, &BooleanArray::from(keep.collect::<Vec<_>>()))?);
+    }
+    Ok(kept)
+}

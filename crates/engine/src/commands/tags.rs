@@ -1,0 +1,98 @@
+//! `tags`: the tags of field values, wherever the rows come from.
+//!
+//! Events have tags already; here they are determined anew from the values that a row has now, and added to those it has.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::TagsCommand;
+
+use super::Execute;
+use super::typer::labelled;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::expr::ExprContext;
+use crate::knowledge::labels::{TAG, condition_of, tag_field};
+use crate::knowledge::{KnowledgeSource, Tag};
+use crate::lower::{Lowering, Step, row};
+use crate::row_filter::RowFilter;
+use crate::rows;
+
+impl Execute for TagsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let tags = Tags::new(self, lowering.environment.knowledge().as_ref(), &lowering.expressions())?;
+        Ok(vec![row(move || tags.clone())])
+    }
+}
+
+#[derive(Clone)]
+struct Tags {
+    command: Arc<TagsCommand>,
+    /// The tags asked for, with the condition of each.
+    tags: Arc<Vec<(Tag, RowFilter)>>,
+}
+
+impl Tags {
+    fn new(command: &TagsCommand, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Result<Tags, EngineError> {
+        let is_asked = |tag: &Tag| {
+            let allowed = command.allowed.as_ref().is_none_or(|names| names.contains(&tag.name));
+            allowed && (command.fields.is_empty() || command.fields.contains(&tag.field))
+        };
+        let mut tags = Vec::new();
+        for tag in knowledge.tags().into_iter().filter(is_asked) {
+            let filter = RowFilter::new(&condition_of(&tag), context)?;
+            tags.push((tag, filter));
+        }
+        // Tags of a field stand in the order in which the command names its fields.
+        let place = |tag: &Tag| command.fields.iter().position(|field| *field == tag.field);
+        tags.sort_by_key(|(tag, _)| place(tag));
+        Ok(Tags { command: Arc::new(command.clone()), tags: Arc::new(tags) })
+    }
+
+    /// How a tag of a row is shown.
+    fn shown(&self, tag: &Tag, value: Option<&str>) -> String {
+        let mut text = String::new();
+        if self.command.with_name {
+            text.push_str(&format!("{}::", tag.field));
+        }
+        if self.command.with_value {
+            text.push_str(&format!("{}::", value.unwrap_or_default()));
+        }
+        text + &tag.name
+    }
+}
+
+impl RowCommand for Tags {
+    fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut outputs: Vec<(String, Vec<Vec<String>>)> = Vec::new();
+        for (tag, filter) in self.tags.iter() {
+            let name = self.command.output.clone().unwrap_or_else(|| tag_field(tag));
+            let at = outputs.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
+                outputs.push((name, vec![Vec::new(); rows.num_rows()]));
+                outputs.len() - 1
+            });
+            let fits = filter.matches(&rows)?;
+            let reader = rows::reader(&rows, &tag.field);
+            let is_tagged = |text: &str| crate::pattern::Wildcard::new(&tag.value, false).is_match(text);
+            for row in (0..rows.num_rows()).filter(|row| fits.value(*row)) {
+                let value = reader.values(row).find(|text| is_tagged(text));
+                outputs[at].1[row].push(self.shown(tag, value.as_deref()));
+            }
+        }
+        // Events may have tags of fields that other commands took away since.
+        if self.command.fields.is_empty()
+            && let Some(output) = self.command.output.as_ref().filter(|_| self.command.allowed.is_none())
+            && !self.command.with_name
+            && !self.command.with_value
+            && rows::column(&rows, TAG).is_some()
+        {
+            let reader = rows::reader(&rows, TAG);
+            let own = (0..rows.num_rows()).map(|row| reader.values(row).map(|text| text.into_owned()).collect());
+            outputs.insert(0, (output.clone(), own.collect()));
+        }
+        for (name, found) in outputs {
+            rows = labelled(rows, &name, &found)?;
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,66 @@
+//! `typer`: event types of rows, wherever the rows come from.
+//!
+//! Events have event types already; here they are determined anew from the values that a row has now, and added to those
+//! it has. Conditions of event types that ask for words ask them of `_raw`.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::TyperCommand;
+
+use super::Execute;
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::expr::ExprContext;
+use crate::knowledge::KnowledgeSource;
+use crate::knowledge::labels::{EVENT_TYPE, Labels};
+use crate::lower::{Lowering, Step, row};
+use crate::row_filter::RowFilter;
+use crate::rows::{self, ColumnBuilder};
+
+impl Execute for TyperCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let typer = Typer::new(lowering.environment.knowledge().as_ref(), &lowering.expressions())?;
+        Ok(vec![row(move || typer.clone())])
+    }
+}
+
+/// Event types and their conditions.
+#[derive(Clone)]
+struct Typer(Arc<Vec<(String, RowFilter)>>);
+
+impl Typer {
+    fn new(knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Result<Typer, EngineError> {
+        let labels = Labels::new(knowledge, context);
+        let filter = |known| RowFilter::new(&labels.condition_of_type(known)?, context);
+        let types = labels.types.iter().map(|known| Ok((known.name.clone(), filter(known)?)));
+        Ok(Typer(Arc::new(types.collect::<Result<Vec<_>, EngineError>>()?)))
+    }
+}
+
+impl RowCommand for Typer {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let mut found = vec![Vec::new(); rows.num_rows()];
+        for (name, filter) in self.0.iter() {
+            let fits = filter.matches(&rows)?;
+            (0..rows.num_rows()).filter(|row| fits.value(*row)).for_each(|row| found[row].push(name.clone()));
+        }
+        labelled(rows, EVENT_TYPE, &found)
+    }
+}
+
+/// The rows with labels added to those that a field has, each once.
+pub(super) fn labelled(rows: RecordBatch, field: &str, found: &[Vec<String>]) -> Result<RecordBatch, EngineError> {
+    let before = rows::reader(&rows, field);
+    let mut column = ColumnBuilder::new(rows.num_rows());
+    for (row, found) in found.iter().enumerate() {
+        let mut labels: Vec<String> = before.values(row).map(|text| text.into_owned()).collect();
+        for label in found {
+            if !labels.contains(label) {
+                labels.push(label.clone());
+            }
+        }
+        column.push_multi(labels);
+    }
+    rows::with_column(&rows, field, column.finish())
+}

@@ -1,0 +1,129 @@
+//! `xyseries`: a list of series, names and values pivoted into a table.
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::sort_key;
+use quarry_spl::ast::XySeriesCommand;
+
+use super::Execute;
+use super::pivot::row_order;
+use crate::EngineError;
+use crate::aggregate::keys::KeyTable;
+use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::lower::{Lowering, Step, blocking};
+use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+
+/// Most columns of the result.
+const COLUMNS_MAX: usize = 10_000;
+/// Most cells of the result.
+const CELLS_MAX: usize = 20_000_000;
+
+impl Execute for XySeriesCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![blocking(self.clone())])
+    }
+}
+
+/// Rows and columns of a table, and the source row of each cell.
+struct Grid {
+    /// A source row for each row.
+    rows: Vec<u32>,
+    /// Names of series, in order.
+    names: Vec<String>,
+    /// Source row by series and row.
+    cells: Vec<Vec<Option<u32>>>,
+}
+
+impl Blocking for XySeriesCommand {
+    fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
+        let all = rows_in_memory("xyseries", rows, context)?;
+        let grid = grid(self, &all)?;
+        let keys = rows::take(&rows::select(&all, &[&self.row])?, &UInt32Array::from(grid.rows.clone()))?;
+        let mut columns = vec![(self.row.clone(), rows::column_or_null(&keys, &self.row))];
+        for data in &self.data {
+            let reader = rows::reader(&all, data);
+            for (name, cells) in grid.names.iter().zip(&grid.cells) {
+                let mut column = ColumnBuilder::new(cells.len());
+                for cell in cells {
+                    column.push(cell.map_or(Value::Null, |row| reader.value(row as usize)));
+                }
+                columns.push((column_name(self, data, name), column.finish()));
+            }
+        }
+        Ok(of_batches(vec![batch_of(columns, grid.rows.len())?]))
+    }
+}
+
+/// Name of the column for a series of a data field.
+fn column_name(command: &XySeriesCommand, data: &str, name: &str) -> String {
+    if let Some(format) = &command.format {
+        let format = format.replace("$AGG$", data).replace("$agg$", data);
+        return format.replace("$VAL$", name).replace("$val$", name);
+    }
+    match command.data.len() {
+        // Names of internal fields start with an underscore, names of columns from values must not.
+        1 if name.starts_with('_') => format!("VALUE{name}"),
+        1 => name.to_owned(),
+        _ => format!("{data}{}{name}", command.separator),
+    }
+}
+
+fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineError> {
+    let (rows, names) = (rows::reader(all, &command.row), rows::reader(all, &command.name));
+    let (mut row_keys, mut series) = (KeyTable::default(), KeyTable::default());
+    // The first source row of each row; the row, series and source row of each cell.
+    let (mut first, mut cells): (Vec<u32>, Vec<(u32, u32, u32)>) = (Vec::new(), Vec::new());
+    let (mut scratch, mut other) = (String::new(), String::new());
+    let mut last: Option<String> = None;
+    for row in 0..all.num_rows() {
+        let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
+        let at = match command.grouped {
+            // Rows of one x stand together; another x after them starts a row of its own.
+            true if last.as_deref() == Some(x) => first.len() - 1,
+            true => first.len(),
+            false => row_keys.intern(x.as_bytes()) as usize,
+        };
+        if at == first.len() {
+            first.push(row as u32);
+        }
+        if command.grouped && last.as_deref() != Some(x) {
+            last = Some(x.to_owned());
+        }
+        cells.push((at as u32, series.intern(name.as_bytes()), row as u32));
+    }
+    let order = if command.grouped { (0..first.len()).collect() } else { sorted_by(&row_keys, row_order) };
+    let columns = sorted_by(&series, |a, b| sort_key(a).cmp(&sort_key(b)).then_with(|| a.cmp(b)));
+    let width = columns.len().saturating_mul(command.data.len());
+    if width > COLUMNS_MAX || width.saturating_mul(first.len()) > CELLS_MAX {
+        let value = COLUMNS_MAX as u64;
+        return Err(EngineError::Limit { what: "table of xyseries".into(), limit: "columns", value });
+    }
+    let (row_ranks, column_ranks) = (ranks(&order), ranks(&columns));
+    let mut placed = vec![vec![None; order.len()]; columns.len()];
+    for (row, column, source) in cells {
+        placed[column_ranks[column as usize]][row_ranks[row as usize]] = Some(source);
+    }
+    let name = |at: &usize| String::from_utf8_lossy(series.key(*at)).into_owned();
+    Ok(Grid {
+        rows: order.iter().map(|at| first[*at]).collect(),
+        names: columns.iter().map(name).collect(),
+        cells: placed,
+    })
+}
+
+/// Numbers of the keys in the order of their texts.
+fn sorted_by(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering) -> Vec<usize> {
+    let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by(|a, b| compare(&texts[*a], &texts[*b]).then_with(|| a.cmp(b)));
+    order
+}
+
+/// The place of each number in an order.
+fn ranks(order: &[usize]) -> Vec<usize> {
+    let mut ranks = vec![0; order.len()];
+    for (rank, at) in order.iter().enumerate() {
+        ranks[*at] = rank;
+    }
+    ranks
+}

@@ -1,0 +1,23 @@
+//! `addcoltotals`: short for `addtotals` of columns alone.
+
+use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "addcoltotals", names: &["labelfield", "label"], ignored: &["row", "col", "fieldname"] };
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["addcoltotals"],
+    syntax: "addcoltotals [labelfield=FIELD] [label=TEXT] [FIELD...]",
+    summary: "Adds the sums of columns as a last row",
+    group: Group::Reporting,
+    kind: Kind::Blocking,
+    page: Some("addtotals"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+    super::addtotals::totals(parser, OPTIONS, false).map(Command::from)
+}

@@ -1,0 +1,29 @@
+//! `addinfo`: time range and identifier of the search in every row.
+
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `addinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AddInfoCommand;
+
+impl Syntax for AddInfoCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["addinfo"],
+        syntax: "addinfo",
+        summary: "Adds the time range and the identifier of the search to every row",
+        group: Group::Fields,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<AddInfoCommand> {
+        Ok(AddInfoCommand)
+    }
+}
+
+impl Semantics for AddInfoCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+}

@@ -1,0 +1,80 @@
+//! `addtotals`: sums of rows as a field, sums of columns as a last row.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "addtotals", names: &["row", "col", "labelfield", "label", "fieldname"], ignored: &[] };
+
+/// `addtotals` and `addcoltotals`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddTotalsCommand {
+    /// `row=`: adds a field with the sum of each row.
+    pub row: bool,
+    /// `col=`: adds a row with the sums of columns.
+    pub column: bool,
+    /// `fieldname=Total`.
+    pub field_name: String,
+    /// `labelfield=`.
+    pub label_field: Option<String>,
+    /// `label=Total`.
+    pub label: String,
+    /// Fields summed; empty is every numeric one.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for AddTotalsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["addtotals"],
+        syntax: "addtotals [row=] [col=] [fieldname=] [labelfield=] [label=] [FIELD...]",
+        summary: "Adds the sum of each row and of columns",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AddTotalsCommand> {
+        totals(parser, OPTIONS, true)
+    }
+}
+
+impl Semantics for AddTotalsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all_or_every(&self.fields);
+        after
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        if self.column { declared } else { Kind::Row }
+    }
+}
+
+/// Parses the options and fields of `addtotals` and `addcoltotals`; `row` is whether rows are summed by default.
+pub(super) fn totals(parser: &mut Parser<'_>, known: Known, row: bool) -> Read<AddTotalsCommand> {
+    let mut command = AddTotalsCommand {
+        row,
+        column: !row,
+        field_name: "Total".to_owned(),
+        label_field: None,
+        label: "Total".to_owned(),
+        fields: Vec::new(),
+    };
+    loop {
+        while let Some(option) = parser.option(known)? {
+            match option.name.as_str() {
+                "row" => command.row = option.boolean()?,
+                "col" => command.column = option.boolean()?,
+                "labelfield" => command.label_field = Some(option.value),
+                "label" => command.label = option.value,
+                _ => command.field_name = option.value,
+            }
+        }
+        parser.skip_separators();
+        if parser.at_end() {
+            return Ok(command);
+        }
+        command.fields.push(parser.expect_field("a field")?.field());
+    }
+}

@@ -1,0 +1,67 @@
+//! `appendcols`: the columns of a subsearch, added row by row.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Pipeline, SubsearchLimits};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known {
+    command: "appendcols",
+    names: &["override", "maxout", "maxtime", "timeout", "extendtimerange"],
+    ignored: &[],
+};
+
+/// `appendcols [override=] [maxout=N] [ SEARCH ]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendColsCommand {
+    /// `override=f`: whether values of the subsearch win.
+    pub replaces: bool,
+    /// The subsearch.
+    pub subsearch: Pipeline,
+    /// Its limits.
+    pub limits: SubsearchLimits,
+}
+
+impl Syntax for AppendColsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["appendcols"],
+        syntax: "appendcols [override=] [maxout=N] [ SEARCH ]",
+        summary: "Appends the columns of a subsearch",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AppendColsCommand> {
+        let (mut replaces, mut limits, mut subsearch) = (false, SubsearchLimits::default(), None);
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "override" => replaces = option.boolean()?,
+                    _ => limits.take(&option)?,
+                }
+            }
+            if parser.at_end() || subsearch.is_some() {
+                break;
+            }
+            subsearch = Some(parser.subsearch()?);
+        }
+        let Some(subsearch) = subsearch else {
+            let remark = Diagnostic::error("appendcols: no subsearch is given", parser.here());
+            return Err(remark.with_hint("write `appendcols [ search ... ]`"));
+        };
+        Ok(AppendColsCommand { replaces, subsearch, limits })
+    }
+}
+
+impl Semantics for AppendColsCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        // Rows are paired by their position alone.
+        after
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        vec![&self.subsearch]
+    }
+}

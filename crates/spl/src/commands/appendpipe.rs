@@ -1,0 +1,43 @@
+//! `appendpipe`: the result of commands on the rows, appended to the rows.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, needed_before};
+use crate::ast::Pipeline;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
+
+/// `appendpipe [ COMMANDS ]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AppendPipeCommand {
+    /// The commands.
+    pub pipeline: Pipeline,
+}
+
+impl Syntax for AppendPipeCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["appendpipe"],
+        syntax: "appendpipe [ COMMANDS ]",
+        summary: "Appends the result of commands on the rows",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AppendPipeCommand> {
+        while parser.option(OPTIONS)?.is_some() {}
+        Ok(AppendPipeCommand { pipeline: parser.subsearch()? })
+    }
+}
+
+impl Semantics for AppendPipeCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        let inner = needed_before(&self.pipeline.commands, after.clone());
+        after.add_needs(inner);
+        after
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        vec![&self.pipeline]
+    }
+}

@@ -1,0 +1,58 @@
+//! `autoregress`: values of earlier rows, copied into each row.
+
+use super::delta::{DISTANCE_MAX, field_as};
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "autoregress", names: &["p"], ignored: &[] };
+
+/// `autoregress FIELD [AS NEW] [p=N|N-M]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AutoRegressCommand {
+    /// Field copied.
+    pub field: String,
+    /// `AS`; only for one distance.
+    pub output: Option<String>,
+    /// Least distance in rows.
+    pub first: usize,
+    /// Greatest distance in rows.
+    pub last: usize,
+}
+
+impl Syntax for AutoRegressCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["autoregress", "ar"],
+        syntax: "autoregress FIELD [AS NEW] [p=N|N-M]",
+        summary: "Copies values of earlier rows into each row",
+        group: Group::Fields,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<AutoRegressCommand> {
+        let (mut first, mut last) = (1, 1);
+        let mut place = parser.here();
+        let (field, output) = field_as(parser, OPTIONS, |option| {
+            let wrong = || option.refuse(&format!("a number or a range such as 1-3, at most {DISTANCE_MAX}"));
+            let (low, high) = option.value.split_once('-').unwrap_or((&option.value, &option.value));
+            first = low.trim().parse().map_err(|_| wrong())?;
+            last = high.trim().parse().map_err(|_| wrong())?;
+            place = option.value_span;
+            if first == 0 || first > last || last > DISTANCE_MAX { Err(wrong()) } else { Ok(()) }
+        })?;
+        if output.is_some() && first != last {
+            let remark = Diagnostic::error("autoregress: AS names one field, p= asks for several", place);
+            return Err(remark.with_hint("leave out AS; the fields are named FIELD_p1, FIELD_p2 and so on"));
+        }
+        Ok(AutoRegressCommand { field, output, first, last })
+    }
+}
+
+impl Semantics for AutoRegressCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}

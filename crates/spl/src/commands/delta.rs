@@ -1,0 +1,82 @@
+//! `delta`: the difference between a value and that of an earlier row.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, OptionArg, Parser, Read};
+
+const OPTIONS: Known = Known { command: "delta", names: &["p"], ignored: &[] };
+
+/// Most rows that `delta` and `autoregress` look back.
+pub(super) const DISTANCE_MAX: usize = 10_000;
+
+/// `delta FIELD [AS NEW] [p=N]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeltaCommand {
+    /// Field compared.
+    pub field: String,
+    /// Field written.
+    pub output: String,
+    /// `p=1`: how many rows back.
+    pub distance: usize,
+}
+
+impl Syntax for DeltaCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["delta"],
+        syntax: "delta FIELD [AS NEW] [p=N]",
+        summary: "Computes the difference to the value of an earlier row",
+        group: Group::Fields,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DeltaCommand> {
+        let mut distance = 1;
+        let (field, output) = field_as(parser, OPTIONS, |option| {
+            distance = option.number()?;
+            if distance == 0 || distance > DISTANCE_MAX {
+                return Err(option.refuse(&format!("a number from 1 to {DISTANCE_MAX}")));
+            }
+            Ok(())
+        })?;
+        let output = output.unwrap_or_else(|| format!("delta({field})"));
+        Ok(DeltaCommand { field, output, distance })
+    }
+}
+
+impl Semantics for DeltaCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}
+
+/// `FIELD [AS NEW]` and options before, between and after; gives each option to `take`.
+pub(super) fn field_as(
+    parser: &mut Parser<'_>,
+    known: Known,
+    mut take: impl FnMut(&OptionArg) -> Read<()>,
+) -> Read<(String, Option<String>)> {
+    let (mut field, mut output) = (None, None);
+    loop {
+        while let Some(option) = parser.option(known)? {
+            take(&option)?;
+        }
+        if parser.at_end() {
+            break;
+        }
+        if field.is_some() && output.is_none() && parser.at_keyword("as") {
+            output = parser.name_after_as()?;
+        } else if field.is_none() {
+            field = Some(parser.expect_field("a field")?.text);
+        } else {
+            let message = format!("{}: unexpected {}", known.command, parser.found());
+            return Err(Diagnostic::error(message, parser.here()));
+        }
+    }
+    let Some(field) = field else {
+        return Err(Diagnostic::error(format!("{}: no field is given", known.command), parser.here()));
+    };
+    Ok((field, output))
+}

@@ -1,0 +1,19 @@
+//! `excerpt` and `abstract`: accepted without effect; texts are not shortened.
+
+use super::{Call, Command, CommandInfo, Group};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["excerpt", "abstract"],
+    syntax: "excerpt [maxlines=N] [maxterms=N]",
+    summary: "Changes nothing, with a warning",
+    group: Group::Nothing,
+    page: Some("noop"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+    Ok(super::noop::without_effect(parser, call.name, "texts are not shortened"))
+}

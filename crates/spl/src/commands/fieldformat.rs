@@ -1,0 +1,43 @@
+//! `fieldformat`: how a field is displayed, its value being kept.
+
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{AssignTarget, Expr};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// `fieldformat FIELD=EXPR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldFormatCommand {
+    /// Field displayed.
+    pub field: String,
+    /// What is displayed in place of its value.
+    pub expr: Expr,
+}
+
+impl Syntax for FieldFormatCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fieldformat"],
+        syntax: "fieldformat FIELD=EXPR",
+        summary: "Sets how a field is displayed, without changing its value",
+        group: Group::Fields,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldFormatCommand> {
+        let start = parser.pos;
+        let assignment = parser.assignment()?;
+        let AssignTarget::Field(field) = assignment.target else {
+            return Err(Diagnostic::error("fieldformat: the field must be named as it is", parser.since(start)));
+        };
+        Ok(FieldFormatCommand { field, expr: assignment.expr })
+    }
+}
+
+impl Semantics for FieldFormatCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after.add_expr(&self.expr);
+        after
+    }
+}

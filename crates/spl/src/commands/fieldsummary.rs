@@ -1,0 +1,59 @@
+//! `fieldsummary`: statistics of fields.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME};
+use crate::ast::FieldPattern;
+use crate::parse::{Known, Parser, Read};
+
+/// Values per field that fieldsummary lists when no number is given.
+const SUMMARY_VALUES: usize = 100;
+
+const OPTIONS: Known = Known { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
+
+/// `fieldsummary [maxvals=N] [FIELD...]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldSummaryCommand {
+    /// `maxvals=100`: values listed per field; 0 is all.
+    pub values_max: usize,
+    /// Fields summarized; empty is all that are not internal.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for FieldSummaryCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["fieldsummary"],
+        syntax: "fieldsummary [maxvals=N] [FIELD...]",
+        summary: "Computes statistics of fields",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FieldSummaryCommand> {
+        let (mut values_max, mut fields) = (SUMMARY_VALUES, Vec::new());
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                values_max = option.number()?;
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                return Ok(FieldSummaryCommand { values_max, fields });
+            }
+            fields.push(parser.expect_field("a field")?.field());
+        }
+    }
+}
+
+impl Semantics for FieldSummaryCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_all_or_every(&self.fields);
+        needs.every |= self.fields.is_empty();
+        needs.add(TIME);
+        needs
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,35 @@
+//! `filldown`: missing values replaced by the last value before them.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::FieldPattern;
+use crate::parse::{Parser, Read};
+
+/// `filldown [FIELD...]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FillDownCommand {
+    /// Fields filled; empty is every field.
+    pub fields: Vec<FieldPattern>,
+}
+
+impl Syntax for FillDownCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["filldown"],
+        syntax: "filldown [FIELD...]",
+        summary: "Replaces missing values by the last value before them",
+        group: Group::Fields,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FillDownCommand> {
+        Ok(FillDownCommand { fields: parser.fields_to_end()? })
+    }
+}
+
+impl Semantics for FillDownCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add_all(&self.fields);
+        after
+    }
+}

@@ -1,0 +1,94 @@
+//! `format`: the rows as one search condition, in the field `search`.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "format", names: &["mvsep", "maxresults", "emptystr"], ignored: &[] };
+
+/// Texts that format takes around and between rows and fields.
+const FORMAT_TEXTS: usize = 6;
+
+/// `format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormatCommand {
+    /// `mvsep=OR`.
+    pub value_separator: String,
+    /// `maxresults=0`; 0 is all.
+    pub rows_max: usize,
+    /// `emptystr=`: what is written of no rows.
+    pub empty: String,
+    /// Before all rows.
+    pub row_prefix: String,
+    /// Before the fields of a row.
+    pub column_prefix: String,
+    /// Between fields.
+    pub column_separator: String,
+    /// After the fields of a row.
+    pub column_end: String,
+    /// Between rows.
+    pub row_separator: String,
+    /// After all rows.
+    pub row_end: String,
+}
+
+impl Syntax for FormatCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["format"],
+        syntax: "format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]",
+        summary: "Formats the rows as one search condition",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<FormatCommand> {
+        let (mut value_separator, mut rows_max, mut empty) = ("OR".to_owned(), 0, "NOT( )".to_owned());
+        let mut texts = Vec::new();
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "mvsep" => value_separator = option.value,
+                    "maxresults" => rows_max = option.number()?,
+                    _ => empty = option.value,
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            texts.push(parser.expect_field("a text in quotes")?.text);
+        }
+        if texts.is_empty() {
+            texts = ["(", "(", "AND", ")", "OR", ")"].map(str::to_owned).to_vec();
+        }
+        let Ok([row_prefix, column_prefix, column_separator, column_end, row_separator, row_end]) =
+            <[String; FORMAT_TEXTS]>::try_from(texts)
+        else {
+            let remark = Diagnostic::error("format: six texts are needed, or none", parser.here());
+            return Err(remark.with_hint("write `format \"(\" \"(\" \"AND\" \")\" \"OR\" \")\"`"));
+        };
+        Ok(FormatCommand {
+            value_separator,
+            rows_max,
+            empty,
+            row_prefix,
+            column_prefix,
+            column_separator,
+            column_end,
+            row_separator,
+            row_end,
+        })
+    }
+}
+
+impl Semantics for FormatCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::everything()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,45 @@
+//! `gauge`: the value and the ranges that a gauge shows.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// `gauge VALUE [BOUND...]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GaugeCommand {
+    /// The value and the bounds of its ranges: numbers or fields.
+    pub parts: Vec<String>,
+}
+
+impl Syntax for GaugeCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["gauge"],
+        syntax: "gauge VALUE [BOUND...]",
+        summary: "Gives the value and the ranges of a gauge",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<GaugeCommand> {
+        let parts: Vec<String> = parser.fields_to_end()?.into_iter().map(|field| field.text).collect();
+        if parts.is_empty() {
+            let remark = Diagnostic::error("gauge: no field is given", parser.here());
+            return Err(remark.with_hint("write `gauge count 0 50 100`"));
+        }
+        Ok(GaugeCommand { parts })
+    }
+}
+
+impl Semantics for GaugeCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        self.parts.iter().for_each(|part| needs.add(part));
+        needs
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

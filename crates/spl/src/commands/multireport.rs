@@ -1,0 +1,51 @@
+//! `multireport`: the results of several pipelines of commands on the same rows, one after the other.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, needed_before};
+use crate::ast::Pipeline;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// `multireport [ COMMANDS ] [ COMMANDS ]...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultiReportCommand {
+    /// The pipelines.
+    pub reports: Vec<Pipeline>,
+}
+
+impl Syntax for MultiReportCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["multireport"],
+        syntax: "multireport [ COMMANDS ] [ COMMANDS ]...",
+        summary: "Runs several pipelines of commands on the same rows",
+        group: Group::Rows,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiReportCommand> {
+        if parser.at_end() {
+            let remark = Diagnostic::error("multireport: no commands in brackets are given", parser.here());
+            return Err(remark.with_hint("write `multireport [ stats count ] [ stats dc(host) ]`"));
+        }
+        Ok(MultiReportCommand { reports: parser.subsearches("multireport", 1, |_| Ok(None))? })
+    }
+}
+
+impl Semantics for MultiReportCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        for report in &self.reports {
+            needs.add_needs(needed_before(&report.commands, after.clone()));
+        }
+        needs
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.reports.iter().collect()
+    }
+}

@@ -1,0 +1,38 @@
+//! `multisearch`: the events of several searches merged, newest first.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Pipeline;
+use crate::parse::{Parser, Read};
+
+/// `multisearch [ SEARCH ] [ SEARCH ]...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MultiSearchCommand {
+    /// The searches.
+    pub searches: Vec<Pipeline>,
+}
+
+impl Syntax for MultiSearchCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["multisearch"],
+        syntax: "multisearch [ SEARCH ] [ SEARCH ]...",
+        summary: "Merges the events of several searches, newest first",
+        group: Group::Searching,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MultiSearchCommand> {
+        Ok(MultiSearchCommand { searches: parser.subsearches("multisearch", 2, |_| Ok(None))? })
+    }
+}
+
+impl Semantics for MultiSearchCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.searches.iter().collect()
+    }
+}

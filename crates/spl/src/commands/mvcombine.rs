@@ -1,0 +1,55 @@
+//! `mvcombine`: rows that differ in one field combined into one row, whose field has all the values.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "mvcombine", names: &["delim"], ignored: &[] };
+
+/// `mvcombine [delim=TEXT] FIELD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MvCombineCommand {
+    /// Field whose values are gathered.
+    pub field: String,
+    /// `delim=" "`: joins them where one text is wanted.
+    pub delimiter: String,
+}
+
+impl Syntax for MvCombineCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["mvcombine"],
+        syntax: "mvcombine [delim=TEXT] FIELD",
+        summary: "Combines rows that differ in one field",
+        group: Group::Fields,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<MvCombineCommand> {
+        let (mut delimiter, mut field) = (" ".to_owned(), None);
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                delimiter = option.value;
+            }
+            if parser.at_end() {
+                break;
+            }
+            if field.is_some() {
+                let message = format!("mvcombine: unexpected {}", parser.found());
+                return Err(Diagnostic::error(message, parser.here()).with_hint("mvcombine takes one field"));
+            }
+            field = Some(parser.expect_field("a field")?.text);
+        }
+        match field {
+            Some(field) => Ok(MvCombineCommand { field, delimiter }),
+            None => Err(Diagnostic::error("mvcombine: no field is given", parser.here())),
+        }
+    }
+}
+
+impl Semantics for MvCombineCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::everything()
+    }
+}

@@ -1,0 +1,33 @@
+//! `nomv`: the values of a multivalue field joined into one.
+
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `nomv FIELD`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoMvCommand {
+    /// The field.
+    pub field: String,
+}
+
+impl Syntax for NoMvCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["nomv"],
+        syntax: "nomv FIELD",
+        summary: "Joins the values of a multivalue field into one",
+        group: Group::Fields,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<NoMvCommand> {
+        Ok(NoMvCommand { field: parser.expect_field("a field")?.text })
+    }
+}
+
+impl Semantics for NoMvCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(&self.field);
+        after
+    }
+}

@@ -1,0 +1,40 @@
+//! `noop` and other commands that leave the rows as they are: they concern how Splunk distributes a search or displays
+//! its result.
+
+use super::{Call, Command, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// `noop`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoopCommand;
+
+impl Syntax for NoopCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["noop", "highlight", "iconify", "localop", "redistribute"],
+        syntax: "noop [ARGUMENT]...",
+        summary: "Changes nothing",
+        group: Group::Nothing,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<NoopCommand> {
+        parser.pos = parser.end;
+        Ok(NoopCommand)
+    }
+}
+
+impl Semantics for NoopCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+}
+
+/// Skips the arguments of a command whose effect is not there, and warns of it.
+pub(super) fn without_effect(parser: &mut Parser<'_>, name: &str, missing: &str) -> Command {
+    let span = parser.since(parser.pos - name.len());
+    parser.pos = parser.end;
+    parser.report(Diagnostic::warning(format!("{name}: {missing}; rows pass as they are"), span));
+    Command::Noop(NoopCommand)
+}

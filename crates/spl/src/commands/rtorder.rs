@@ -1,0 +1,19 @@
+//! `rtorder`: accepted without effect; rows are not held back to order them.
+
+use super::{Call, Command, CommandInfo, Group};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["rtorder"],
+    syntax: "rtorder",
+    summary: "Changes nothing, with a warning",
+    group: Group::Nothing,
+    page: Some("noop"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+    Ok(super::noop::without_effect(parser, call.name, "rows are not held back to order them"))
+}

@@ -1,0 +1,19 @@
+//! `sendemail`: accepted without effect; searches send no mail.
+
+use super::{Call, Command, CommandInfo, Group};
+use crate::parse::{Parser, Read};
+
+/// Names, help line and kind.
+pub(super) const INFO: CommandInfo = CommandInfo {
+    names: &["sendemail"],
+    syntax: "sendemail to=ADDRESS [OPTIONS]",
+    summary: "Changes nothing, with a warning",
+    group: Group::Nothing,
+    page: Some("noop"),
+    ..CommandInfo::DEFAULT
+};
+
+/// Parses what stands behind the name.
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+    Ok(super::noop::without_effect(parser, call.name, "searches send no mail"))
+}

@@ -1,0 +1,73 @@
+//! `set`: union, difference or intersection of the rows of two searches.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::Pipeline;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Parser, Read};
+
+/// `set (union|diff|intersect) [ SEARCH ] [ SEARCH ]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SetCommand {
+    /// Which rows stay.
+    pub operation: SetOperation,
+    /// First subsearch.
+    pub left: Pipeline,
+    /// Second subsearch.
+    pub right: Pipeline,
+}
+
+/// Operations of `set`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetOperation {
+    /// Rows of either side, each once.
+    Union,
+    /// Rows of one side only.
+    Diff,
+    /// Rows of both sides.
+    Intersect,
+}
+
+impl Syntax for SetCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["set"],
+        syntax: "set (union|diff|intersect) [ SEARCH ] [ SEARCH ]",
+        summary: "Computes the union, difference or intersection of two searches",
+        group: Group::Rows,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SetCommand> {
+        let word = parser.expect_field("union, diff or intersect")?;
+        let operation = match word.text.to_ascii_lowercase().as_str() {
+            "union" => SetOperation::Union,
+            "diff" => SetOperation::Diff,
+            "intersect" => SetOperation::Intersect,
+            _ => {
+                let remark = Diagnostic::error(format!("set: unknown operation `{}`", word.text), word.span);
+                return Err(parser.suggest(remark, &word.text, ["union", "diff", "intersect"]));
+            }
+        };
+        let place = parser.here();
+        let mut sides = parser.subsearches("set", 2, |_| Ok(None))?.into_iter();
+        match (sides.next(), sides.next(), sides.next()) {
+            (Some(left), Some(right), None) => Ok(SetCommand { operation, left, right }),
+            _ => Err(Diagnostic::error("set: two subsearches are needed, no more", place)),
+        }
+    }
+}
+
+impl Semantics for SetCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        vec![&self.left, &self.right]
+    }
+}

@@ -1,0 +1,69 @@
+//! `tags`: the tags of field values, as fields.
+
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "tags", names: &["outputfield", "inclname", "inclvalue", "allowed_tags"], ignored: &[] };
+
+/// `tags [outputfield=FIELD] [inclname=] [inclvalue=] [allowed_tags=] [FIELD...]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TagsCommand {
+    /// Fields whose tags are wanted; empty is all.
+    pub fields: Vec<String>,
+    /// `outputfield=`: the field of all tags; else each field has its own, `tag::FIELD`.
+    pub output: Option<String>,
+    /// `inclname=f`: `FIELD::` in front of a tag.
+    pub with_name: bool,
+    /// `inclvalue=f`: the value and `::` in front of a tag.
+    pub with_value: bool,
+    /// `allowed_tags=`: no other tags.
+    pub allowed: Option<Vec<String>>,
+}
+
+impl Syntax for TagsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["tags"],
+        syntax: "tags [outputfield=FIELD] [inclname=] [inclvalue=] [FIELD...]",
+        summary: "Adds the tags of field values to rows",
+        group: Group::Fields,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TagsCommand> {
+        let (fields, output, allowed) = (Vec::new(), None, None);
+        let mut command = TagsCommand { fields, output, with_name: false, with_value: false, allowed };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "outputfield" => command.output = Some(option.value),
+                    "inclname" => command.with_name = option.boolean()?,
+                    "inclvalue" => command.with_value = option.boolean()?,
+                    _ => {
+                        let names = option.value.split([',', ' ']).filter(|name| !name.is_empty());
+                        command.allowed = Some(names.map(str::to_owned).collect());
+                    }
+                }
+            }
+            parser.skip_separators();
+            match parser.field_word() {
+                Some(word) => command.fields.push(word.text),
+                None => break,
+            }
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for TagsCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // Which fields the conditions of tags ask for is known only when they are read.
+        after.all |= self.fields.is_empty();
+        for field in &self.fields {
+            after.add(field);
+            after.add(&format!("tag::{field}"));
+        }
+        after
+    }
+}

@@ -1,0 +1,73 @@
+//! `transpose`: rows turned into columns.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+/// Rows that transpose turns when no number is given.
+const TRANSPOSED_ROWS: usize = 5;
+
+const OPTIONS: Known =
+    Known { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
+
+/// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TransposeCommand {
+    /// Rows turned; 0 is all. Default 5.
+    pub limit: usize,
+    /// `column_name=column`.
+    pub column_name: String,
+    /// `header_field=`.
+    pub header_field: Option<String>,
+    /// `include_empty=t`.
+    pub include_empty: bool,
+}
+
+impl Syntax for TransposeCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["transpose"],
+        syntax: "transpose [N] [column_name=] [header_field=] [include_empty=]",
+        summary: "Turns rows into columns",
+        group: Group::Reporting,
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TransposeCommand> {
+        let mut command = TransposeCommand {
+            limit: TRANSPOSED_ROWS,
+            column_name: "column".to_owned(),
+            header_field: None,
+            include_empty: true,
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "int" => command.limit = option.number()?,
+                    "column_name" => command.column_name = option.value,
+                    "header_field" => command.header_field = Some(option.value),
+                    _ => command.include_empty = option.boolean()?,
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                return Ok(command);
+            }
+            command.limit = parser.whole_number().ok_or_else(|| {
+                let message = format!("transpose: expected a number of rows, found {}", parser.found());
+                Diagnostic::error(message, parser.here())
+            })?;
+        }
+    }
+}
+
+impl Semantics for TransposeCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::everything()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}

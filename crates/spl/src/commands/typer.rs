@@ -1,0 +1,35 @@
+//! `typer`: the event types of each row.
+
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
+
+/// `typer`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TyperCommand;
+
+impl Syntax for TyperCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["typer"],
+        syntax: "typer",
+        summary: "Adds event types to rows",
+        group: Group::Fields,
+        page: Some("tags"),
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TyperCommand> {
+        while parser.option(OPTIONS)?.is_some() {}
+        Ok(TyperCommand)
+    }
+}
+
+impl Semantics for TyperCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // Which fields the conditions of event types ask for is known only when they are read.
+        after.all = true;
+        after
+    }
+}

@@ -1,0 +1,67 @@
+//! `union`: the rows of several searches and datasets.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Pipeline, SubsearchLimits};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
+
+/// `union [maxout=N] [ SEARCH ]...`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnionCommand {
+    /// The subsearches.
+    pub subsearches: Vec<Pipeline>,
+    /// Limits of each.
+    pub limits: SubsearchLimits,
+}
+
+impl Syntax for UnionCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["union"],
+        syntax: "union [maxout=N] [ SEARCH ]...",
+        summary: "Merges the rows of several searches",
+        group: Group::Rows,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<UnionCommand> {
+        let mut limits = SubsearchLimits::default();
+        while let Some(option) = parser.option(OPTIONS)? {
+            limits.take(&option)?;
+        }
+        Ok(UnionCommand { subsearches: parser.subsearches("union", 1, dataset)?, limits })
+    }
+}
+
+impl Semantics for UnionCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        after
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.subsearches.iter().collect()
+    }
+}
+
+/// `datamodel:NAME`, `lookup:NAME` or `savedsearch:NAME` as the search that reads it.
+fn dataset(parser: &mut Parser<'_>) -> Read<Option<Pipeline>> {
+    let name = parser.peek_name().to_ascii_lowercase();
+    let is_kind = matches!(name.as_str(), "datamodel" | "lookup" | "inputlookup" | "savedsearch");
+    if !is_kind || !parser.rest()[name.len()..].starts_with(':') {
+        return Ok(None);
+    }
+    let start = parser.pos;
+    let word = parser.expect_field("the name of a dataset")?;
+    // The name may stand in quotes.
+    let quoted = if word.text.ends_with(':') { parser.quoted() } else { None };
+    let name = quoted.map_or_else(|| word.text.clone(), |name| format!("{}{}", word.text, name.text));
+    let parsed = crate::parse::parse(&format!("| from {name}"));
+    match parsed.diagnostics.first() {
+        Some(fault) => Err(Diagnostic::error(fault.message.clone(), parser.since(start))),
+        None => Ok(Some(parsed.pipeline)),
+    }
+}

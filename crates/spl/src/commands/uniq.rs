@@ -1,0 +1,32 @@
+//! `uniq`: rows that repeat the row before them are dropped.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `uniq`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UniqCommand;
+
+impl Syntax for UniqCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["uniq"],
+        syntax: "uniq",
+        summary: "Drops rows that repeat the row before them",
+        group: Group::Searching,
+        kind: Kind::OrderedRow,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(_: &mut Parser<'_>, _: Call<'_>) -> Read<UniqCommand> {
+        Ok(UniqCommand)
+    }
+}
+
+impl Semantics for UniqCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        // Rows are alike only when all their fields are.
+        after.all = true;
+        after
+    }
+}

@@ -1,0 +1,45 @@
+//! `untable`: a table unpivoted into a list, the opposite of `xyseries`.
+
+use super::xyseries::three_fields;
+use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::parse::{Parser, Read};
+
+/// `untable ROWS NAMES VALUES`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UntableCommand {
+    /// Field that stays.
+    pub row: String,
+    /// Field that takes the names of the others.
+    pub name: String,
+    /// Field that takes their values.
+    pub value: String,
+}
+
+impl Syntax for UntableCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["untable"],
+        syntax: "untable ROWS NAMES VALUES",
+        summary: "Unpivots a table into a list",
+        group: Group::Reporting,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<UntableCommand> {
+        let mut fields = parser.fields_to_end()?.into_iter().map(|field| field.text);
+        match (fields.next(), fields.next(), fields.next(), fields.next()) {
+            (Some(row), Some(name), Some(value), None) => Ok(UntableCommand { row, name, value }),
+            _ => Err(three_fields(parser, "untable", "rows names values")),
+        }
+    }
+}
+
+impl Semantics for UntableCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::everything()
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+}
