@@ -16,8 +16,12 @@ mod datasets;
 pub(crate) mod name;
 pub(crate) mod planner;
 mod pushdown;
+#[cfg(test)]
+mod tests;
 mod time_windows;
 mod tstats;
+
+use std::fmt;
 
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::analyse::FieldNeeds;
@@ -196,6 +200,58 @@ impl Plan {
     /// All commands in order.
     pub(crate) fn commands(&self) -> impl Iterator<Item = &Stage> {
         self.map.iter().chain(&self.fold).chain(&self.reduce)
+    }
+}
+
+impl fmt::Display for Plan {
+    /// One line for the source and one for each part that has commands, which go by their names.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            Source::Nothing => write!(f, "nothing")?,
+            Source::Row => write!(f, "one row")?,
+            Source::Command(stage) => write!(f, "{}", stage.command.name().unwrap_or("?"))?,
+            Source::Search(inner) => write!(f, "saved search {}", inner.name)?,
+            Source::Series(series) => write!(f, "series of {}", series.metrics.join(", "))?,
+            Source::Delete(deletion) => write!(f, "delete {}", deletion.scan)?,
+            Source::Scan(scan) => write!(f, "{scan}")?,
+        }
+        for (part, stages) in
+            [("map", self.map.as_slice()), ("fold", self.fold.as_slice()), ("reduce", self.reduce.as_slice())]
+        {
+            if !stages.is_empty() {
+                let names: Vec<&str> = stages.iter().map(|stage| stage.command.name().unwrap_or("?")).collect();
+                write!(f, "\n{part} {}", names.join(" | "))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Scan {
+    /// Indexes, fields and what is pushed down, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields: Vec<&str> = self.projection.fields.iter().map(String::as_str).collect();
+        fields.extend(self.projection.patterns.iter().map(String::as_str));
+        let fields = if self.projection.all { "*".to_owned() } else { fields.join(",") };
+        write!(f, "scan {} fields={fields}", self.indexes.join(","))?;
+        if self.fields == FieldSource::IndexTime {
+            write!(f, " of index time")?;
+        }
+        if self.order == Order::NewestFirst {
+            write!(f, " newest first")?;
+        }
+        for rex in &self.extractions {
+            write!(f, " rex={}", rex.command.groups.join(","))?;
+        }
+        if let Some(top) = &self.top {
+            write!(f, " top={} by {}", top.count, top.key.field.text)?;
+        }
+        for (is, what) in [(self.extremes, "extremes"), (self.counts, "counts"), (self.summary.is_some(), "summary")] {
+            if is {
+                write!(f, " {what}")?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -117,6 +117,17 @@ impl Semantics for ForeachCommand {
         after.all = true;
         after
     }
+
+    /// With fields that are named it is its commands for each of them; else it goes by the fields or values that rows have.
+    fn kind(&self, declared: Kind) -> Kind {
+        match &self.over {
+            ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
+                let commands = crate::parse(&format!("| {}", self.sample(&self.template))).pipeline.commands;
+                commands.iter().map(|stage| stage.command.kind()).max().unwrap_or(declared)
+            }
+            _ => declared,
+        }
+    }
 }
 
 impl Parser<'_> {

@@ -1,0 +1,180 @@
+//! Passes, by the plans they leave: one search and its plan after each other.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_event::TimeRange;
+use quarry_store::MemoryStore;
+
+use quarry_spl::ast::Command;
+
+use super::*;
+use crate::commands::lookup::{LookupSource, LookupTable};
+use crate::explain::Explainer;
+use crate::job::{Engine, EngineOptions, SearchRequest};
+use crate::knowledge::KnowledgeSource;
+use crate::run::Runner;
+
+const NOW: i64 = 1_790_000_000_000_000_000;
+
+struct Tables;
+
+impl LookupSource for Tables {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+        Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["teams".to_owned()]
+    }
+
+    fn write(&self, _: &str, _: crate::FillTable<'_>) -> Result<(), String> {
+        Err("no table is written".to_owned())
+    }
+}
+
+struct Known;
+
+impl KnowledgeSource for Known {
+    fn saved_search(&self, name: &str) -> Option<String> {
+        (name == "daily").then(|| "index=other disk | stats count by host".to_owned())
+    }
+}
+
+fn runner(text: &str) -> Runner {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine =
+        Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap().with_knowledge(Arc::new(Known));
+    let request = SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: NOW,
+        zone: TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+        permissions: Arc::new(Permissions::owner()),
+        sid: None,
+    };
+    engine.runner(request, Arc::new(MemoryStore::new("main")))
+}
+
+fn plan(text: &str) -> Plan {
+    let parsed = quarry_spl::parse(text);
+    assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
+    let runner = runner(text);
+    Planner::new(&runner, Subsearches::Run)
+        .plan_search(&parsed.pipeline)
+        .unwrap_or_else(|fault| panic!("{text}: {fault}"))
+}
+
+fn scan(text: &str) -> Scan {
+    match plan(text).source {
+        Source::Scan(scan) => *scan,
+        other => panic!("{text}: {other:?}"),
+    }
+}
+
+#[test]
+fn commands_are_split_where_rows_are_folded() {
+    for (text, wanted) in [
+        ("*", "scan main fields=* newest first"),
+        ("* | where a>1 | eval b=a", "scan main fields=* newest first\nreduce where | eval"),
+        (
+            "* | where a>1 | eval b=a | stats count by b | sort b | head 1",
+            "scan main fields=a\nmap where | eval\nfold stats\nreduce sort | head",
+        ),
+        // What goes by the order of events is not folded in parallel.
+        ("* | stats first(a)", "scan main fields=a newest first\nreduce stats"),
+        ("* | dedup a | stats count", "scan main fields=a newest first\nreduce dedup | stats"),
+        // Which columns a pattern means is known when all rows are there.
+        ("* | stats sum(a*)", "scan main fields=a* newest first\nreduce stats"),
+        ("* | foreach a b [ eval <<FIELD>>=1 ] | stats count", "scan main fields=*\nmap foreach\nfold stats"),
+        ("| makeresults | stats count", "makeresults\nreduce stats"),
+        ("| stats count", "nothing\nreduce stats"),
+        ("| eval a=1", "one row\nreduce eval"),
+    ] {
+        assert_eq!(plan(text).to_string(), wanted, "{text}");
+    }
+}
+
+#[test]
+fn the_scan_takes_over_what_it_can() {
+    for (text, wanted) in [
+        ("* | rex \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
+        // The text itself is wanted behind it.
+        ("* | rex \"u=(?<u>\\w+)\" | stats count by u, _raw", "scan main fields=_raw,u\nmap rex\nfold stats"),
+        ("* | rex field=a \"(?<u>.)\" | stats count by u", "scan main fields=a,u\nmap rex\nfold stats"),
+        ("* | stats count by host", "scan main fields=host extremes counts\nfold stats"),
+        ("* | stats sum(a) by host", "scan main fields=a,host\nfold stats"),
+        ("* | sort 5 -a", "scan main fields=* newest first top=5 by a\nreduce sort"),
+        ("* | sort 0 a | head 3", "scan main fields=* newest first top=3 by a\nreduce sort | head"),
+        ("* | sort 0 a", "scan main fields=* newest first\nreduce sort"),
+        ("* | sort 0 a | head a>1", "scan main fields=* newest first\nreduce sort | head"),
+    ] {
+        assert_eq!(plan(text).to_string(), wanted, "{text}");
+    }
+    let Command::Sort(sort) = &plan("* | sort 0 a | head 3").reduce[0].command else { panic!("a sort") };
+    assert_eq!(sort.limit, 3, "the sort gives no more than are wanted");
+}
+
+#[test]
+fn commands_that_stand_for_a_search_over_events_are_that_search() {
+    for (text, wanted) in [
+        ("| tstats count where index=a by host", "scan a fields=host of index time extremes counts\nfold stats"),
+        (
+            "| metadata type=hosts index=a | head 1",
+            "scan a fields=_indextime,_time,host counts\nfold stats\nreduce eval | table | head",
+        ),
+        ("| savedsearch daily | head 1", "saved search daily\nreduce head"),
+        ("index=a x | eval y=1 | delete", "delete scan a fields= newest first"),
+    ] {
+        assert_eq!(plan(text).to_string(), wanted, "{text}");
+    }
+    let Source::Search(inner) = plan("| savedsearch daily").source else { panic!("a search") };
+    assert_eq!(inner.plan.to_string(), "scan other fields=host extremes counts\nfold stats");
+}
+
+#[test]
+fn the_condition_holds_nothing_but_tests_of_events() {
+    let found = scan("index=a [ | makeresults count=2 | eval u=\"eva\" | fields u ] earliest=100 latest=200");
+    assert_eq!(found.indexes, ["a"]);
+    assert_eq!(found.range, TimeRange { earliest: Some(100_000_000_000), latest: Some(200_000_000_000) });
+    assert!(found.condition.subsearches().is_empty() && format!("{:?}", found.condition).contains("eva"));
+    let found = scan("x _index_earliest=100");
+    assert_eq!(found.arrival, TimeRange { earliest: Some(100_000_000_000), latest: None });
+}
+
+#[test]
+fn a_plan_that_is_explained_runs_no_subsearch() {
+    let text = "index=a [ search index=b | head 1 | fields u ] | append [ search index=c ]";
+    let parsed = quarry_spl::parse(text);
+    let explained = Explainer::new(false).explain(&runner(text), &parsed.pipeline, text).unwrap();
+    let indexes = |plan: &crate::ExplainedPlan| plan.events.as_ref().unwrap().indexes.join(",");
+    assert_eq!(indexes(&explained), "a");
+    assert_eq!(explained.subsearches.iter().map(indexes).collect::<Vec<_>>(), ["b", "c"]);
+}
+
+#[test]
+fn the_name_of_partial_states_is_all_they_follow_from() {
+    let name = |text: &str| name::partial_name(&plan(text), "fold", &TimeZone::UTC);
+    let named = name("a | where b>1 | stats count by c").unwrap();
+    assert_eq!(name("a | where b>1 | stats count by c | sort c | head 5").unwrap(), named);
+    for other in [
+        "x | where b>1 | stats count by c",
+        "a | where b>2 | stats count by c",
+        "a | where b>1 | stats count by d",
+        "a | where b>1 | stats sum(c) by c",
+        "index=z a | where b>1 | stats count by c",
+    ] {
+        assert_ne!(name(other).unwrap(), named, "{other}");
+    }
+    for unnamed in [
+        "a | head 5",
+        "a | eval b=now() | stats count by b",
+        "a | lookup teams user | stats count by team",
+        "a _index_earliest=1 | stats count",
+        "| tstats count where index=a",
+    ] {
+        assert_eq!(name(unnamed), None, "{unnamed}");
+    }
+}
