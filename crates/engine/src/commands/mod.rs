@@ -20,11 +20,8 @@ mod field_texts;
 pub(crate) mod filled;
 mod found_fields;
 pub(crate) mod models;
-pub(crate) mod multikv_rules;
-pub(crate) mod multikv_tokens;
 pub(crate) mod outputs;
 pub(crate) mod pivot;
-mod running;
 pub(crate) mod spans;
 pub(crate) mod timechart;
 

@@ -1,7 +1,10 @@
 //! `multikv`: a row for each row of a table that stands in the text of an event.
 //!
 //! A line of names is the header; the lines below are cut into words, which go to the columns in order where there are
-//! as many, and by their place otherwise. With a rule of multikv.conf ([`super::multikv_rules`]) it says what is what.
+//! as many, and by their place otherwise. With a rule of multikv.conf ([`rules`]) it says what is what.
+
+pub(crate) mod rules;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -9,9 +12,9 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MultiKvCommand, Span};
 
+use self::rules::{SeeCells, TableRule};
 use super::Execute;
 use super::found_fields::FoundFields;
-use super::multikv_rules::{SeeCells, TableRule};
 use crate::EngineError;
 use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};

@@ -3,6 +3,7 @@
 //! Without a window each group keeps one running fold per aggregate; with one, states that follow the rows of the
 //! window ([`window`]).
 
+mod state;
 mod window;
 
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
+use self::state::Running;
 use self::window::{Seen, Sliding, Window};
 use super::Execute;
-use super::running::Running;
 use super::spans::{length_of, time_ns};
 use super::stats::write_key;
 use crate::EngineError;

@@ -12,9 +12,9 @@ use quarry_event::TimeNs;
 use quarry_event::value::{compare, exact_number, parse_number};
 use quarry_spl::ast::StatsFunction;
 
+use super::state::{Running, Sums, many, number, rate};
 use crate::aggregate::LIST_VALUES_MAX;
 use crate::aggregate::moments::Moments;
-use crate::commands::running::{Running, Sums, many, number, rate};
 use crate::rows::Value;
 
 /// Bytes of a value's tally besides its text, about.

@@ -4,12 +4,12 @@
 //! regular expression finds or a number of lines on, and ends the same way. The header's tokens are the names of columns,
 //! each line of the body is a row. After one table another one may follow.
 //!
-//! Not here: which rows and fields `multikv` keeps ([`super::multikv`]), and tokens of `pre` and `post`, which are nothing
+//! Not here: which rows and fields `multikv` keeps ([`super`]), and tokens of `pre` and `post`, which are nothing
 //! that rows have.
 
 use std::collections::BTreeMap;
 
-use super::multikv_tokens::{Tokens, items};
+use super::tokens::{Tokens, items};
 use crate::pattern::{Regex, Replacement};
 
 /// Names of the sections in their order.
@@ -241,7 +241,7 @@ fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, String> {
     if items.is_empty() || !items.len().is_multiple_of(2) || items.iter().any(|item| !item.quoted) {
         return Err("write pairs such as \"%\" = \"_\", \"#\" = \"_\"".to_owned());
     }
-    let pair = |pair: &[super::multikv_tokens::Item]| {
+    let pair = |pair: &[super::tokens::Item]| {
         let regex = Regex::new(&pair[0].text)?;
         let with = Replacement::new(&pair[1].text, &regex);
         Ok((regex, with))
