@@ -4,125 +4,19 @@
 //! is; commands that show only named fields cut everything else. When in doubt the answer is "all": too much is slow,
 //! too little is wrong.
 
+mod field_needs;
 mod named;
+mod read_fields;
 pub(crate) mod repeatable;
 mod sought;
 
-use std::collections::BTreeSet;
-
-use crate::ast::{
-    Aggregate, AggregateArg, Command, DataModelMode, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, Stage,
-};
-use crate::parse::parse_condition;
+use crate::ast::{Command, DataModelMode, Pipeline, SearchExpr, Stage};
+pub use field_needs::FieldNeeds;
 pub use named::{asked_values, asks_for, fields_of_events};
+pub(crate) use read_fields::{RAW, TIME};
+pub use read_fields::{expr_fields, search_fields};
 pub use repeatable::{is_constant, is_settled};
 pub use sought::{SoughtText, sought_texts};
-
-/// Name of the event text.
-pub(crate) const RAW: &str = "_raw";
-/// Name of the event time.
-pub(crate) const TIME: &str = "_time";
-
-/// Fields that must be delivered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FieldNeeds {
-    /// Every field.
-    pub all: bool,
-    /// Whether a command asks for every field by `*`, so that fields which are computed only when asked for are meant.
-    pub every: bool,
-    /// Fields by name.
-    pub fields: BTreeSet<String>,
-    /// Names with `*`.
-    pub patterns: Vec<String>,
-}
-
-impl FieldNeeds {
-    /// Every field is needed.
-    pub fn everything() -> FieldNeeds {
-        FieldNeeds { all: true, ..FieldNeeds::default() }
-    }
-
-    /// Adds a field, or all that a name with `*` covers.
-    pub(crate) fn add(&mut self, name: &str) {
-        if name == "*" {
-            (self.all, self.every) = (true, true);
-        } else if name.contains('*') {
-            if !self.patterns.iter().any(|known| known == name) {
-                self.patterns.push(name.to_owned());
-            }
-        } else {
-            self.fields.insert(name.to_owned());
-        }
-    }
-
-    /// Adds fields.
-    pub(crate) fn add_all<'a>(&mut self, fields: impl IntoIterator<Item = &'a FieldPattern>) {
-        for field in fields {
-            self.add(&field.text);
-        }
-    }
-
-    /// Adds the fields of a list; an empty list means every field.
-    pub(crate) fn add_all_or_every(&mut self, fields: &[FieldPattern]) {
-        self.all |= fields.is_empty();
-        self.add_all(fields);
-    }
-
-    /// Adds all that `other` needs.
-    pub(crate) fn add_needs(&mut self, other: FieldNeeds) {
-        self.all |= other.all;
-        self.every |= other.every;
-        self.fields.extend(other.fields);
-        other.patterns.iter().for_each(|pattern| self.add(pattern));
-    }
-
-    /// Adds the fields that an expression reads.
-    pub(crate) fn add_expr(&mut self, expr: &Expr) {
-        self.fields.extend(expr_fields(expr));
-        if reads_event(expr) {
-            self.all = true;
-        }
-    }
-
-    /// Adds the fields that aggregates read.
-    pub(crate) fn add_aggregates(&mut self, aggregates: &[Aggregate]) {
-        for aggregate in aggregates {
-            match &aggregate.arg {
-                AggregateArg::Rows => {}
-                AggregateArg::Field(field) => self.add(&field.text),
-                AggregateArg::Eval(expr) => self.add_expr(expr),
-            }
-            if aggregate.function.reads_time() {
-                self.add(TIME);
-            }
-        }
-    }
-
-    /// Whether anything asks for this field.
-    pub(crate) fn wants(&self, name: &str) -> bool {
-        self.all || self.fields.contains(name) || self.patterns.iter().any(|pattern| covers(pattern, name))
-    }
-}
-
-/// Whether a name with `*` covers a name.
-fn covers(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else {
-        return false;
-    };
-    let mut parts = parts.peekable();
-    while let Some(part) = parts.next() {
-        if parts.peek().is_none() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.is_empty()
-}
 
 /// Fields the event scan must deliver for the commands that follow the leading search.
 pub fn required_fields(commands: &[Stage]) -> FieldNeeds {
@@ -218,17 +112,6 @@ pub fn begins_with_events(commands: &[Stage]) -> bool {
     }
 }
 
-/// Functions that look at the whole event.
-fn reads_event(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Call(name, args) => name == "searchmatch" || args.iter().any(reads_event),
-        ExprKind::Unary(_, inner) => reads_event(inner),
-        ExprKind::Binary(_, left, right) => reads_event(left) || reads_event(right),
-        ExprKind::In(value, list) => reads_event(value) || list.iter().any(reads_event),
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => false,
-    }
-}
-
 /// Whether a condition has a subsearch in it.
 pub(crate) fn has_subsearch(expr: &SearchExpr) -> bool {
     !expr.subsearches().is_empty()
@@ -242,61 +125,6 @@ impl SearchExpr {
             SearchExpr::Not(part) => part.subsearches(),
             SearchExpr::Subsearch(pipeline) => vec![pipeline],
             _ => Vec::new(),
-        }
-    }
-}
-
-/// Fields an expression reads.
-pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
-    let mut fields = BTreeSet::new();
-    collect_expr(expr, &mut fields);
-    fields
-}
-
-fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
-    match &expr.kind {
-        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) => {}
-        ExprKind::Field(name) => {
-            fields.insert(name.clone());
-        }
-        ExprKind::Unary(_, inner) => collect_expr(inner, fields),
-        ExprKind::Binary(_, left, right) => {
-            collect_expr(left, fields);
-            collect_expr(right, fields);
-        }
-        ExprKind::In(value, list) => {
-            collect_expr(value, fields);
-            list.iter().for_each(|item| collect_expr(item, fields));
-        }
-        ExprKind::Call(name, args) => {
-            // Default fields that are computed are there only for those who name them.
-            if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
-                && let Ok(condition) = parse_condition(text)
-            {
-                collect_search(&condition, fields);
-            }
-            args.iter().for_each(|arg| collect_expr(arg, fields));
-        }
-    }
-}
-
-/// Fields a search condition reads; keywords read `_raw`.
-pub fn search_fields(expr: &SearchExpr) -> BTreeSet<String> {
-    let mut fields = BTreeSet::new();
-    collect_search(expr, &mut fields);
-    fields
-}
-
-fn collect_search(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
-    match expr {
-        SearchExpr::All | SearchExpr::Subsearch(_) => {}
-        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_search(part, fields)),
-        SearchExpr::Not(part) => collect_search(part, fields),
-        SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => {
-            fields.insert(RAW.to_owned());
-        }
-        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
-            fields.insert(field.text.clone());
         }
     }
 }

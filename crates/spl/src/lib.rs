@@ -8,6 +8,7 @@
 pub mod analyse;
 pub mod ast;
 pub mod capabilities;
+mod check;
 pub mod commands;
 mod diagnostic;
 mod foreign;
@@ -17,8 +18,8 @@ pub mod needs;
 mod parse;
 mod slips;
 
+pub use check::{parse, parse_with_commands, parse_with_stand_ins};
 pub use diagnostic::{Diagnostic, Severity, nearest};
 pub use parse::{
-    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse, parse_condition, parse_expression,
-    parse_with_commands, parse_with_stand_ins,
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
 };

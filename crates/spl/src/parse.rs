@@ -23,7 +23,6 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::slips::slips;
 pub(crate) use cursor::{Parser, Read, Word, unescape};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use written_out::{eval_field, quote};
@@ -37,7 +36,7 @@ pub const MAX_SUBSEARCH_DEPTH: usize = 16;
 /// Most commands in one search, subsearches included.
 pub const MAX_COMMANDS: usize = 2_000;
 /// Most remarks kept for one search.
-const MAX_DIAGNOSTICS: usize = 100;
+pub(crate) const MAX_DIAGNOSTICS: usize = 100;
 
 /// What [`parse`] understood.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,43 +54,28 @@ impl Parsed {
     pub fn is_ok(&self) -> bool {
         self.diagnostics.iter().all(|remark| remark.severity != Severity::Error)
     }
-
-    /// The same with warnings of what hardly was meant, where the search can run.
-    fn with_slips(mut self, text: &str) -> Parsed {
-        if self.is_ok() {
-            let room = MAX_DIAGNOSTICS.saturating_sub(self.diagnostics.len());
-            self.diagnostics.extend(slips(text, &self.pipeline).into_iter().take(room));
-            self.diagnostics.sort_by_key(|remark| remark.span.start);
-        }
-        self
-    }
 }
 
 /// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
-pub fn parse(text: &str) -> Parsed {
-    parse_plain(text).with_slips(text)
-}
-
-/// Reads a search without a look for slips in it.
-pub(crate) fn parse_plain(text: &str) -> Parsed {
+pub(crate) fn parse(text: &str) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| Some(parser.whole_search()));
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
     Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
 /// Reads a search that may use commands of apps, whose lower-case names are given.
-pub fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
+pub(crate) fn parse_with_commands(text: &str, custom: &BTreeSet<String>) -> Parsed {
     let (pipeline, diagnostics, unsupported) = run(text, |parser| {
         parser.custom = custom.clone();
         Some(parser.whole_search())
     });
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }.with_slips(text)
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
 /// Reads a search in which macros that are not there stay: a command that has one is taken as it stands, without the
 /// faults that come of the missing part.
-pub fn parse_with_stand_ins(text: &str) -> Parsed {
+pub(crate) fn parse_with_stand_ins(text: &str) -> Parsed {
     let (pipeline, mut diagnostics, mut unsupported) = run(text, |parser| {
         parser.stands_in = true;
         Some(parser.whole_search())
@@ -99,7 +83,7 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
     diagnostics.retain(|remark| !remark.message.starts_with(MACRO_REMARK));
     unsupported.retain(|feature| feature != "macro");
     let nothing = Pipeline { commands: Vec::new(), span: Span { start: 0, end: text.len() } };
-    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }.with_slips(text)
+    Parsed { pipeline: pipeline.unwrap_or(nothing), diagnostics, unsupported }
 }
 
 /// What is wrong with the commands of a template, and what in it does not run.

@@ -141,7 +141,7 @@ fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
     let is_marked = arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ");
     let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked;
-    !arguments.is_empty() && is_telling && crate::parse::parse_plain(&format!("| {command}")).is_ok()
+    !arguments.is_empty() && is_telling && crate::parse::parse(&format!("| {command}")).is_ok()
 }
 
 /// What to write instead of a search that is none: SQL, a line for the shell.

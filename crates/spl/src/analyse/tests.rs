@@ -116,18 +116,3 @@ fn commands_that_keep_times_are_known() {
         assert_eq!(parsed.pipeline.commands[1].command.keeps_times(), want, "{text}");
     }
 }
-
-#[test]
-fn wildcards_cover_names() {
-    for (pattern, name, want) in [
-        ("a*", "abc", true),
-        ("*c", "abc", true),
-        ("a*c", "abc", true),
-        ("a*c", "ab", false),
-        ("a*b*c", "axbxc", true),
-        ("abc", "abc", true),
-        ("abc", "abcd", false),
-    ] {
-        assert_eq!(covers(pattern, name), want, "{pattern} {name}");
-    }
-}

@@ -29,7 +29,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut total, mut fields) = (Some("TOTAL".to_owned()), Vec::new());
     let (mut rows_max, mut columns_max) = (0_usize, 0_usize);
     loop {

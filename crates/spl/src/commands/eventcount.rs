@@ -20,7 +20,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut indexes, mut summarizes, mut sizes) = (Vec::new(), true, false);
     loop {
         // Published searches write OR between indexes, as a condition would have it.

@@ -24,7 +24,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let mut command = BucketDirCommand {
         path: String::new(),
         size: "totalCount".to_owned(),
@@ -48,6 +48,5 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
     }
     let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: parser.since(parser.stage_start()) };
     let renamed = RenameCommand { pairs: vec![(pattern("count"), pattern("memberCount"))] };
-    parser.preceding = vec![command.into()];
-    Ok(renamed.into())
+    Ok(vec![command.into(), renamed.into()])
 }

@@ -35,7 +35,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut lat, mut long) = ("lat".to_owned(), "lon".to_owned());
     let (mut out_lat, mut out_long) = ("latitude".to_owned(), "longitude".to_owned());
     let (mut span_lat, mut span_long, mut limit, mut zoom) = (22.5_f64, 45.0_f64, 10_usize, ZOOM_MAX);

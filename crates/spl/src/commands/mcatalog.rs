@@ -26,7 +26,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut aggregates, mut by, mut filter) = (Vec::new(), String::new(), String::new());
     let (mut kept, mut prestats, mut range) = (Vec::new(), false, String::new());
     loop {

@@ -23,7 +23,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let name = call.name;
     let (mut index, mut options, mut splits, mut prefix) = (None, String::new(), false, None);
     let mut dimensions = Vec::new();
@@ -74,10 +74,10 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
         quote(&index)
     ));
     let place = parser.since(parser.stage_start());
-    let mut command = parser.standing_for(&text)?;
-    if let Command::Collect(collect) = &mut command {
+    let mut commands = parser.standing_for(&text)?;
+    if let Some(Command::Collect(collect)) = commands.last_mut() {
         collect.index_span = place;
         collect.name = if name == "mcollect" { "mcollect" } else { "meventcollect" };
     }
-    Ok(command)
+    Ok(commands)
 }

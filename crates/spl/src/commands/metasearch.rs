@@ -18,12 +18,11 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command>> {
     let start = parser.pos - call.name.len();
     let search = parser.search_command(call.is_first)?;
     let pattern = |text: &str| FieldPattern { text: text.to_owned(), span: parser.since(start) };
     let kept = FieldsCommand { removes: false, fields: EVENT_FIELDS.map(pattern).to_vec() };
     let removed = FieldsCommand { removes: true, fields: vec![pattern("_raw")] };
-    parser.preceding = vec![search.into(), kept.into()];
-    Ok(removed.into())
+    Ok(vec![search.into(), kept.into(), removed.into()])
 }

@@ -299,9 +299,12 @@ macro_rules! define_commands {
         const ENTRIES: &[registry::Entry] = &[
             $(registry::Entry {
                 info: &<$node as Syntax>::INFO,
-                parse: |parser, call| <$node as Syntax>::parse(parser, call).map(Command::$variant),
+                parse: |parser, call| <$node as Syntax>::parse(parser, call).map(|node| vec![Command::$variant(node)]),
             },)*
-            $(registry::Entry { info: &$short::INFO, parse: $short::parse },)*
+            $(registry::Entry {
+                info: &$short::INFO,
+                parse: |parser, call| $short::parse(parser, call).map(Vec::from),
+            },)*
         ];
 
         impl Command {
@@ -324,6 +327,13 @@ macro_rules! define_commands {
 }
 
 each_command!(define_commands);
+
+/// What a command that is short for a single one stands for.
+impl From<Command> for Vec<Command> {
+    fn from(command: Command) -> Vec<Command> {
+        vec![command]
+    }
+}
 
 impl Command {
     /// The searches in it, those of its conditions included.

@@ -17,7 +17,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     while parser.option(OPTIONS)?.is_some() {}
     parser.standing_for("| eval _xml=_raw")
 }

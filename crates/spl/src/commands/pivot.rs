@@ -73,7 +73,7 @@ struct Pivot {
 }
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let model = parser.expect_field("a data model")?.text;
     let object = parser.expect_field("an object of the data model")?.text;
     let name = if model.contains('.') { model.clone() } else { format!("{model}.{object}") };

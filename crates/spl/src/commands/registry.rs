@@ -11,8 +11,8 @@ use crate::parse::{Parser, Read};
 pub(crate) struct Entry {
     /// Names, help line and kind.
     pub(crate) info: &'static CommandInfo,
-    /// Parses what stands behind the name.
-    pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> Read<Command>,
+    /// Parses what stands behind the name; a command that is short for others gives those.
+    pub(crate) parse: fn(&mut Parser<'_>, Call<'_>) -> Read<Vec<Command>>,
 }
 
 /// A name of a command as help shows it.

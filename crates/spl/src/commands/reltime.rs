@@ -16,7 +16,7 @@ pub(super) const INFO: CommandInfo = CommandInfo {
 };
 
 /// Parses what stands behind the name.
-pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
+pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> {
     let (mut fields, mut prefix) = (Vec::new(), "reltime_".to_owned());
     while let Some(option) = parser.option(OPTIONS)? {
         match option.name.as_str() {

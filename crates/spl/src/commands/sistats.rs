@@ -23,16 +23,17 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
 /// Rows for a summary: the fields that a command of this name needs, so that it can make its result of them later.
 pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command> {
     let start = parser.pos;
-    let command = match name {
-        "chart" => parser.chart_command()?,
-        "timechart" => parser.timechart_command()?,
+    let commands = match name {
+        "chart" => vec![parser.chart_command()?],
+        "timechart" => vec![parser.timechart_command()?],
         other => match entry(other) {
             Some(entry) => (entry.parse)(parser, Call { name: other, is_first: false })?,
-            None => Command::Noop(NoopCommand),
+            None => Vec::new(),
         },
     };
     let span = parser.since(start);
-    let needs = required_fields(&[Stage { command, span }]);
+    let stages: Vec<Stage> = commands.into_iter().map(|command| Stage { command, span }).collect();
+    let needs = required_fields(&stages);
     if needs.all {
         return Ok(Command::Noop(NoopCommand));
     }

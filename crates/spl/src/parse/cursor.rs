@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::computed::Parts;
 use super::{MAX_NESTING, quoted_len};
-use crate::ast::{Command, FieldPattern, Pattern, Span};
+use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
 /// Result of reading something: the thing, or why not.
@@ -61,8 +61,6 @@ pub(crate) struct Parser<'t> {
     pub(crate) parts: Option<Parts>,
     /// Lower-case names of commands that apps bring along.
     pub(crate) custom: BTreeSet<String>,
-    /// Commands that the one being read stands for, but for the last.
-    pub(crate) preceding: Vec<Command>,
     diagnostics: Vec<Diagnostic>,
     unsupported: Vec<String>,
 }
@@ -81,7 +79,6 @@ impl<'t> Parser<'t> {
             chain: 0,
             parts: None,
             custom: BTreeSet::new(),
-            preceding: Vec::new(),
             diagnostics: Vec::new(),
             unsupported: Vec::new(),
         }

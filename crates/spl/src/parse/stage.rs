@@ -49,12 +49,7 @@ impl Parser<'_> {
                 self.end = outer_end;
                 break;
             }
-            let stage = self.stage(implicit, first, outer_end);
-            let preceding = std::mem::take(&mut self.preceding);
-            if let Some(stage) = stage {
-                commands.extend(preceding.into_iter().map(|command| Stage { command, span: stage.span }));
-                commands.push(stage);
-            }
+            commands.extend(self.stage(implicit, first, outer_end).unwrap_or_default());
             self.depth = depth;
             self.pos = stop;
             self.end = outer_end;
@@ -106,8 +101,8 @@ impl Parser<'_> {
         at.min(self.end)
     }
 
-    /// One command between pipes.
-    fn stage(&mut self, implicit: bool, first: bool, outer_end: usize) -> Option<Stage> {
+    /// One command between pipes, or those that it is short for.
+    fn stage(&mut self, implicit: bool, first: bool, outer_end: usize) -> Option<Vec<Stage>> {
         let opened = self.pos;
         self.skip_blank();
         let start = self.pos;
@@ -137,23 +132,27 @@ impl Parser<'_> {
         if read.is_err()
             && let Some(command) = self.filled(start, implicit, first, noted)
         {
-            self.pos = self.end;
-            return Some(Stage { command, span: self.since(start) });
+            return Some(self.placed(vec![command], start));
         }
         if read.is_err()
             && implicit
-            && let Some(command) = self.without_pipe(start, first, noted)
+            && let Some(commands) = self.without_pipe(start, first, noted)
         {
-            self.pos = self.end;
-            return Some(Stage { command, span: self.since(start) });
+            return Some(self.placed(commands, start));
         }
         let has_stand_in = |place: &Span| place.start >= opened && place.end <= self.end;
         if read.is_err() && self.stands_in && self.macros.iter().any(has_stand_in) {
             return None;
         }
-        let command = self.recover(read.map_err(|remark| self.with_syntax(remark, start, implicit)))??;
+        let commands = self.recover(read.map_err(|remark| self.with_syntax(remark, start, implicit)))??;
+        Some(self.placed(commands, start))
+    }
+
+    /// Ends a stage: its commands have the place of all that was written.
+    fn placed(&mut self, commands: Vec<Command>, start: usize) -> Vec<Stage> {
         self.pos = self.end;
-        Some(Stage { command, span: self.since(start) })
+        let span = self.since(start);
+        commands.into_iter().map(|command| Stage { command, span }).collect()
     }
 
     /// A fault of a command; one without a hint tells how the command is written.
@@ -197,32 +196,32 @@ impl Parser<'_> {
 
     /// A search that makes no sense as one, but begins with a command: the second half of a search that a dashboard
     /// puts behind another.
-    fn without_pipe(&mut self, start: usize, first: bool, noted: (usize, usize)) -> Option<Command> {
+    fn without_pipe(&mut self, start: usize, first: bool, noted: (usize, usize)) -> Option<Vec<Command>> {
         let after = self.noted();
         let place = std::mem::replace(&mut self.pos, start);
         let name = self.peek_name();
         if is_command(&name.to_ascii_lowercase())
-            && let Ok(Some(command)) = self.named_command(first)
+            && let Ok(Some(commands)) = self.named_command(first)
             && self.noted() == after
         {
             self.forget_since(noted);
             let span = Span { start, end: start + name.len() };
             let remark = Diagnostic::warning(format!("`{name}` is read as the command"), span);
             self.report(remark.with_hint(format!("write `| {name}`")));
-            return Some(command);
+            return Some(commands);
         }
         self.forget_since(after);
         self.pos = place;
         None
     }
 
-    fn search_stage(&mut self, first: bool) -> Read<Option<Command>> {
+    fn search_stage(&mut self, first: bool) -> Read<Option<Vec<Command>>> {
         let command = self.search_command(first)?;
         self.expect_end("search")?;
-        Ok(Some(command.into()))
+        Ok(Some(vec![command.into()]))
     }
 
-    fn named_command(&mut self, first: bool) -> Read<Option<Command>> {
+    fn named_command(&mut self, first: bool) -> Read<Option<Vec<Command>>> {
         let start = self.pos;
         let written = self.peek_name();
         if written.is_empty() {
@@ -234,16 +233,16 @@ impl Parser<'_> {
         let known = match entry(&name) {
             Some(entry) => Some((entry.parse)(self, call)?),
             None => match self.command(&name)? {
-                None if self.custom.contains(&name) => Some(CustomCommand::parse(self, call)?.into()),
-                known => known,
+                None if self.custom.contains(&name) => Some(vec![CustomCommand::parse(self, call)?.into()]),
+                known => known.map(Vec::from),
             },
         };
-        let Some(command) = known else {
+        let Some(commands) = known else {
             self.unknown_command(&name, self.since(start));
             return Ok(None);
         };
         self.expect_end(&name)?;
-        Ok(Some(command))
+        Ok(Some(commands))
     }
 
     fn command(&mut self, name: &str) -> Read<Option<Command>> {

@@ -1,7 +1,7 @@
 //! Commands that are short for others: the text of those, and reading it in place of the one that is being read.
 
 use super::cursor::{Parser, Read};
-use crate::ast::{Command, NoopCommand};
+use crate::ast::Command;
 use crate::diagnostic::Diagnostic;
 
 /// A text in double quotes.
@@ -15,15 +15,12 @@ pub(crate) fn eval_field(name: &str) -> String {
 }
 
 impl Parser<'_> {
-    /// Reads commands written out for the one that is being read.
-    pub(crate) fn standing_for(&mut self, text: &str) -> Read<Command> {
+    /// Parses the commands, written out as text, that the one being read stands for.
+    pub(crate) fn standing_for(&self, text: &str) -> Read<Vec<Command>> {
         let parsed = super::parse(text);
-        if let Some(fault) = parsed.diagnostics.first() {
-            return Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start())));
+        match parsed.diagnostics.first() {
+            Some(fault) => Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start()))),
+            None => Ok(parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect()),
         }
-        let mut commands: Vec<Command> = parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect();
-        let last = commands.pop().unwrap_or(Command::Noop(NoopCommand));
-        self.preceding = commands;
-        Ok(last)
     }
 }

@@ -10,7 +10,7 @@ const PAGE: &str = include_str!("../../../../../spec/wrong-searches.txt");
 /// The remarks of a search as the page shows them.
 fn said(search: &str) -> String {
     let mut text = String::new();
-    for remark in parse(search).diagnostics {
+    for remark in crate::parse(search).diagnostics {
         let kind = if remark.severity == Severity::Error { "error" } else { "note" };
         let at = search[..remark.span.start.min(search.len())].chars().count() + 1;
         text.push_str(&format!("  {kind} at {at}: {}\n", remark.message));
@@ -40,7 +40,7 @@ fn wrong_searches_are_answered_as_the_page_says() {
 #[test]
 fn every_wrong_search_is_told_what_to_write() {
     for line in PAGE.lines().filter(|line| !line.starts_with(['#', ' ']) && !line.is_empty()) {
-        let remarks = parse(line).diagnostics;
+        let remarks = crate::parse(line).diagnostics;
         assert!(remarks.iter().any(|remark| remark.hint.is_some()), "{line}: {remarks:?}");
     }
 }
@@ -69,17 +69,17 @@ fn what_may_be_meant_is_let_pass() {
         "order by mail",
         "please select a file from here",
     ] {
-        assert_eq!(parse(search).diagnostics, [], "{search}");
+        assert_eq!(crate::parse(search).diagnostics, [], "{search}");
     }
 }
 
 #[test]
 fn a_remark_in_one_line_says_what_where_and_what_instead() {
     let search = "error | stast count";
-    let parsed = parse(search);
+    let parsed = crate::parse(search);
     let told: Vec<String> = parsed.diagnostics.iter().map(|remark| remark.told(search)).collect();
     assert_eq!(told, ["unknown command `stast` at character 9 (did you mean `stats`?)"]);
     let search = "x | head limit=y";
-    let told: Vec<String> = parse(search).diagnostics.iter().map(|remark| remark.told(search)).collect();
+    let told: Vec<String> = crate::parse(search).diagnostics.iter().map(|remark| remark.told(search)).collect();
     assert!(told[0].starts_with("`limit` wants a number, got `y` at character 16"), "{told:?}");
 }

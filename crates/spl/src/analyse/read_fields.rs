@@ -1,0 +1,77 @@
+//! The fields that an expression or a search condition reads.
+
+use std::collections::BTreeSet;
+
+use crate::ast::{Expr, ExprKind, SearchExpr};
+use crate::parse::parse_condition;
+
+/// Name of the event text.
+pub(crate) const RAW: &str = "_raw";
+/// Name of the event time.
+pub(crate) const TIME: &str = "_time";
+
+/// Whether an expression calls a function that reads the whole event.
+pub(super) fn reads_event(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Call(name, args) => name == "searchmatch" || args.iter().any(reads_event),
+        ExprKind::Unary(_, inner) => reads_event(inner),
+        ExprKind::Binary(_, left, right) => reads_event(left) || reads_event(right),
+        ExprKind::In(value, list) => reads_event(value) || list.iter().any(reads_event),
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => false,
+    }
+}
+
+/// Fields an expression reads.
+pub fn expr_fields(expr: &Expr) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    collect_expr(expr, &mut fields);
+    fields
+}
+
+fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
+    match &expr.kind {
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) => {}
+        ExprKind::Field(name) => {
+            fields.insert(name.clone());
+        }
+        ExprKind::Unary(_, inner) => collect_expr(inner, fields),
+        ExprKind::Binary(_, left, right) => {
+            collect_expr(left, fields);
+            collect_expr(right, fields);
+        }
+        ExprKind::In(value, list) => {
+            collect_expr(value, fields);
+            list.iter().for_each(|item| collect_expr(item, fields));
+        }
+        ExprKind::Call(name, args) => {
+            // Default fields that are computed are there only for those who name them.
+            if let ("searchmatch", [Expr { kind: ExprKind::Text(text), .. }]) = (name.as_str(), args.as_slice())
+                && let Ok(condition) = parse_condition(text)
+            {
+                collect_search(&condition, fields);
+            }
+            args.iter().for_each(|arg| collect_expr(arg, fields));
+        }
+    }
+}
+
+/// Fields a search condition reads; keywords read `_raw`.
+pub fn search_fields(expr: &SearchExpr) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    collect_search(expr, &mut fields);
+    fields
+}
+
+fn collect_search(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+    match expr {
+        SearchExpr::All | SearchExpr::Subsearch(_) => {}
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| collect_search(part, fields)),
+        SearchExpr::Not(part) => collect_search(part, fields),
+        SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => {
+            fields.insert(RAW.to_owned());
+        }
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
+            fields.insert(field.text.clone());
+        }
+    }
+}
