@@ -7,20 +7,15 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{
-    BinCommand, BinOptions, ChartCommand, Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, SplitField,
-    Stage, StatsCommand, SubsearchLimits, TimeChartCommand,
+    Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, StatsCommand, SubsearchLimits,
 };
 use quarry_spl::commands::Kind;
 
 use crate::EngineError;
-use crate::aggregate::has_wildcards;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
-use crate::commands::append::Append;
-use crate::commands::chart::{AnyChart, Chart, WildcardChart};
 use crate::commands::delimiter::Delimit;
+use crate::commands::execution;
 use crate::commands::lookup::{LookupSource, LookupTable};
-use crate::commands::timechart::TimeChart;
-use crate::commands::{Execute, execution};
 use crate::custom::CommandSource;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::knowledge::KnowledgeSource;
@@ -30,9 +25,6 @@ use crate::scan::fields::reports::Report;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
-
-/// Rows a generating command with `append=true` adds at most.
-const APPENDED_ROWS_MAX: usize = 20_000_000;
 
 /// What `delim=` is when it is not given.
 pub(crate) const DELIMITER: &str = " ";
@@ -132,15 +124,7 @@ impl Lowering<'_> {
     pub(crate) fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
         // Also of commands that nobody saw when the search began: those that data is written into.
         self.environment.permit(command, self.span)?;
-        match execution(command) {
-            Some(execution) => self.steps_of_node(execution, command),
-            None => self.other_steps(command),
-        }
-    }
-
-    fn steps_of_node(&self, execution: &dyn Execute, command: &Command) -> Result<Vec<Step>, EngineError> {
-        let name = command.name().unwrap_or_default();
-        let steps = execution.steps(&Lowering { name, ..*self })?;
+        let steps = execution(command).steps(&Lowering { name: command.name(), ..*self })?;
         let most = steps.iter().map(Step::kind).max();
         debug_assert!(
             most <= Some(command.kind()),
@@ -149,42 +133,10 @@ impl Lowering<'_> {
         Ok(steps)
     }
 
-    fn other_steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
-        Ok(vec![match command {
-            Command::Chart(chart) => return self.chart(chart),
-            Command::TimeChart(chart) => self.time_chart(chart)?,
-            Command::Tstats(tstats) if tstats.append => {
-                Step::Blocking(Arc::new(Append { rows: self.appended(command)? }))
-            }
-            Command::Tstats(_) => return Err(self.must_be_first("tstats", " or have prestats=true append=true")),
-            other => match first_only(other) {
-                Some(name) => return Err(self.must_be_first(name, "")),
-                None => {
-                    return Err(EngineError::Invalid {
-                        message: "this command cannot stand here".into(),
-                        span: Some(self.span),
-                    });
-                }
-            },
-        }])
-    }
-
     /// The steps of commands in brackets that take the rows there are.
     pub(crate) fn steps_of(&self, pipeline: &Pipeline) -> Result<Vec<Step>, EngineError> {
         let steps = pipeline.commands.iter().map(|stage| lower(stage, self.environment));
         Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
-    }
-
-    /// The rows of a command that makes rows of its own and adds them.
-    fn appended(&self, command: &Command) -> Result<Vec<RecordBatch>, EngineError> {
-        let stage = Stage { command: command.clone(), span: self.span };
-        let pipeline = Pipeline { commands: vec![stage], span: self.span };
-        let rows = self.environment.subsearch(&pipeline, APPENDED_ROWS_MAX)?;
-        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() >= APPENDED_ROWS_MAX {
-            let what = "too many rows are appended: narrow the search".to_owned();
-            return Err(EngineError::Limit { what, limit: "appended rows", value: APPENDED_ROWS_MAX as u64 });
-        }
-        Ok(rows)
     }
 
     /// What expressions may know of the search.
@@ -217,36 +169,6 @@ impl Lowering<'_> {
             .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
     }
 
-    /// Split fields with spans are binned in front of the chart.
-    fn chart(&self, chart: &ChartCommand) -> Result<Vec<Step>, EngineError> {
-        let mut steps = Vec::new();
-        for split in chart.row.iter().chain(&chart.column) {
-            if split.bin != BinOptions::default() {
-                steps.extend(bin_of(split).steps(self)?);
-            }
-        }
-        steps.push(match has_wildcards(&chart.aggregates) {
-            true => self.chart_of_patterns(AnyChart::Chart(chart.clone()))?,
-            false => Step::Reduce(Arc::new(Chart::new(chart, &self.expressions())?)),
-        });
-        Ok(steps)
-    }
-
-    fn time_chart(&self, chart: &TimeChartCommand) -> Result<Step, EngineError> {
-        match has_wildcards(&chart.aggregates) {
-            true => self.chart_of_patterns(AnyChart::TimeChart(chart.clone())),
-            false => Ok(Step::Reduce(Arc::new(TimeChart::new(chart, &self.expressions())?))),
-        }
-    }
-
-    fn chart_of_patterns(&self, chart: AnyChart) -> Result<Step, EngineError> {
-        if chart.is_computed() {
-            let message = "eval(...) does not stand beside functions of patterns; name the fields".to_owned();
-            return Err(EngineError::Invalid { message, span: Some(self.span) });
-        }
-        Ok(Step::Blocking(Arc::new(WildcardChart { chart, expressions: self.expressions() })))
-    }
-
     /// Runs a subsearch within its limits.
     pub(crate) fn subsearch(
         &self,
@@ -267,21 +189,6 @@ impl Lowering<'_> {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }
     }
-}
-
-/// Name of a command that can only begin a search.
-fn first_only(command: &Command) -> Option<&'static str> {
-    Some(match command {
-        Command::DataModel(_) => "datamodel",
-        Command::From(_) => "from",
-        Command::SavedSearch(_) => "savedsearch",
-        Command::Metadata(_) => "metadata",
-        _ => return None,
-    })
-}
-
-fn bin_of(split: &SplitField) -> BinCommand {
-    BinCommand { field: split.field.clone(), output: None, options: split.bin.clone() }
 }
 
 /// Names of fields.

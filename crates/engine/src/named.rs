@@ -1,12 +1,10 @@
-//! What searches name that is defined elsewhere: texts of saved searches, macros in them, definitions of data models.
+//! What searches name that is defined elsewhere: texts of saved searches, and macros in them.
 
-use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{DataModelName, Span};
+use quarry_spl::ast::Span;
 
 use crate::EngineError;
+use crate::knowledge::did_you_mean;
 use crate::knowledge::macros::expanded;
-use crate::knowledge::{did_you_mean, model_names, model_text};
-use crate::rows::{ColumnBuilder, batch_of};
 use crate::run::Runner;
 
 impl Runner {
@@ -41,36 +39,4 @@ impl Runner {
             Some(fault) => Err(fault.to_string()),
         }
     }
-
-    /// The JSON texts of all models, of one, or of one object.
-    pub(crate) fn definitions(&self, name: Option<&DataModelName>) -> Result<RecordBatch, EngineError> {
-        let source = self.knowledge.as_ref();
-        let mut texts = Vec::new();
-        match name {
-            None => {
-                for model in model_names(source) {
-                    texts.push(model_text(source, &model)?);
-                }
-            }
-            Some(name) => {
-                let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
-                let text = model_text(source, &name.model).map_err(|error| invalid(error.to_string()))?;
-                texts.push(match &name.object {
-                    None => text,
-                    Some(object) => object_text(&text, object)
-                        .ok_or_else(|| invalid(format!("data model {} has no object {object}", name.model)))?,
-                });
-            }
-        }
-        let mut column = ColumnBuilder::new(texts.len());
-        texts.iter().for_each(|text| column.push_text(text));
-        batch_of([("model", column.finish())], texts.len())
-    }
-}
-
-/// The part of a model's JSON that defines an object.
-fn object_text(model: &str, object: &str) -> Option<String> {
-    let json: serde_json::Value = serde_json::from_str(model).ok()?;
-    let objects = json["objects"].as_array()?;
-    objects.iter().find(|known| known["objectName"] == object).map(ToString::to_string)
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_event::{EventBatch, TimeRange};
-use quarry_spl::ast::{Command, Pipeline, SearchExpr, Stage};
+use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
 use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 use self::bounds::bounds_of_rows;
@@ -189,15 +189,8 @@ impl Runner {
 
     /// The rows that a first command makes.
     fn generated(&self, stage: &Stage) -> Result<RowIter, EngineError> {
-        if let Some(execution) = execution(&stage.command)
-            && let Some(rows) = execution.generate(self)?
-        {
-            return Ok(rows);
-        }
-        Ok(of_batches(match &stage.command {
-            Command::DataModel(command) => vec![self.definitions(command.name.as_ref())?],
-            _ => return Err(EngineError::Invalid { message: NOT_FIRST.to_owned(), span: Some(stage.span) }),
-        }))
+        let rows = execution(&stage.command).generate(self)?;
+        rows.ok_or_else(|| EngineError::Invalid { message: NOT_FIRST.to_owned(), span: Some(stage.span) })
     }
 
     /// One row without fields but `_time`.

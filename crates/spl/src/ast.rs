@@ -3,13 +3,11 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
-mod generate;
 mod learn;
 mod report;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
-pub use generate::*;
 pub use learn::*;
 pub use report::*;
 

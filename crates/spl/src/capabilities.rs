@@ -1,10 +1,8 @@
 //! Which commands a search runs, its subsearches included, and which of them take a capability.
 //!
-//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked and a command's row is found.
-//! Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
+//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked. Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
-use crate::ast::{Command, Pipeline, SearchExpr, Span, Stage};
-use crate::commands::capability_of;
+use crate::ast::{Command, Pipeline, Span, Stage};
 
 /// A command, and the capability that it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,20 +15,8 @@ pub struct Demand {
 
 /// What a command requires; `None` where searching alone is enough.
 pub fn demand_of(command: &Command) -> Option<Demand> {
-    if let Some((info, node)) = command.described() {
-        let capability = node.capability(info.capability)?;
-        return Some(Demand { command: node.name(info.name()).to_owned(), capability });
-    }
-    let name = gated_name(command)?;
-    capability_of(name).map(|capability| Demand { command: name.to_owned(), capability })
-}
-
-/// Name of a command that may require a capability.
-fn gated_name(command: &Command) -> Option<&str> {
-    match command {
-        Command::Metadata(_) => Some("metadata"),
-        _ => None,
-    }
+    let capability = command.capability()?;
+    Some(Demand { command: command.name().to_owned(), capability })
 }
 
 /// Gives every command of a search and of its subsearches with its place, until `see` fails.
@@ -40,19 +26,10 @@ pub fn each_command<E>(pipeline: &Pipeline, see: &mut dyn FnMut(&Command, Span) 
 
 fn each_of_stage<E>(stage: &Stage, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
     see(&stage.command, stage.span)?;
-    if let Some((_, node)) = stage.command.described() {
-        node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))?;
-        let mut inner = node.commands().iter().map(|command| Stage { command: command.clone(), span: stage.span });
-        return inner.try_for_each(|stage| each_of_stage(&stage, see));
-    }
-    match &stage.command {
-        Command::Tstats(tstats) => each_of_condition(&tstats.filter, see),
-        _ => Ok(()),
-    }
-}
-
-fn each_of_condition<E>(expr: &SearchExpr, see: &mut dyn FnMut(&Command, Span) -> Result<(), E>) -> Result<(), E> {
-    expr.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))
+    let node = stage.command.node();
+    node.subsearches().into_iter().try_for_each(|inner| each_command(inner, see))?;
+    let mut inner = node.commands().iter().map(|command| Stage { command: command.clone(), span: stage.span });
+    inner.try_for_each(|stage| each_of_stage(&stage, see))
 }
 
 #[cfg(test)]
@@ -60,7 +37,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::commands::help;
+    use crate::commands::{capability_of, help};
     use crate::parse_with_commands;
 
     fn demands(text: &str) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ast::{Command, DataModelName, FromCommand, Pipeline, SearchExpr, TstatsSource};
+use crate::ast::{DataModelName, Pipeline};
 
 /// Names a search relies on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,29 +31,9 @@ impl Needs {
 
     fn add(&mut self, pipeline: &Pipeline) {
         for (at, stage) in pipeline.commands.iter().enumerate() {
-            if let Some((_, node)) = stage.command.described() {
-                node.subsearches().into_iter().for_each(|inner| self.add(inner));
-                node.add_needs(&pipeline.commands[at + 1..], self);
-                continue;
-            }
-            match &stage.command {
-                Command::Tstats(tstats) => {
-                    if let TstatsSource::DataModel(name) = &tstats.source {
-                        self.add_model(name);
-                    }
-                    self.add_condition(&tstats.filter);
-                }
-                Command::DataModel(command) => command.name.iter().for_each(|name| self.add_model(name)),
-                Command::From(FromCommand::DataModel(name)) => self.add_model(name),
-                Command::From(FromCommand::Lookup(name, _)) => self.add_lookup(name),
-                Command::From(FromCommand::SavedSearch(name, _)) => {
-                    self.saved_searches.insert(name.clone());
-                }
-                Command::SavedSearch(command) => {
-                    self.saved_searches.insert(command.name.clone());
-                }
-                _ => {}
-            }
+            let node = stage.command.node();
+            node.subsearches().into_iter().for_each(|inner| self.add(inner));
+            node.add_needs(&pipeline.commands[at + 1..], self);
         }
     }
 
@@ -66,9 +46,5 @@ impl Needs {
     pub(crate) fn add_model(&mut self, name: &DataModelName) {
         self.data_models.insert(name.model.clone());
         self.objects.extend(name.object.clone());
-    }
-
-    fn add_condition(&mut self, expr: &SearchExpr) {
-        expr.subsearches().into_iter().for_each(|inner| self.add(inner));
     }
 }

@@ -5,18 +5,16 @@
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
-mod chart;
 mod computed;
 mod cursor;
 mod eval;
 mod learn;
-mod named;
 mod options;
 mod search;
+mod series;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod tstats;
 mod written_out;
 
 use std::collections::BTreeSet;
@@ -25,6 +23,7 @@ use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) use cursor::{Parser, Read, Word, unescape};
 pub(crate) use options::{Known, OptionArg};
+pub(crate) use search::has_inner_time;
 pub(crate) use written_out::{eval_field, quote};
 
 /// Longest search text read.

@@ -4,8 +4,7 @@
 //! be meant is let pass. Only the search itself is looked at, not its subsearches.
 
 use crate::ast::{
-    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr,
-    SearchPattern, Stage,
+    Aggregate, AggregateArg, BinaryOp, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, SearchPattern,
 };
 use crate::commands::{Place, is_command};
 use crate::diagnostic::Diagnostic;
@@ -43,20 +42,9 @@ const TRIES_MAX: usize = 8;
 pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
-        look(text, stage, at, &mut found);
+        stage.command.node().find_slips(&Place { text, span: stage.span, is_first: at == 0 }, &mut found);
     }
     found
-}
-
-fn look(text: &str, stage: &Stage, at: usize, found: &mut Vec<Diagnostic>) {
-    if let Some((_, node)) = stage.command.described() {
-        return node.find_slips(&Place { text, span: stage.span, is_first: at == 0 }, found);
-    }
-    match &stage.command {
-        Command::Chart(chart) => find_in_report(text, &chart.aggregates, &[], found),
-        Command::TimeChart(chart) => find_in_report(text, &chart.aggregates, &[], found),
-        _ => {}
-    }
 }
 
 // ---- conditions ---------------------------------------------------------------------------------------------------

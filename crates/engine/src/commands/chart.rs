@@ -1,9 +1,12 @@
 //! `chart`: aggregates by a row field and, optionally, a column per value of another.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
+use super::Execute;
 use super::empty_columns::DropEmptyColumns;
 use super::outputs::Outputs;
 use super::pivot::{Pivot, SERIES, row_order, series, table};
@@ -11,14 +14,29 @@ use super::stats::sorted_by;
 use super::timechart::TimeChart;
 use crate::EngineError;
 use crate::aggregate::keys::shown_key;
-use crate::aggregate::{AggregatePlan, Folder, expand_wildcards};
+use crate::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
 use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
 use crate::expr::ExprContext;
 use crate::field_names::names_of;
+use crate::lower::{Lowering, Step, blocking};
 use crate::rows::{self, ColumnBuilder, KeptRows};
 use crate::run::fold;
 
-/// `chart`. Fields with spans were binned by a `bin` in front.
+impl Execute for ChartCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        let mut steps = Vec::new();
+        for bin in self.bins() {
+            steps.extend(bin.steps(lowering)?);
+        }
+        steps.push(match has_wildcards(&self.aggregates) {
+            true => WildcardChart::step(AnyChart::Chart(self.clone()), lowering)?,
+            false => Step::Reduce(Arc::new(Chart::new(self, &lowering.expressions())?)),
+        });
+        Ok(steps)
+    }
+}
+
+/// The fold of `chart`. Fields with spans were binned by a `bin` in front.
 pub(crate) struct Chart {
     command: ChartCommand,
     plan: AggregatePlan,
@@ -90,17 +108,14 @@ fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
 }
 
 /// `chart` or `timechart`.
-#[derive(Clone)]
-pub(crate) enum AnyChart {
-    /// `chart`.
+pub(super) enum AnyChart {
     Chart(ChartCommand),
-    /// `timechart`.
     TimeChart(TimeChartCommand),
 }
 
 impl AnyChart {
     /// Whether it has expressions over aggregates.
-    pub(crate) fn is_computed(&self) -> bool {
+    fn is_computed(&self) -> bool {
         match self {
             AnyChart::Chart(chart) => !chart.computed.is_empty(),
             AnyChart::TimeChart(chart) => !chart.computed.is_empty(),
@@ -109,14 +124,22 @@ impl AnyChart {
 }
 
 /// A chart with patterns in its functions: which columns there are is known when all rows are there.
-pub(crate) struct WildcardChart {
+pub(super) struct WildcardChart {
     /// The command as written.
-    pub chart: AnyChart,
-    /// For expressions.
-    pub expressions: ExprContext,
+    chart: AnyChart,
+    expressions: ExprContext,
 }
 
 impl WildcardChart {
+    /// The step that runs it.
+    pub(super) fn step(chart: AnyChart, lowering: &Lowering<'_>) -> Result<Step, EngineError> {
+        if chart.is_computed() {
+            let message = "eval(...) does not stand beside functions of patterns; name the fields".to_owned();
+            return Err(EngineError::Invalid { message, span: Some(lowering.span) });
+        }
+        Ok(blocking(WildcardChart { chart, expressions: lowering.expressions() }))
+    }
+
     /// The command with the fields of rows that have numbers or texts under these names.
     fn reduce(&self, names: &[String]) -> Result<Box<dyn Reduce>, EngineError> {
         let split_by = |split: &Option<SplitField>| split.as_ref().map(|split| split.field.text.clone());

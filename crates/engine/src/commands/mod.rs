@@ -11,7 +11,6 @@ use crate::command::RowIter;
 use crate::lower::{Lowering, Step};
 use crate::run::Runner;
 
-pub(crate) mod chart;
 pub(crate) mod conditions;
 pub(crate) mod delimiter;
 pub(crate) mod empty_columns;
@@ -23,7 +22,6 @@ pub(crate) mod models;
 pub(crate) mod outputs;
 pub(crate) mod pivot;
 pub(crate) mod spans;
-pub(crate) mod timechart;
 
 /// How a command of the syntax tree runs.
 pub(crate) trait Execute {
@@ -42,12 +40,11 @@ macro_rules! dispatch {
     (nodes { $($variant:ident($module:ident::$node:ident),)* } short { $($short:ident,)* }) => {
         $(pub(crate) mod $module;)*
 
-        /// How a command runs, where it has a file of its own.
-        pub(crate) fn execution(command: &Command) -> Option<&dyn Execute> {
+        /// How a command runs.
+        pub(crate) fn execution(command: &Command) -> &dyn Execute {
             match command {
-                $(Command::$variant(node) => Some(node),)*
-                Command::Filled(node) => Some(node),
-                _ => None,
+                $(Command::$variant(node) => node,)*
+                Command::Filled(node) => node,
             }
         }
     };

@@ -12,13 +12,16 @@ use quarry_event::time::{Span, parse_epoch};
 use quarry_event::value::Number;
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
 
+use super::Execute;
+use super::chart::{AnyChart, WildcardChart};
 use super::outputs::Outputs;
 use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, series, table};
 use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use crate::EngineError;
-use crate::aggregate::{AggregatePlan, Folded, Folder};
+use crate::aggregate::{AggregatePlan, Folded, Folder, has_wildcards};
 use crate::command::{CommandContext, Reduce, RowCommand, RowIter, of_batches};
 use crate::expr::ExprContext;
+use crate::lower::{Lowering, Step};
 use crate::rows::{self, ColumnBuilder, Value};
 
 /// Hidden column of the times of rows while `_time` holds their spans.
@@ -26,7 +29,16 @@ const TIME_SERIES: &str = "__time_series";
 /// Rows of a timechart at most (limits.conf `[discretize] maxbins`).
 const ROWS_MAX: usize = 50_000;
 
-/// `timechart`.
+impl Execute for TimeChartCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![match has_wildcards(&self.aggregates) {
+            true => WildcardChart::step(AnyChart::TimeChart(self.clone()), lowering)?,
+            false => Step::Reduce(Arc::new(TimeChart::new(self, &lowering.expressions())?)),
+        }])
+    }
+}
+
+/// The fold of `timechart`.
 pub(crate) struct TimeChart {
     command: TimeChartCommand,
     plan: AggregatePlan,

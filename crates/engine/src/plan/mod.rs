@@ -209,7 +209,7 @@ impl fmt::Display for Plan {
         match &self.source {
             Source::Nothing => write!(f, "nothing")?,
             Source::Row => write!(f, "one row")?,
-            Source::Command(stage) => write!(f, "{}", stage.command.name().unwrap_or("?"))?,
+            Source::Command(stage) => write!(f, "{}", stage.command.name())?,
             Source::Search(inner) => write!(f, "saved search {}", inner.name)?,
             Source::Series(series) => write!(f, "series of {}", series.metrics.join(", "))?,
             Source::Delete(deletion) => write!(f, "delete {}", deletion.scan)?,
@@ -219,7 +219,7 @@ impl fmt::Display for Plan {
             [("map", self.map.as_slice()), ("fold", self.fold.as_slice()), ("reduce", self.reduce.as_slice())]
         {
             if !stages.is_empty() {
-                let names: Vec<&str> = stages.iter().map(|stage| stage.command.name().unwrap_or("?")).collect();
+                let names: Vec<&str> = stages.iter().map(|stage| stage.command.name()).collect();
                 write!(f, "\n{part} {}", names.join(" | "))?;
             }
         }

@@ -78,7 +78,9 @@ impl<'a> Planner<'a> {
                 Planner { fields: FieldSource::IndexTime, ..*self }.plan(&Pipeline { commands, span: pipeline.span })
             }
             Command::Eval(_) => Ok(Plan::of_rows(Source::Row, pipeline.commands.clone())),
-            command if generates(command) => Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec())),
+            command if command.kind() == Kind::Generating => {
+                Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec()))
+            }
             // As Splunk: `| stats count` is a row of zero, `| stats count by x` none.
             command => {
                 if !matches!(command, Command::Stats(stats) if stats.by.is_empty()) {
@@ -146,12 +148,5 @@ impl<'a> Planner<'a> {
             Subsearches::Run => self.runner.subsearch(pipeline, rows_max),
             Subsearches::Explain(explainer) => explainer.explain_inner(self.runner, pipeline).map(|()| Vec::new()),
         }
-    }
-}
-
-fn generates(command: &Command) -> bool {
-    match command {
-        Command::InputLookup(_) => true,
-        other => other.kind() == Kind::Generating,
     }
 }

@@ -42,7 +42,7 @@ pub fn asks_for(commands: &[Stage], field: &str) -> bool {
 pub fn fields_of_events(text: &str, commands: &[Stage]) -> Option<BTreeSet<String>> {
     let (first, rest) = commands.split_first()?;
     let Command::Search(search) = &first.command else { return None };
-    if !rest.iter().all(|stage| keeps_to_events(&stage.command)) {
+    if !rest.iter().all(|stage| stage.command.node().names_its_fields()) {
         return None;
     }
     let mut fields = required_fields(rest).fields;
@@ -64,12 +64,4 @@ fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
         SearchExpr::Subsearch(_) => None,
         _ => Some(()),
     }
-}
-
-/// Whether a command makes no fields but those it names itself.
-fn keeps_to_events(command: &Command) -> bool {
-    if let Some((_, node)) = command.described() {
-        return node.names_its_fields();
-    }
-    matches!(command, Command::Chart(_) | Command::TimeChart(_))
 }

@@ -6,7 +6,7 @@
 //! brackets.
 
 use super::{Command, CommandInfo, Group, Kind, Semantics};
-use crate::analyse::{FieldNeeds, makes_table};
+use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
 use crate::parse::{Parser, parse_with_commands, quoted_len};
 
@@ -49,7 +49,7 @@ impl Semantics for FilledCommand {
     }
 
     fn makes_table(&self) -> bool {
-        self.shape.iter().any(makes_table)
+        self.shape.iter().any(|command| command.node().makes_table())
     }
 
     fn subsearches(&self) -> Vec<&Pipeline> {

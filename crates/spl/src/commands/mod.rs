@@ -9,7 +9,6 @@ mod filled;
 mod info;
 mod not_yet;
 mod registry;
-mod unconverted;
 
 use crate::analyse::FieldNeeds;
 use crate::ast::*;
@@ -47,12 +46,15 @@ macro_rules! each_command {
                 AutoRegress(autoregress::AutoRegressCommand),
                 Bin(bin::BinCommand),
                 BucketDir(bucketdir::BucketDirCommand),
+                Chart(chart::ChartCommand),
                 Cluster(cluster::ClusterCommand),
                 Cofilter(cofilter::CofilterCommand),
                 Collect(collect::CollectCommand),
                 Concurrency(concurrency::ConcurrencyCommand),
                 Convert(convert::ConvertCommand),
                 Correlate(correlate::CorrelateCommand),
+                Custom(script::CustomCommand),
+                DataModel(datamodel::DataModelCommand),
                 DbInspect(dbinspect::DbInspectCommand),
                 Dedup(dedup::DedupCommand),
                 Delete(delete::DeleteCommand),
@@ -71,6 +73,7 @@ macro_rules! each_command {
                 Fit(fit::FitCommand),
                 Foreach(foreach::ForeachCommand),
                 Format(format::FormatCommand),
+                From(from::FromCommand),
                 FromJson(fromjson::FromJsonCommand),
                 Gauge(gauge::GaugeCommand),
                 GenTimes(gentimes::GenTimesCommand),
@@ -88,6 +91,7 @@ macro_rules! each_command {
                 MakeMv(makemv::MakeMvCommand),
                 MakeResults(makeresults::MakeResultsCommand),
                 Map(map::MapCommand),
+                Metadata(metadata::MetadataCommand),
                 MultiKv(multikv::MultiKvCommand),
                 MultiReport(multireport::MultiReportCommand),
                 MultiSearch(multisearch::MultiSearchCommand),
@@ -108,8 +112,8 @@ macro_rules! each_command {
                 Return(r#return::ReturnCommand),
                 Reverse(reverse::ReverseCommand),
                 Rex(rex::RexCommand),
+                SavedSearch(savedsearch::SavedSearchCommand),
                 Score(score::ScoreCommand),
-                Custom(script::CustomCommand),
                 Search(search::SearchCommand),
                 SelfJoin(selfjoin::SelfJoinCommand),
                 SendAlert(sendalert::SendAlertCommand),
@@ -124,12 +128,14 @@ macro_rules! each_command {
                 Table(table::TableCommand),
                 Tags(tags::TagsCommand),
                 Tail(tail::TailCommand),
+                TimeChart(timechart::TimeChartCommand),
                 TimeWrap(timewrap::TimeWrapCommand),
                 ToJson(tojson::ToJsonCommand),
                 Top(top::TopCommand),
                 Transaction(transaction::TransactionCommand),
                 Transpose(transpose::TransposeCommand),
                 TrendLine(trendline::TrendLineCommand),
+                Tstats(tstats::TstatsCommand),
                 TypeAhead(typeahead::TypeAheadCommand),
                 Typer(typer::TyperCommand),
                 Union(union::UnionCommand),
@@ -155,6 +161,7 @@ macro_rules! each_command {
                 mcatalog,
                 mcollect,
                 metasearch,
+                mstats,
                 outputcsv,
                 outputtext,
                 pivot,
@@ -279,20 +286,6 @@ macro_rules! define_commands {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
             /// A command with subsearches for parts of its text.
             Filled(FilledCommand),
-            /// `chart`.
-            Chart(ChartCommand),
-            /// `timechart`.
-            TimeChart(TimeChartCommand),
-            /// `tstats`.
-            Tstats(TstatsCommand),
-            /// `metadata`.
-            Metadata(MetadataCommand),
-            /// `datamodel`.
-            DataModel(DataModelCommand),
-            /// `from`.
-            From(FromCommand),
-            /// `savedsearch`.
-            SavedSearch(SavedSearchCommand),
         }
 
         /// Every command, as the parser finds it.
@@ -308,14 +301,14 @@ macro_rules! define_commands {
         ];
 
         impl Command {
-            /// Description and node of a command that has a file of its own.
-            pub(crate) fn described(&self) -> Option<(&'static CommandInfo, &dyn Semantics)> {
+            /// Its description and its node.
+            fn described(&self) -> (&'static CommandInfo, &dyn Semantics) {
                 match self {
-                    $(Command::$variant(node) => Some((&<$node as Syntax>::INFO, node)),)*
-                    Command::Filled(node) => Some((&FilledCommand::INFO, node)),
-                    _ => None,
+                    $(Command::$variant(node) => (&<$node as Syntax>::INFO, node),)*
+                    Command::Filled(node) => (&FilledCommand::INFO, node),
                 }
             }
+
         }
 
         $(impl From<$node> for Command {
@@ -336,36 +329,41 @@ impl From<Command> for Vec<Command> {
 }
 
 impl Command {
+    /// What the planner may know of it.
+    pub(crate) fn node(&self) -> &dyn Semantics {
+        self.described().1
+    }
+
     /// The searches in it, those of its conditions included.
     pub fn subsearches(&self) -> Vec<&Pipeline> {
-        self.described().map(|(_, node)| node.subsearches()).unwrap_or_default()
+        self.node().subsearches()
     }
 
     /// Whether the rows that it leaves have the times they had.
     pub fn keeps_times(&self) -> bool {
-        self.described().is_some_and(|(_, node)| node.keeps_times())
+        self.node().keeps_times()
+    }
+
+    /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
+    pub fn is_repeatable(&self) -> bool {
+        self.node().is_repeatable()
     }
 
     /// How it consumes rows.
     pub fn kind(&self) -> Kind {
-        match self.described() {
-            Some((info, node)) => node.kind(info.kind),
-            None => unconverted_kind(self),
-        }
+        let (info, node) = self.described();
+        node.kind(info.kind)
     }
 
     /// The name as written, where its aliases differ; else the usual one.
-    pub fn name(&self) -> Option<&str> {
-        self.described().map(|(info, node)| node.name(info.name()))
+    pub fn name(&self) -> &str {
+        let (info, node) = self.described();
+        node.name(info.name())
     }
-}
 
-/// How a command without a file of its own consumes rows; where that is not known here, as those that need all rows.
-fn unconverted_kind(command: &Command) -> Kind {
-    let fold = |aggregates: &[Aggregate]| nodes::kind_of_fold(aggregates, Kind::Fold);
-    match command {
-        Command::Chart(chart) => fold(&chart.aggregates),
-        Command::TimeChart(chart) => fold(&chart.aggregates),
-        _ => Kind::Blocking,
+    /// Splunk's name of the capability that it requires in addition to `search`.
+    pub(crate) fn capability(&self) -> Option<&'static str> {
+        let (info, node) = self.described();
+        node.capability(info.capability)
     }
 }

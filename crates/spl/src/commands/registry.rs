@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use super::info::{CommandInfo, Group};
-use super::unconverted::ROWS;
 use super::{CUSTOM_CAPABILITY, Call, Command, ENTRIES};
 use crate::parse::{Parser, Read};
 
@@ -52,19 +51,8 @@ static NAMES: LazyLock<Vec<(&'static str, &'static Entry)>> = LazyLock::new(|| {
     names
 });
 
-static HELP: LazyLock<Vec<CommandHelp>> = LazyLock::new(|| {
-    let mut rows: Vec<CommandHelp> = NAMES.iter().map(|(name, entry)| CommandHelp::of(name, entry.info)).collect();
-    rows.extend(ROWS.iter().map(|row| CommandHelp {
-        name: row.name,
-        syntax: row.syntax.to_owned(),
-        summary: row.summary.to_owned(),
-        capability: row.capability,
-        group: row.group,
-        page: row.page,
-    }));
-    rows.sort_by_key(|row| row.name);
-    rows
-});
+static HELP: LazyLock<Vec<CommandHelp>> =
+    LazyLock::new(|| NAMES.iter().map(|(name, entry)| CommandHelp::of(name, entry.info)).collect());
 
 /// The command of this lower-case name.
 pub(crate) fn entry(name: &str) -> Option<&'static Entry> {

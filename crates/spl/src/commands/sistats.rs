@@ -23,13 +23,9 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Command> {
 /// Rows for a summary: the fields that a command of this name needs, so that it can make its result of them later.
 pub(super) fn summary_rows(parser: &mut Parser<'_>, name: &str) -> Read<Command> {
     let start = parser.pos;
-    let commands = match name {
-        "chart" => vec![parser.chart_command()?],
-        "timechart" => vec![parser.timechart_command()?],
-        other => match entry(other) {
-            Some(entry) => (entry.parse)(parser, Call { name: other, is_first: false })?,
-            None => Vec::new(),
-        },
+    let commands = match entry(name) {
+        Some(entry) => (entry.parse)(parser, Call { name, is_first: false })?,
+        None => Vec::new(),
     };
     let span = parser.since(start);
     let stages: Vec<Stage> = commands.into_iter().map(|command| Stage { command, span }).collect();

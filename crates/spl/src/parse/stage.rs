@@ -232,10 +232,8 @@ impl Parser<'_> {
         let call = Call { name: &name, is_first: first };
         let known = match entry(&name) {
             Some(entry) => Some((entry.parse)(self, call)?),
-            None => match self.command(&name)? {
-                None if self.custom.contains(&name) => Some(vec![CustomCommand::parse(self, call)?.into()]),
-                known => known.map(Vec::from),
-            },
+            None if self.custom.contains(&name) => Some(vec![CustomCommand::parse(self, call)?.into()]),
+            None => None,
         };
         let Some(commands) = known else {
             self.unknown_command(&name, self.since(start));
@@ -243,18 +241,6 @@ impl Parser<'_> {
         };
         self.expect_end(&name)?;
         Ok(Some(commands))
-    }
-
-    fn command(&mut self, name: &str) -> Read<Option<Command>> {
-        let command = match name {
-            "chart" => self.chart_command(),
-            "timechart" => self.timechart_command(),
-            "tstats" => self.tstats(),
-            "mstats" => self.mstats(),
-            "datamodel" | "from" | "savedsearch" | "metadata" => self.named_source(name),
-            _ => return Ok(None),
-        };
-        command.map(Some)
     }
 
     fn unknown_command(&mut self, name: &str, span: Span) {

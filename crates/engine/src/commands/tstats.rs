@@ -1,0 +1,29 @@
+//! `tstats` behind other rows: with `append=true` its rows come after those. Where it begins a search, the plan has one
+//! over index-time fields or an object of a data model in its place (`crate::plan`).
+
+use arrow::record_batch::RecordBatch;
+use quarry_spl::ast::{Pipeline, Stage, TstatsCommand};
+
+use super::Execute;
+use super::append::Append;
+use crate::EngineError;
+use crate::lower::{Lowering, Step, blocking};
+
+/// Rows that are appended at most.
+const APPENDED_ROWS_MAX: usize = 20_000_000;
+
+impl Execute for TstatsCommand {
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        if !self.append {
+            return Err(lowering.must_be_first(lowering.name, " or have prestats=true append=true"));
+        }
+        let stage = Stage { command: self.clone().into(), span: lowering.span };
+        let search = Pipeline { commands: vec![stage], span: lowering.span };
+        let rows = lowering.environment.subsearch(&search, APPENDED_ROWS_MAX)?;
+        if rows.iter().map(RecordBatch::num_rows).sum::<usize>() >= APPENDED_ROWS_MAX {
+            let what = "too many rows are appended: narrow the search".to_owned();
+            return Err(EngineError::Limit { what, limit: "appended rows", value: APPENDED_ROWS_MAX as u64 });
+        }
+        Ok(vec![blocking(Append { rows })])
+    }
+}

@@ -1,0 +1,142 @@
+//! `datamodel`: the events or the definition of a data model.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Span, Stage};
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Known, Parser, Read, Word};
+
+const OPTIONS: Known = Known {
+    command: "datamodel",
+    names: &["strict_fields"],
+    ignored: &["allow_old_summaries", "summariesonly", "strictfields"],
+};
+
+/// `datamodel`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataModelCommand {
+    /// Model and object; `None` lists the models.
+    pub name: Option<DataModelName>,
+    /// What to do with it.
+    pub mode: DataModelMode,
+    /// `strict_fields=t`: keep only fields of the model.
+    pub strict_fields: bool,
+}
+
+/// What `datamodel` shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataModelMode {
+    /// The definition.
+    Definition,
+    /// Events, fields named `Object.field`.
+    Search,
+    /// Events, fields with their own names.
+    Flat,
+}
+
+/// A data model and one of its objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataModelName {
+    /// Name of the model.
+    pub model: String,
+    /// Name of the object; the last one of a path.
+    pub object: Option<String>,
+    /// Place in the text.
+    pub span: Span,
+}
+
+impl Syntax for DataModelCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["datamodel"],
+        syntax: "datamodel [MODEL [OBJECT] [search|flat]] [strict_fields=]",
+        summary: "Shows the events or the definition of a data model",
+        group: Group::Searching,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DataModelCommand> {
+        let mut command = DataModelCommand { name: None, mode: DataModelMode::Definition, strict_fields: true };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                command.strict_fields = option.boolean()?;
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            let Some(name) = &mut command.name else {
+                command.name = Some(parser.data_model_name()?);
+                continue;
+            };
+            let place = parser.pos;
+            let word = parser.expect_field("an object of the data model")?;
+            let mode = match word.text.to_ascii_lowercase().as_str() {
+                "search" | "acceleration_search" => Some(DataModelMode::Search),
+                "flat" => Some(DataModelMode::Flat),
+                _ => None,
+            };
+            let name = match (name, mode) {
+                (_, Some(mode)) => {
+                    command.mode = mode;
+                    continue;
+                }
+                (name, None) if name.object.is_none() => name,
+                _ => {
+                    parser.pos = place;
+                    parser.skip_blank();
+                    let remark = Diagnostic::error(format!("datamodel: unexpected {}", parser.found()), word.span);
+                    return Err(remark.with_hint("write `datamodel MODEL OBJECT search`"));
+                }
+            };
+            name.object = word.text.rsplit('.').next().map(str::to_owned);
+            name.span.end = word.span.end;
+        }
+        if command.mode != DataModelMode::Definition && command.name.is_none() {
+            return Err(Diagnostic::error("datamodel: no data model is given", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for DataModelCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn makes_table(&self) -> bool {
+        self.mode == DataModelMode::Definition
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        self.name.iter().for_each(|name| needs.add_model(name));
+    }
+}
+
+impl Parser<'_> {
+    /// `MODEL`, `MODEL.OBJECT` or `MODEL.ROOT.CHILD`, quoted or not.
+    pub(super) fn data_model_name(&mut self) -> Read<DataModelName> {
+        let start = self.pos;
+        self.skip_blank();
+        if self.has_stand_in(start, self.pos) {
+            return Ok(DataModelName { model: "macro".to_owned(), object: None, span: self.here() });
+        }
+        let Word { mut text, mut span, .. } = self.expect_field("the name of a data model")?;
+        // Each part may have quotes of its own.
+        while self.text[self.pos..self.end].starts_with(".\"") {
+            self.bump();
+            if let Some(part) = self.quoted() {
+                text = format!("{text}.{}", part.text);
+                span.end = part.span.end;
+            }
+        }
+        let mut parts = text.split('.').map(|part| part.trim().trim_matches('"'));
+        let model = parts.next().unwrap_or_default().to_owned();
+        let object = parts.next_back().map(str::to_owned);
+        if model.is_empty() || object.as_deref() == Some("") {
+            return Err(Diagnostic::error(format!("`{text}` is not MODEL or MODEL.OBJECT"), span));
+        }
+        Ok(DataModelName { model, object, span })
+    }
+}

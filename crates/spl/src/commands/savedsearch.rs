@@ -1,0 +1,77 @@
+//! `savedsearch`: the result of a saved search.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{Span, Stage};
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Parser, Read};
+
+/// `savedsearch`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SavedSearchCommand {
+    /// Name of the saved search.
+    pub name: String,
+    /// Place of the name.
+    pub span: Span,
+    /// Replacements of `$key$` in its text.
+    pub tokens: Vec<(String, String)>,
+    /// Whether `$key$` is replaced (`nosubstitution=f`).
+    pub substitutes: bool,
+}
+
+impl Syntax for SavedSearchCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["savedsearch"],
+        syntax: "savedsearch NAME [TOKEN=VALUE...]",
+        summary: "Runs a saved search",
+        group: Group::Searching,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<SavedSearchCommand> {
+        let mut command =
+            SavedSearchCommand { name: String::new(), span: parser.here(), tokens: Vec::new(), substitutes: true };
+        loop {
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.peek_option().is_some() {
+                let start = parser.pos;
+                let option = parser.read_option()?;
+                // The name keeps its letters: tokens are told apart by case.
+                let written = parser.text[start..parser.pos].trim_start();
+                let name = written[..option.name.len().min(written.len())].to_owned();
+                if option.name == "nosubstitution" {
+                    command.substitutes = !option.boolean()?;
+                } else {
+                    command.tokens.push((name, option.value));
+                }
+                continue;
+            }
+            let word = parser.expect_field("the name of a saved search")?;
+            if command.name.is_empty() {
+                (command.name, command.span) = (word.text, word.span);
+            } else {
+                return Err(Diagnostic::error(format!("savedsearch: unexpected `{}`", word.text), word.span)
+                    .with_hint("put a name with blanks in quotes"));
+            }
+        }
+        if command.name.is_empty() {
+            return Err(Diagnostic::error("savedsearch: no name is given", parser.here()));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for SavedSearchCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        FieldNeeds::default()
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        needs.saved_searches.insert(self.name.clone());
+    }
+}

@@ -1,0 +1,155 @@
+//! `timechart`: aggregates for each span of time and, optionally, with a column for each value of a field.
+
+use super::stats::kind_of_fold;
+use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, TIME, repeatable};
+use crate::ast::{Aggregate, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+use crate::slips::find_in_report;
+
+const OPTIONS: Known = Known {
+    command: "timechart",
+    names: &[
+        "limit",
+        "agg",
+        "useother",
+        "otherstr",
+        "usenull",
+        "nullstr",
+        "sep",
+        "format",
+        "cont",
+        "span",
+        "bins",
+        "minspan",
+        "start",
+        "end",
+        "aligntime",
+        "fixedrange",
+        "partial",
+    ],
+    ignored: &["dedup_splitvals"],
+};
+
+/// `timechart`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TimeChartCommand {
+    /// Aggregates, at least one, those inside `eval(...)` included.
+    pub aggregates: Vec<Aggregate>,
+    /// `eval(...)` over aggregates, in order.
+    pub computed: Vec<ComputedAggregate>,
+    /// Column split.
+    pub column: Option<SplitField>,
+    /// Series options.
+    pub series: SeriesOptions,
+    /// Time binning (`span=`, `bins=`, `minspan=`, `aligntime=`).
+    pub bin: BinOptions,
+    /// `cont=t`.
+    pub cont: bool,
+    /// `fixedrange=t`.
+    pub fixed_range: bool,
+    /// `partial=t`.
+    pub partial: bool,
+}
+
+impl Syntax for TimeChartCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["timechart"],
+        syntax: "timechart [span=] [limit=] [useother=] AGG... [BY FIELD] [where ...]",
+        summary: "Computes aggregates over time",
+        group: Group::Reporting,
+        kind: Kind::Fold,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TimeChartCommand> {
+        let mut command = TimeChartCommand {
+            aggregates: Vec::new(),
+            computed: Vec::new(),
+            column: None,
+            series: SeriesOptions::default(),
+            bin: BinOptions::default(),
+            cont: true,
+            fixed_range: true,
+            partial: true,
+        };
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "cont" => command.cont = option.boolean()?,
+                    "fixedrange" => command.fixed_range = option.boolean()?,
+                    "partial" => command.partial = option.boolean()?,
+                    _ if parser.series_option(&option, &mut command.series, "timechart")? => {}
+                    _ => command.bin.take(&option)?,
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.eat_keyword("by") {
+                if command.column.is_some() {
+                    return Err(Diagnostic::error("timechart: BY is given twice", parser.here()));
+                }
+                command.column = Some(parser.split_field()?);
+                parser.one_split_only()?;
+            } else if parser.eat_keyword("where") {
+                command.series.filter = Some(parser.series_filter("timechart", &command.aggregates)?);
+            } else {
+                parser.chart_aggregate("timechart", &mut command.aggregates, &mut command.computed)?;
+            }
+        }
+        // A span of time after BY can only be meant for the time axis.
+        if command.bin.span.is_none()
+            && let Some(split) = &mut command.column
+            && matches!(split.bin.span, Some(BinSpan::Time(_)))
+        {
+            command.bin.span = split.bin.span.take();
+        }
+        parser.require_chart(command.aggregates.is_empty(), "timechart")?;
+        Ok(command)
+    }
+}
+
+impl Semantics for TimeChartCommand {
+    fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
+        let mut needs = FieldNeeds::default();
+        needs.add_aggregates(&self.aggregates);
+        needs.add_all(self.column.iter().map(|split| &split.field));
+        needs.add(TIME);
+        needs
+    }
+
+    fn kind(&self, declared: Kind) -> Kind {
+        kind_of_fold(&self.aggregates, declared)
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn names_its_fields(&self) -> bool {
+        true
+    }
+
+    fn is_repeatable(&self) -> bool {
+        repeatable::aggregates(&self.aggregates) && repeatable::split(&self.column) && repeatable::is_aligned(&self.bin)
+    }
+
+    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+        find_in_report(place.text, &self.aggregates, &[], found);
+    }
+}
+
+impl Parser<'_> {
+    fn one_split_only(&mut self) -> Read<()> {
+        self.skip_separators();
+        if self.at_end() || self.at_keyword("where") || self.peek_option().is_some() {
+            return Ok(());
+        }
+        let remark =
+            Diagnostic::error(format!("timechart: splits by one field only, found {}", self.found()), self.here());
+        Err(remark.with_hint("join the fields with eval first"))
+    }
+}

@@ -1,0 +1,315 @@
+//! `tstats`: aggregates of index-time fields or of a data model.
+//!
+//! Options and aggregates come in any order, then FROM, WHERE and BY. WHERE is a search condition that ends at the word
+//! BY outside of quotes and brackets.
+
+use quarry_event::time::Span as TimeSpan;
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::FieldNeeds;
+use crate::ast::{
+    Aggregate, AggregateArg, DataModelName, Pipeline, SearchExpr, SeriesOptions, Span, Stage, StatsFunction,
+    TimeModifiers,
+};
+use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
+use crate::parse::{Known, Parser, Read, has_inner_time, quoted_len};
+
+/// The ignored ones change nothing here: all buckets are read at full detail, wherever they lie.
+const OPTIONS: Known = Known {
+    command: "tstats",
+    names: &["prestats", "append", "summariesonly", "fillnull_value"],
+    ignored: &[
+        "local",
+        "allow_old_summaries",
+        "include_reduced_buckets",
+        "chunk_size",
+        "use_summary_index_values",
+        "use_native_index_values",
+        "is_native",
+        "add_orphan_field",
+    ],
+};
+
+/// `tstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TstatsCommand {
+    /// Aggregates, at least one.
+    pub aggregates: Vec<Aggregate>,
+    /// What is read.
+    pub source: TstatsSource,
+    /// `where`, time modifiers taken out.
+    pub filter: SearchExpr,
+    /// Time modifiers of `where`.
+    pub time: TimeModifiers,
+    /// `by`.
+    pub by: Vec<TstatsSplit>,
+    /// `prestats=f`: the next reporting command finishes the aggregates.
+    pub prestats: bool,
+    /// `append=f`: adds to the rows so far.
+    pub append: bool,
+    /// `chart=t` of mstats: a column for each value of the BY field, as timechart gives; how they are limited.
+    pub chart: Option<SeriesOptions>,
+    /// `summariesonly=f`.
+    pub summaries_only: bool,
+    /// `fillnull_value=`: what stands for a missing BY value; without it the row drops out.
+    pub fill_null: Option<String>,
+}
+
+/// What `tstats` reads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TstatsSource {
+    /// Index-time fields of the indexes that `where` names.
+    Indexes,
+    /// `datamodel=MODEL[.OBJECT...]`.
+    DataModel(DataModelName),
+    /// Measurements of metrics: `mstats`.
+    Metrics,
+    /// A namespace that `tscollect` wrote.
+    Namespace(String, Span),
+    /// `sid=`: the result of a `tscollect` job.
+    Job(String, Span),
+}
+
+/// One BY field of `tstats`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TstatsSplit {
+    /// Name as written, e.g. `host`, `Processes.dest`, `PREFIX(level=)`.
+    pub field: String,
+    /// `span=` where one is given.
+    pub span: Option<TimeSpan>,
+    /// Place in the text.
+    pub place: Span,
+}
+
+impl Syntax for TstatsCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["tstats"],
+        syntax: "tstats AGG... [from datamodel=MODEL.OBJECT] [where EXPR] [by FIELD... [_time span=]] [prestats=] [append=]",
+        summary: "Aggregates index-time fields or a data model",
+        group: Group::Searching,
+        kind: Kind::Generating,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<TstatsCommand> {
+        let mut command = TstatsCommand::empty();
+        loop {
+            while let Some(option) = parser.option(OPTIONS)? {
+                match option.name.as_str() {
+                    "prestats" => command.prestats = option.boolean()?,
+                    "append" => command.append = option.boolean()?,
+                    "summariesonly" => command.summaries_only = option.boolean()?,
+                    _ => command.fill_null = Some(option.value),
+                }
+            }
+            parser.skip_separators();
+            if parser.at_end() {
+                break;
+            }
+            if parser.eat_keyword("from") {
+                command.source = parser.tstats_source()?;
+            } else if parser.eat_keyword("where") {
+                parser.tstats_where(&mut command, &[])?;
+            } else if parser.eat_keyword("by") || parser.eat_keyword("groupby") {
+                parser.tstats_splits(&mut command)?;
+            } else {
+                command.aggregates.push(parser.tstats_aggregate()?);
+            }
+        }
+        if command.aggregates.is_empty() {
+            let remark = Diagnostic::error("tstats: no aggregate is given", parser.here());
+            return Err(remark.with_hint("write a function such as `count` or `dc(host)`"));
+        }
+        if command.append && !command.prestats {
+            let remark = Diagnostic::error("tstats: append=true needs prestats=true", parser.here());
+            return Err(remark.with_hint("write `tstats prestats=t append=t ...`"));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for TstatsCommand {
+    fn fields_before(&self, after: FieldNeeds) -> FieldNeeds {
+        match self.append {
+            // What the rows before it hold is finished by the command after it, whose needs are these already.
+            true => after,
+            false => FieldNeeds::default(),
+        }
+    }
+
+    fn makes_table(&self) -> bool {
+        true
+    }
+
+    fn subsearches(&self) -> Vec<&Pipeline> {
+        self.filter.subsearches()
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        if let TstatsSource::DataModel(name) = &self.source {
+            needs.add_model(name);
+        }
+    }
+}
+
+impl TstatsCommand {
+    /// One that has nothing yet.
+    pub(super) fn empty() -> TstatsCommand {
+        TstatsCommand {
+            aggregates: Vec::new(),
+            source: TstatsSource::Indexes,
+            filter: SearchExpr::All,
+            time: TimeModifiers::default(),
+            by: Vec::new(),
+            prestats: false,
+            append: false,
+            chart: None,
+            summaries_only: false,
+            fill_null: None,
+        }
+    }
+}
+
+impl Parser<'_> {
+    fn tstats_aggregate(&mut self) -> Read<Aggregate> {
+        let aggregate = self.aggregate("tstats")?;
+        match &aggregate.arg {
+            AggregateArg::Field(field) if field.is_wildcard() && field.text != "*" => {
+                let remark = Diagnostic::error(format!("tstats: `{}` names no field", field.text), field.span);
+                Err(remark.with_hint("tstats takes no wildcards; name each field"))
+            }
+            AggregateArg::Eval(_) => {
+                let remark = Diagnostic::error("tstats: an aggregate takes a field, not eval()", aggregate.span);
+                Err(remark.with_hint("count by the field and compute with eval afterwards"))
+            }
+            _ if aggregate.function == StatsFunction::Mode => {
+                Err(Diagnostic::error("tstats: `mode` is not a function of tstats", aggregate.span))
+            }
+            _ => Ok(aggregate),
+        }
+    }
+
+    /// `datamodel=M.O`, `sid=ID` or a namespace.
+    fn tstats_source(&mut self) -> Read<TstatsSource> {
+        self.skip_blank();
+        if self.peek_name().eq_ignore_ascii_case("datamodel") {
+            self.pos += "datamodel".len();
+            if !self.eat('=') {
+                self.eat(':');
+            }
+            return Ok(TstatsSource::DataModel(self.data_model_name()?));
+        }
+        if self.peek_name().eq_ignore_ascii_case("sid") && self.peek_option().is_some() {
+            let option = self.read_option()?;
+            return Ok(TstatsSource::Job(option.value, option.value_span));
+        }
+        let word = self.expect_field("a data model, a namespace or sid= after FROM")?;
+        Ok(TstatsSource::Namespace(word.text, word.span))
+    }
+
+    /// The condition behind WHERE, up to the word BY or one of the options `ending`.
+    pub(super) fn tstats_where(&mut self, command: &mut TstatsCommand, ending: &[&str]) -> Read<()> {
+        let outer = self.end;
+        self.end = self.split_clause(ending);
+        let read = self.search_condition().and_then(|filter| self.take_time(filter, &mut command.time));
+        let at_end = self.at_end();
+        let unexpected = self.found();
+        let here = self.here();
+        self.end = outer;
+        let filter = read?;
+        if has_inner_time(&filter) {
+            self.unsupported("feature:time-modifier-in-or".to_owned());
+            let remark = Diagnostic::error("unsupported: a time modifier inside OR or NOT", here);
+            return Err(remark.with_hint("use one tstats for each time, the later ones with append=true"));
+        }
+        if !at_end {
+            return Err(Diagnostic::error(format!("tstats: unexpected {unexpected}"), here));
+        }
+        command.filter = match std::mem::replace(&mut command.filter, SearchExpr::All) {
+            SearchExpr::All => filter,
+            before => SearchExpr::And(vec![before, filter]),
+        };
+        Ok(())
+    }
+
+    /// Where the word BY stands that ends a condition; the end of the command without one.
+    fn split_clause(&self, options: &[&str]) -> usize {
+        let bytes = self.text.as_bytes();
+        let (mut at, mut open) = (self.pos, 0usize);
+        let is_edge = |byte: Option<&u8>| {
+            byte.is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'(' | b')' | b','))
+        };
+        while at < self.end {
+            let word = |word: &str| {
+                let end = at + word.len();
+                end <= self.end
+                    && bytes[at..end].eq_ignore_ascii_case(word.as_bytes())
+                    && is_edge(bytes[..at].last())
+                    && bytes.get(end).is_none_or(|byte| byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\''))
+                    && !self.text[end..self.end].trim_start().starts_with(['=', '!', '<', '>'])
+            };
+            let is_option = |name: &str| {
+                let end = at + name.len();
+                end <= self.end
+                    && bytes[at..end].eq_ignore_ascii_case(name.as_bytes())
+                    && is_edge(bytes[..at].last())
+                    && self.text.get(end..self.end).is_some_and(|rest| rest.trim_start().starts_with('='))
+            };
+            match bytes[at] {
+                b'"' => at += quoted_len(&self.text[at..self.end]).unwrap_or(self.end - at) - 1,
+                b'\\' => at += 1,
+                b'(' | b'[' => open += 1,
+                b')' | b']' => open = open.saturating_sub(1),
+                b'b' | b'B' | b'g' | b'G' if open == 0 && (word("by") || word("groupby")) => return at,
+                _ if open == 0 && options.iter().any(|name| is_option(name)) => return at,
+                _ => {}
+            }
+            at += 1;
+        }
+        self.end
+    }
+
+    /// Fields after BY; `span=` belongs to `_time`, or else to the field before it.
+    fn tstats_splits(&mut self, command: &mut TstatsCommand) -> Read<()> {
+        loop {
+            self.skip_separators();
+            if self.at_end() || self.at_keyword("where") || self.at_keyword("from") {
+                break;
+            }
+            match self.peek_option().map(str::to_ascii_lowercase).as_deref() {
+                Some("span") => {
+                    let option = self.read_option()?;
+                    let span = if option.value.eq_ignore_ascii_case("auto") { None } else { Some(option.time_span()?) };
+                    set_span(&mut command.by, span, option.name_span)?;
+                }
+                Some(name) if OPTIONS.names.contains(&name) || OPTIONS.ignored.contains(&name) => break,
+                _ => {
+                    let word = self.expect_field("a BY field")?;
+                    if word.text.contains('*') {
+                        let remark = Diagnostic::error(format!("tstats: `{}` names no field", word.text), word.span);
+                        return Err(remark.with_hint("BY takes no wildcards; name each field"));
+                    }
+                    command.by.push(TstatsSplit { field: word.text, span: None, place: word.span });
+                }
+            }
+        }
+        if command.by.is_empty() {
+            return Err(
+                Diagnostic::error("tstats: BY names no field", self.here()).with_hint("name a field or remove BY")
+            );
+        }
+        Ok(())
+    }
+}
+
+fn set_span(by: &mut [TstatsSplit], span: Option<TimeSpan>, place: Span) -> Read<()> {
+    let at = by.iter().position(|split| split.field == "_time").or(by.len().checked_sub(1));
+    let Some(split) = at.and_then(|at| by.get_mut(at)) else {
+        return Err(
+            Diagnostic::error("tstats: span= needs a field before it", place).with_hint("write `by _time span=1h`")
+        );
+    };
+    split.span = span;
+    Ok(())
+}
