@@ -6,14 +6,11 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_spl::ast::{
-    Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, StatsCommand, SubsearchLimits,
-};
+use quarry_spl::ast::{Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, SubsearchLimits};
 use quarry_spl::commands::Kind;
 
 use crate::EngineError;
 use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
-use crate::commands::delimiter::Delimit;
 use crate::commands::execution;
 use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::custom::CommandSource;
@@ -25,9 +22,6 @@ use crate::scan::fields::reports::Report;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
-
-/// What `delim=` is when it is not given.
-pub(crate) const DELIMITER: &str = " ";
 
 /// One step of a search.
 #[derive(Clone)]
@@ -160,13 +154,6 @@ impl Lowering<'_> {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
-    }
-
-    /// What joins several values of results where one text is wanted.
-    pub(crate) fn delimited(&self, stats: &StatsCommand) -> Option<Step> {
-        let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
-        (delimiter != DELIMITER)
-            .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
     }
 
     /// Runs a subsearch within its limits.

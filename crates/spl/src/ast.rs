@@ -3,13 +3,15 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
+mod aggregate;
 mod learn;
-mod report;
+mod series;
 
 pub use crate::commands::Command;
 pub use crate::commands::nodes::*;
+pub use aggregate::*;
 pub use learn::*;
-pub use report::*;
+pub use series::*;
 
 /// Byte range in the search text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

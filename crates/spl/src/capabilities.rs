@@ -1,6 +1,7 @@
 //! Which commands a search runs, its subsearches included, and which of them take a capability.
 //!
-//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked. Texts that are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
+//! What a command takes stands in its description ([`crate::commands::CommandInfo`]); here the tree is walked. Texts that
+//! are only read when the search runs (`map`, `foreach`, saved searches) are for the caller to read.
 
 use crate::ast::{Command, Pipeline, Span, Stage};
 

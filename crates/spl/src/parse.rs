@@ -5,9 +5,10 @@
 //! the next. Macros, aliases and tokens are not expanded here.
 
 mod aggregate;
-mod computed;
+mod aggregate_expr;
 mod cursor;
 mod eval;
+mod expansion;
 mod learn;
 mod options;
 mod search;
@@ -15,16 +16,15 @@ mod series;
 mod stage;
 #[cfg(test)]
 mod tests;
-mod written_out;
 
 use std::collections::BTreeSet;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
 pub(crate) use cursor::{Parser, Read, Word, unescape};
+pub(crate) use expansion::{eval_field, quote};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use search::has_inner_time;
-pub(crate) use written_out::{eval_field, quote};
 
 /// Longest search text read.
 pub const MAX_SEARCH_BYTES: usize = 1 << 20;

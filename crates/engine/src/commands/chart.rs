@@ -7,9 +7,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
 use super::Execute;
+use super::aggregate_columns::Outputs;
 use super::empty_columns::DropEmptyColumns;
-use super::outputs::Outputs;
-use super::pivot::{Pivot, SERIES, row_order, series, table};
+use super::series_table::{SERIES, SeriesTable, row_order, series, table};
 use super::stats::sorted_by;
 use super::timechart::TimeChart;
 use crate::EngineError;
@@ -81,7 +81,7 @@ impl Reduce for Chart {
             return Ok(of_batches(vec![sorted_rows(&result, &by)?]));
         };
         let merged = self.plan.states(folded, context)?;
-        let pivot = Pivot { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
+        let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
         let pivot = pivot.columns(merged, context)?;
         let mut order: Vec<usize> = (0..pivot.rows.len()).collect();
         order.sort_by(|a, b| text_order(&pivot.rows[*a], &pivot.rows[*b]));

@@ -4,15 +4,27 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_spl::ast::StatsCommand;
 
 use crate::EngineError;
 use crate::command::RowCommand;
+use crate::lower::{Step, names, row};
+
+/// What joins values where nothing else is said.
+pub(super) const DELIMITER: &str = " ";
 
 /// Key of the delimiter in the metadata of a column.
 pub(super) const DELIMITER_KEY: &str = "delimiter";
 
+/// `delim=` of `stats` and `eventstats`, which joins the values of results.
+pub(super) fn of_results(stats: &StatsCommand) -> Option<Step> {
+    let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
+    (delimiter != DELIMITER)
+        .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
+}
+
 /// Sets the delimiter of fields, of all where none are named.
-pub(crate) struct Delimit {
+pub(super) struct Delimit {
     /// Fields.
     pub fields: Option<Vec<String>>,
     /// Fields that are left out.

@@ -4,8 +4,8 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 
-use super::Execute;
 use super::stats::{plan_for, write_key};
+use super::{Execute, delimiter};
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::command::{Blocking, CommandContext, RowIter};
@@ -19,7 +19,7 @@ impl Execute for EventStatsCommand {
         lowering.tell_idle(&[(stats.all_num, "allnum="), (stats.dedup_split_values, "dedup_splitvals=")]);
         let (command, by, expressions) = (stats.clone(), names(&stats.by), lowering.expressions());
         let mut steps = vec![blocking(EventStats { command, by, expressions })];
-        steps.extend(lowering.delimited(stats));
+        steps.extend(delimiter::of_results(stats));
         Ok(steps)
     }
 }

@@ -7,11 +7,11 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
-use super::delimiter::Delimit;
+use super::delimiter::{DELIMITER, Delimit};
 use super::rex::next_character;
 use crate::EngineError;
 use crate::command::RowCommand;
-use crate::lower::{DELIMITER, Lowering, Step, row};
+use crate::lower::{Lowering, Step, row};
 use crate::pattern::Regex;
 use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 

@@ -11,16 +11,16 @@ use crate::command::RowIter;
 use crate::lower::{Lowering, Step};
 use crate::run::Runner;
 
+pub(crate) mod aggregate_columns;
 pub(crate) mod conditions;
-pub(crate) mod delimiter;
+mod delimiter;
 pub(crate) mod empty_columns;
 mod field_facts;
 mod field_texts;
 pub(crate) mod filled;
 mod found_fields;
 pub(crate) mod models;
-pub(crate) mod outputs;
-pub(crate) mod pivot;
+pub(crate) mod series_table;
 pub(crate) mod spans;
 
 /// How a command of the syntax tree runs.

@@ -9,9 +9,9 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
 
-use super::Execute;
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
+use super::{Execute, delimiter};
 use crate::EngineError;
 use crate::aggregate::keys::add_key_part;
 use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
@@ -26,7 +26,7 @@ impl Execute for StatsCommand {
         let mut steps = Vec::new();
         if self.all_num && !has_wildcards(&self.aggregates) {
             steps.extend(all_num::steps(self, lowering)?);
-            steps.extend(lowering.delimited(self));
+            steps.extend(delimiter::of_results(self));
             return Ok(steps);
         }
         if self.dedup_split_values && !self.by.is_empty() {
@@ -38,7 +38,7 @@ impl Execute for StatsCommand {
             true => blocking(WildcardStats { command: self.clone(), by, expressions }),
             false => Step::Reduce(Arc::new(Stats(AggregatePlan::new(&self.aggregates, by, &expressions)?))),
         });
-        steps.extend(lowering.delimited(self));
+        steps.extend(delimiter::of_results(self));
         Ok(steps)
     }
 }

@@ -13,9 +13,9 @@ use quarry_event::value::Number;
 use quarry_spl::ast::{StatsFunction, TimeChartCommand};
 
 use super::Execute;
+use super::aggregate_columns::Outputs;
 use super::chart::{AnyChart, WildcardChart};
-use super::outputs::Outputs;
-use super::pivot::{Pivot, PivotColumn, PivotColumns, SERIES, series, table};
+use super::series_table::{SERIES, SeriesColumn, SeriesColumns, SeriesTable, series, table};
 use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use crate::EngineError;
 use crate::aggregate::{AggregatePlan, Folded, Folder, has_wildcards};
@@ -138,10 +138,10 @@ impl TimeChart {
         Ok(groups)
     }
 
-    fn columns(&self, folded: Folded, context: &CommandContext) -> Result<PivotColumns, EngineError> {
+    fn columns(&self, folded: Folded, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
         if self.column.is_some() {
             let merged = self.plan.states(folded, context)?;
-            let pivot = Pivot { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
+            let pivot = SeriesTable { plan: &self.plan, outputs: &self.outputs, options: &self.command.series };
             return pivot.columns(merged, context);
         }
         let groups = self.outputs.computed(self.plan.values(folded, context)?)?;
@@ -149,10 +149,10 @@ impl TimeChart {
         let places: Vec<Option<u32>> = (0..keys.len() as u32).map(Some).collect();
         let columns = self.outputs.columns().iter().enumerate();
         let columns = columns
-            .map(|(output, column)| PivotColumn { output, name: column.name.clone(), places: places.clone() })
+            .map(|(output, column)| SeriesColumn { output, name: column.name.clone(), places: places.clone() })
             .collect();
         let rows = keys.iter().map(|key| key.unwrap_or_default().to_owned()).collect();
-        Ok(PivotColumns { rows, columns, groups })
+        Ok(SeriesColumns { rows, columns, groups })
     }
 }
 

@@ -6,7 +6,7 @@ use quarry_event::value::sort_key;
 use quarry_spl::ast::XySeriesCommand;
 
 use super::Execute;
-use super::pivot::row_order;
+use super::series_table::row_order;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::command::{Blocking, CommandContext, RowIter, of_batches};

@@ -308,7 +308,6 @@ macro_rules! define_commands {
                     Command::Filled(node) => (&FilledCommand::INFO, node),
                 }
             }
-
         }
 
         $(impl From<$node> for Command {

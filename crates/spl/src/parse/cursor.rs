@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::computed::Parts;
+use super::aggregate_expr::Parts;
 use super::{MAX_NESTING, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;

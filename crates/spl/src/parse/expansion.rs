@@ -1,4 +1,4 @@
-//! Commands that are short for others: the text of those, and reading it in place of the one that is being read.
+//! Expansion of commands that are short for others: how the text of those is written, and its parsing.
 
 use super::cursor::{Parser, Read};
 use crate::ast::Command;

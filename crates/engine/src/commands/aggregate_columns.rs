@@ -9,7 +9,7 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
 
-use super::pivot::is_zero_when_missing;
+use super::series_table::is_zero_when_missing;
 use crate::EngineError;
 use crate::expr::{CompiledExpr, ExprContext};
 use crate::rows::{self, batch_of};

@@ -10,7 +10,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
 
-use super::outputs::Outputs;
+use super::aggregate_columns::Outputs;
 use crate::EngineError;
 use crate::aggregate::keys::KeyTable;
 use crate::aggregate::{AggregatePlan, Series};
@@ -32,7 +32,7 @@ pub(crate) fn series(field: String) -> Series {
 }
 
 /// A table being made: which row and which column each group belongs to.
-pub(crate) struct Pivot<'a> {
+pub(crate) struct SeriesTable<'a> {
     /// Aggregates; grouped by the row field and [`SERIES`].
     pub plan: &'a AggregatePlan,
     /// Columns of values.
@@ -42,17 +42,17 @@ pub(crate) struct Pivot<'a> {
 }
 
 /// One column per aggregate and series.
-pub(crate) struct PivotColumns {
+pub(crate) struct SeriesColumns {
     /// Text of the row field of each row.
     pub rows: Vec<String>,
     /// Column of values, series name and, per row, the cell's place in the groups.
-    pub columns: Vec<PivotColumn>,
+    pub columns: Vec<SeriesColumn>,
     /// Values of the aggregates per group.
     pub groups: RecordBatch,
 }
 
-/// A column of a [`PivotColumns`].
-pub(crate) struct PivotColumn {
+/// A column of a [`SeriesColumns`].
+pub(crate) struct SeriesColumn {
     /// Number of its column of values.
     pub output: usize,
     /// Shown name.
@@ -61,9 +61,9 @@ pub(crate) struct PivotColumn {
     pub places: Vec<Option<u32>>,
 }
 
-impl Pivot<'_> {
+impl SeriesTable<'_> {
     /// Chooses series, joins the others and places every group.
-    pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<PivotColumns, EngineError> {
+    pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
         let merged = self.joined(merged, context)?;
         let groups = self.outputs.computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
@@ -90,11 +90,11 @@ impl Pivot<'_> {
         for (output, column) in self.outputs.columns().iter().enumerate() {
             for (name, places) in names.iter().zip(&places) {
                 let name = self.column_name(&column.name, self.shown(name));
-                columns.push(PivotColumn { output, name, places: places.clone() });
+                columns.push(SeriesColumn { output, name, places: places.clone() });
             }
         }
         let rows = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
-        Ok(PivotColumns { rows, columns, groups })
+        Ok(SeriesColumns { rows, columns, groups })
     }
 
     fn is_shown(&self, series: &str) -> bool {
@@ -278,7 +278,7 @@ fn span_start(text: &str) -> Option<f64> {
 /// A table of a row column and cells.
 pub(crate) fn table(
     row_column: (String, ArrayRef),
-    pivot: &PivotColumns,
+    pivot: &SeriesColumns,
     outputs: &Outputs,
     order: &[usize],
 ) -> Result<RecordBatch, EngineError> {

@@ -1,0 +1,65 @@
+//! Series of `chart` and `timechart`: split fields, and how series are limited and named.
+
+use super::{BinOptions, CompareOp, FieldPattern, StatsFunction};
+
+/// A split field of chart/timechart with its binning.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SplitField {
+    /// Field name.
+    pub field: FieldPattern,
+    /// Binning options given after the name.
+    pub bin: BinOptions,
+}
+
+/// How series of chart/timechart are limited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesOptions {
+    /// `limit=`; 0 is all. Default 10.
+    pub limit: usize,
+    /// `limit=bottomN`.
+    pub bottom: bool,
+    /// `agg=` used to rank series.
+    pub agg: Option<StatsFunction>,
+    /// `useother=t`.
+    pub use_other: bool,
+    /// `otherstr=OTHER`.
+    pub other_name: String,
+    /// `usenull=t`.
+    pub use_null: bool,
+    /// `nullstr=NULL`.
+    pub null_name: String,
+    /// `where AGG in topN` / `where AGG > N`.
+    pub filter: Option<SeriesFilter>,
+    /// `sep=": "` between aggregate and series name.
+    pub separator: String,
+    /// `format=$AGG$: $VAL$`.
+    pub format: Option<String>,
+}
+
+/// `where` clause of chart/timechart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesFilter {
+    /// Aggregate over the series' cells.
+    pub function: StatsFunction,
+    /// Condition.
+    pub test: SeriesTest,
+}
+
+/// Condition of a [`SeriesFilter`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum SeriesTest {
+    /// `in topN` (true) or `in bottomN` (false).
+    In {
+        /// The greatest, else the smallest.
+        top: bool,
+        /// How many series.
+        count: usize,
+    },
+    /// `< N`, `<= N`, `> N` or `>= N`.
+    Compare {
+        /// Operator.
+        op: CompareOp,
+        /// Right side.
+        value: f64,
+    },
+}
