@@ -1,4 +1,5 @@
-//! Eval functions: one plain function per name, found in static tables.
+//! Bodies of eval functions: one plain function per name, found in static tables. Names, arguments, result types and
+//! volatility are rows of [`quarry_spl::functions`].
 //!
 //! A function gets the values of its arguments and gives a value; text it did not change stays borrowed. Null in gives
 //! null out unless the function says otherwise. Patterns and formats that are constants come compiled ([`Prepared`]).
@@ -26,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::Format;
+use quarry_spl::functions::{EvalFunction, ResultType, Volatility, eval_function};
 
 use crate::EngineError;
 use crate::pattern::{LikePattern, Regex, Replacement};
@@ -90,50 +92,36 @@ impl Call<'_> {
 /// A function body. It may take values out of `args`.
 pub(crate) type Run = for<'a> fn(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a>;
 
-/// A function by name.
-#[derive(Debug)]
+/// A function with its body.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
-    /// Name in lower case.
-    pub name: &'static str,
-    /// Fewest arguments.
-    pub least: usize,
-    /// Most arguments.
-    pub most: usize,
+    /// What is known of it.
+    pub row: &'static EvalFunction,
     /// The body.
     pub run: Run,
-    /// Whether the result is a condition or null.
-    pub is_condition: bool,
-    /// Whether equal arguments give equal results.
-    pub is_pure: bool,
 }
 
-/// Any number of arguments.
-const MANY: usize = usize::MAX;
-
 impl Function {
-    const fn new(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-        Function { name, least, most, run, is_condition: false, is_pure: true }
+    /// Whether equal arguments give equal results within a search.
+    pub(crate) fn is_stable(&self) -> bool {
+        self.row.volatility != Volatility::Volatile
     }
 
-    const fn condition(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-        Function { name, least, most, run, is_condition: true, is_pure: true }
+    /// Whether the result is a condition or null.
+    pub(crate) fn is_condition(&self) -> bool {
+        self.row.result == ResultType::Boolean
     }
 
-    const fn changing(name: &'static str, least: usize, most: usize, run: Run) -> Function {
-        Function { name, least, most, run, is_condition: false, is_pure: false }
-    }
-
-    /// What to tell the user about a wrong number of arguments.
-    pub(crate) fn wrong_count(&self, count: usize) -> Option<String> {
-        if (self.least..=self.most).contains(&count) {
-            return None;
+    /// Whether a value is of the type that the row states.
+    pub(crate) fn may_return(&self, value: &Value<'_>) -> bool {
+        match (self.row.result, value) {
+            (ResultType::Any, _) | (_, Value::Null) | (ResultType::Boolean, Value::Bool(_)) => true,
+            (ResultType::Number, Value::Int(_) | Value::Float(_) | Value::Time(_)) => true,
+            (ResultType::Text, Value::Text(_) | Value::Multi(_)) => true,
+            // A number whose digits are kept, such as 2.00.
+            (ResultType::Number, Value::Text(text)) => quarry_event::value::parse_number(text).is_some(),
+            (ResultType::Boolean | ResultType::Number | ResultType::Text, _) => false,
         }
-        let wanted = match (self.least, self.most) {
-            (least, most) if least == most => format!("{least}"),
-            (least, MANY) => format!("{least} or more"),
-            (least, most) => format!("{least} to {most}"),
-        };
-        Some(format!("{}() takes {wanted} arguments; it has {count}", self.name))
     }
 }
 
@@ -158,20 +146,26 @@ pub(crate) enum Prepared {
     Figures(Box<figures::Figures>),
 }
 
-/// The function of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Function> {
+/// All bodies with the names of their functions.
+fn bodies() -> impl Iterator<Item = &'static (&'static str, Run)> {
     let tables = [
-        text::FUNCTIONS,
-        condition::FUNCTIONS,
-        multivalue::FUNCTIONS,
-        time::FUNCTIONS,
-        math::FUNCTIONS,
-        json::FUNCTIONS,
-        statistics::FUNCTIONS,
-        crypto::FUNCTIONS,
-        table::FUNCTIONS,
+        text::BODIES,
+        condition::BODIES,
+        multivalue::BODIES,
+        time::BODIES,
+        math::BODIES,
+        json::BODIES,
+        statistics::BODIES,
+        crypto::BODIES,
+        table::BODIES,
     ];
-    tables.into_iter().flatten().find(|function| function.name == name)
+    tables.into_iter().flatten()
+}
+
+/// The function of this name; none where it is a node of its own.
+pub(crate) fn find(name: &str) -> Option<Function> {
+    let (_, run) = bodies().find(|(known, _)| *known == name)?;
+    Some(Function { row: eval_function(name)?, run: *run })
 }
 
 /// Compiles the constants among the arguments of a call; the error is a message for the user.

@@ -263,23 +263,26 @@ impl SubsearchLimits {
 }
 
 impl StatsFunction {
-    /// Whether the result depends on the order of rows.
-    pub fn needs_order(&self) -> bool {
-        matches!(self, StatsFunction::First | StatsFunction::Last | StatsFunction::List)
+    /// What the result depends on besides the values, which decides how rows may be folded.
+    pub fn depends_on(&self) -> DependsOn {
+        use StatsFunction::*;
+        match self {
+            Count | Dc | EstDc | EstDcError | Sum | SumSq | Avg | Min | Max | Range => DependsOn::Nothing,
+            Stdev | StdevP | Var | VarP | Percentile { .. } | Mode | Values => DependsOn::Nothing,
+            First | Last | List => DependsOn::Order,
+            Earliest | Latest | EarliestTime | LatestTime | Rate | SeriesRate { .. } => DependsOn::Time,
+            Per(_) | Sparkline { .. } => DependsOn::Time,
+        }
     }
+}
 
-    /// Whether the result depends on `_time` besides its argument.
-    pub fn reads_time(&self) -> bool {
-        matches!(
-            self,
-            StatsFunction::Earliest
-                | StatsFunction::Latest
-                | StatsFunction::EarliestTime
-                | StatsFunction::LatestTime
-                | StatsFunction::Rate
-                | StatsFunction::SeriesRate { .. }
-                | StatsFunction::Per(_)
-                | StatsFunction::Sparkline { .. }
-        )
-    }
+/// What an aggregate depends on besides the values of its argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DependsOn {
+    /// On nothing: rows may be folded in parallel, in any order.
+    Nothing,
+    /// On the order of rows, so that they are folded one after the other.
+    Order,
+    /// On their `_time`, which they must have; they may be folded in parallel.
+    Time,
 }

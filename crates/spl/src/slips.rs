@@ -8,7 +8,7 @@ use crate::ast::{
 };
 use crate::commands::{Place, is_command};
 use crate::diagnostic::Diagnostic;
-use crate::functions::STATS_FUNCTIONS;
+use crate::functions::stats_function;
 
 /// Names of commands that are no words of common logs.
 const UNCOMMON: &[&str] = &[
@@ -215,7 +215,7 @@ pub(crate) fn find_in_shown(place: &Place<'_>, fields: &[FieldPattern], found: &
 
 fn look_at_shown(place: &Place<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
     let name = call_text(&field.text);
-    let is_call = field.text.ends_with(')') && STATS_FUNCTIONS.iter().any(|function| function.name == name);
+    let is_call = field.text.ends_with(')') && stats_function(name).is_some();
     let made = place.text.get(..place.span.start).is_some_and(|before| before.contains(&field.text));
     if is_call && !made {
         let remark = Diagnostic::warning(format!("`{}` is read as the name of a field", field.text), field.span);

@@ -69,20 +69,22 @@ pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, 
             let reader = ColumnReader::new(&evaluate(needle, batch)?);
             (0..batch.len()).map(|row| is_literal(&reader.value(row), literals)).collect()
         }
-        Node::Call(function, args, prepared) if matches!(function.name, "match" | "like") => match args.first() {
-            Some(subject) if is_columnar(subject, batch) => {
-                match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
-                    (ColumnReader::Text(texts), Prepared::Regex(regex)) => {
-                        BooleanArray::from_unary(&texts, |text| regex.is_match(text))
+        Node::Call(function, args, prepared) if matches!(function.row.help.name, "match" | "like") => {
+            match args.first() {
+                Some(subject) if is_columnar(subject, batch) => {
+                    match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
+                        (ColumnReader::Text(texts), Prepared::Regex(regex)) => {
+                            BooleanArray::from_unary(&texts, |text| regex.is_match(text))
+                        }
+                        (ColumnReader::Text(texts), Prepared::Like(pattern)) => {
+                            BooleanArray::from_unary(&texts, |text| pattern.is_match(text))
+                        }
+                        _ => truth_by_row(node, batch),
                     }
-                    (ColumnReader::Text(texts), Prepared::Like(pattern)) => {
-                        BooleanArray::from_unary(&texts, |text| pattern.is_match(text))
-                    }
-                    _ => truth_by_row(node, batch),
                 }
+                _ => truth_by_row(node, batch),
             }
-            _ => truth_by_row(node, batch),
-        },
+        }
         Node::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
         Node::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
         Node::Constant(_) => BooleanArray::new_null(batch.len()),

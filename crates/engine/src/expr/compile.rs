@@ -141,8 +141,12 @@ impl Compiler<'_> {
         let function = functions::find(name)
             .ok_or_else(|| invalid(expr, format!("eval function {name}() is not known; check its spelling")))?;
         let nodes = self.nodes(args)?;
-        if let Some(message) = function.wrong_count(nodes.len()) {
-            return Err(invalid(expr, message));
+        let help = &function.row.help;
+        if !help.arity.allows(nodes.len()) {
+            return Err(invalid(
+                expr,
+                format!("{name}() does not take {} arguments; write {}", nodes.len(), help.syntax),
+            ));
         }
         let constants: Vec<Option<&Value<'static>>> =
             nodes.iter().map(|node| if let Node::Constant(value) = node { Some(value) } else { None }).collect();
@@ -269,7 +273,7 @@ fn is_constant(node: &Node) -> bool {
         Node::In(a, values) => constant(a) && values.iter().all(constant),
         Node::Case(arms) | Node::Validate(arms) => constant_arms(arms),
         Node::Coalesce(values) => values.iter().all(constant),
-        Node::Call(function, args, _) => function.is_pure && args.iter().all(constant),
+        Node::Call(function, args, _) => function.is_stable() && args.iter().all(constant),
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) enum Node {
     /// `mvmap(values, each)`: `each` with the slot bound to one value after the other.
     MvMap(Box<Node>, usize, Box<Node>),
     /// Any other function.
-    Call(&'static Function, Vec<Node>, Prepared),
+    Call(Function, Vec<Node>, Prepared),
     /// A part that reads one column only.
     Single(Box<Single>),
 }
@@ -121,7 +121,7 @@ impl Node {
             Node::And(..) | Node::Or(..) | Node::Xor(..) | Node::IsNull(_) | Node::IsNotNull(_) => true,
             Node::Case(arms) | Node::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
             Node::Coalesce(values) => values.iter().all(Node::is_condition),
-            Node::Call(function, ..) => function.is_condition,
+            Node::Call(function, ..) => function.is_condition(),
             Node::Single(single) => single.inner.is_condition(),
             _ => false,
         }
@@ -246,7 +246,7 @@ fn map_values<'a>(values: &'a Node, slot: usize, each: &'a Node, row: &Row<'a>) 
     Value::multi(mapped)
 }
 
-fn call<'a>(function: &'static Function, args: &'a [Node], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
+fn call<'a>(function: &Function, args: &'a [Node], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
     /// Calls with no more arguments need no allocation.
     const INLINE: usize = 4;
     let call = Call { now: row.context.now, zone: &row.context.zone, state: row.state, prepared };
@@ -255,8 +255,14 @@ fn call<'a>(function: &'static Function, args: &'a [Node], prepared: &'a Prepare
         for (value, node) in values.iter_mut().zip(args) {
             *value = node.value(row);
         }
-        return (function.run)(&mut values[..args.len()], &call);
+        return checked(function, (function.run)(&mut values[..args.len()], &call));
     }
     let mut values: Vec<Value<'a>> = args.iter().map(|node| node.value(row)).collect();
-    (function.run)(&mut values, &call)
+    checked(function, (function.run)(&mut values, &call))
+}
+
+/// The value, which must be of the type that the function's row states: expressions are typed by it.
+fn checked<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
+    debug_assert!(function.may_return(&value), "{} returned {value:?}", function.row.help.name);
+    value
 }

@@ -122,7 +122,7 @@ impl Marker<'_> {
             Node::Slot(slot) => self.add(*slot, reads),
             Node::MvFilter(slot, _) => self.add(*slot, reads),
             Node::MvMap(_, slot, _) => self.add(*slot, reads),
-            Node::Call(function, ..) if !function.is_pure => *reads = Reads::More,
+            Node::Call(function, ..) if !function.is_stable() => *reads = Reads::More,
             _ => {}
         }
         node.each_part(&mut |part| self.reads(part, reads));

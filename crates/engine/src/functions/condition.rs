@@ -6,27 +6,25 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::CompareOp;
 
-use super::{Call, Function, Prepared, any_text, take};
+use super::{Call, Prepared, Run, any_text, take};
 use crate::expr::compare_values;
 use crate::pattern::{LikePattern, Regex};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::condition("match", 2, 2, match_regex),
-    Function::condition("like", 2, 2, like),
-    Function::condition("cidrmatch", 2, 2, cidrmatch),
-    Function::new("nullif", 2, 2, nullif),
-    Function::condition("isnum", 1, 1, |args, _| Value::Bool(args.first().is_some_and(is_number))),
-    Function::condition("isint", 1, 1, |args, _| Value::Bool(args.first().is_some_and(is_integer))),
-    Function::condition("isdouble", 1, 1, |args, _| {
-        Value::Bool(args.first().is_some_and(|value| is_number(value) && !is_integer(value)))
-    }),
-    Function::condition("isstr", 1, 1, |args, _| Value::Bool(args.first().is_some_and(is_text))),
-    Function::condition("isbool", 1, 1, |args, _| Value::Bool(matches!(args.first(), Some(Value::Bool(_))))),
-    Function::condition("ismv", 1, 1, |args, _| Value::Bool(matches!(args.first(), Some(Value::Multi(_))))),
-    Function::new("typeof", 1, 1, type_of),
-    Function::condition("tobool", 1, 1, to_bool),
-    Function::new("ipmask", 2, 2, ip_mask),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("match", match_regex),
+    ("like", like),
+    ("cidrmatch", cidrmatch),
+    ("nullif", nullif),
+    ("isnum", |args, _| Value::Bool(args.first().is_some_and(is_number))),
+    ("isint", |args, _| Value::Bool(args.first().is_some_and(is_integer))),
+    ("isdouble", |args, _| Value::Bool(args.first().is_some_and(|value| is_number(value) && !is_integer(value)))),
+    ("isstr", |args, _| Value::Bool(args.first().is_some_and(is_text))),
+    ("isbool", |args, _| Value::Bool(matches!(args.first(), Some(Value::Bool(_))))),
+    ("ismv", |args, _| Value::Bool(matches!(args.first(), Some(Value::Multi(_))))),
+    ("typeof", type_of),
+    ("tobool", to_bool),
+    ("ipmask", ip_mask),
 ];
 
 /// A network or a single address.

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 
 use md5::Digest;
 
-use super::{Call, Function, map_texts, take};
+use super::{Call, Run, map_texts, take};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("md5", 1, 1, hash::<md5::Md5>),
-    Function::new("sha1", 1, 1, hash::<sha1::Sha1>),
-    Function::new("sha256", 1, 1, hash::<sha2::Sha256>),
-    Function::new("sha512", 1, 1, hash::<sha2::Sha512>),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("md5", hash::<md5::Md5>),
+    ("sha1", hash::<sha1::Sha1>),
+    ("sha256", hash::<sha2::Sha256>),
+    ("sha512", hash::<sha2::Sha512>),
 ];
 
 fn hash<'a, D: Digest>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

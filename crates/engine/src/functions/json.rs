@@ -6,41 +6,41 @@ use quarry_event::value::{Number, canonical_number};
 
 use super::json_tree::{Json, Step, parse_path};
 use super::xml::{is_xml, xml_get};
-use super::{Call, Function, MANY, any_text, take};
+use super::{Call, Run, any_text, take};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("json_extract", 1, MANY, |args, _| extract(args, parse_path)),
-    Function::new("json_extract_exact", 1, MANY, |args, _| extract(args, exact_path)),
-    Function::new("spath", 2, 2, spath),
-    Function::new("json_object", 0, MANY, json_object),
-    Function::new("json_array", 0, MANY, json_array),
-    Function::new("json", 1, 1, json),
-    Function::condition("json_valid", 1, 1, |args, _| {
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("json_extract", |args, _| extract(args, parse_path)),
+    ("json_extract_exact", |args, _| extract(args, exact_path)),
+    ("spath", spath),
+    ("json_object", json_object),
+    ("json_array", json_array),
+    ("json", json),
+    ("json_valid", |args, _| {
         args.first().map_or(Value::Null, |value| any_text(value, |text| Json::parse(text).is_some()))
     }),
-    Function::new("json_keys", 1, 1, json_keys),
-    Function::new("json_entries", 1, 1, json_entries),
-    Function::new("toarray", 1, 1, to_array),
-    Function::new("toobject", 1, 1, |args, _| match document(args) {
+    ("json_keys", json_keys),
+    ("json_entries", json_entries),
+    ("toarray", to_array),
+    ("toobject", |args, _| match document(args) {
         Some(Json::Object(_)) => take(args, 0),
         _ => Value::Null,
     }),
-    Function::new("tomv", 1, 1, |args, _| match document(args) {
+    ("tomv", |args, _| match document(args) {
         Some(Json::Array(items)) => Value::multi(items.iter().filter_map(Json::field_text).map(Cow::Owned).collect()),
         _ => take(args, 0),
     }),
-    Function::condition("json_has_key_exact", 2, 2, |args, _| has_key(args, exact_path)),
-    Function::condition("json_has_key", 2, 2, |args, _| has_key(args, parse_path)),
-    Function::new("json_set", 3, MANY, |args, _| set(args, parse_path)),
-    Function::new("json_set_exact", 3, MANY, |args, _| set(args, exact_path)),
-    Function::new("json_delete", 2, MANY, json_delete),
-    Function::new("json_append", 3, MANY, |args, _| grow(args, false)),
-    Function::new("json_extend", 3, MANY, |args, _| grow(args, true)),
-    Function::new("json_array_to_mv", 1, 2, json_array_to_mv),
-    Function::new("mv_to_json_array", 1, 2, mv_to_json_array),
-    Function::condition("isarray", 1, 1, |args, _| is_kind(args, |json| matches!(json, Json::Array(_)))),
-    Function::condition("isobject", 1, 1, |args, _| is_kind(args, |json| matches!(json, Json::Object(_)))),
+    ("json_has_key_exact", |args, _| has_key(args, exact_path)),
+    ("json_has_key", |args, _| has_key(args, parse_path)),
+    ("json_set", |args, _| set(args, parse_path)),
+    ("json_set_exact", |args, _| set(args, exact_path)),
+    ("json_delete", json_delete),
+    ("json_append", |args, _| grow(args, false)),
+    ("json_extend", |args, _| grow(args, true)),
+    ("json_array_to_mv", json_array_to_mv),
+    ("mv_to_json_array", mv_to_json_array),
+    ("isarray", |args, _| is_kind(args, |json| matches!(json, Json::Array(_)))),
+    ("isobject", |args, _| is_kind(args, |json| matches!(json, Json::Object(_)))),
 ];
 
 /// A path that is one key, dots and all.

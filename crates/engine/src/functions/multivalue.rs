@@ -6,21 +6,21 @@ use hashbrown::HashSet;
 use quarry_event::time::{NS_PER_SEC, apply_modifier};
 
 use super::time::instant;
-use super::{Call, Function, MANY, Prepared, VALUES_MAX, integer, take};
+use super::{Call, Prepared, Run, VALUES_MAX, integer, take};
 use crate::pattern::Regex;
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("mvindex", 2, 3, mvindex),
-    Function::new("mvjoin", 2, 2, mvjoin),
-    Function::new("mvappend", 1, MANY, mvappend),
-    Function::new("mvcount", 1, 1, mvcount),
-    Function::new("mvdedup", 1, 1, mvdedup),
-    Function::new("mvfind", 2, 2, mvfind),
-    Function::new("mvrange", 2, 3, mvrange),
-    Function::new("mvreverse", 1, 1, mvreverse),
-    Function::new("mvsort", 1, 1, mvsort),
-    Function::new("mvzip", 2, 3, mvzip),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("mvindex", mvindex),
+    ("mvjoin", mvjoin),
+    ("mvappend", mvappend),
+    ("mvcount", mvcount),
+    ("mvdedup", mvdedup),
+    ("mvfind", mvfind),
+    ("mvrange", mvrange),
+    ("mvreverse", mvreverse),
+    ("mvsort", mvsort),
+    ("mvzip", mvzip),
 ];
 
 fn mvcount<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

@@ -3,20 +3,18 @@
 use quarry_event::value::Number;
 
 use super::math::{for_each_number, result};
-use super::{Call, Function, MANY};
+use super::{Call, Run};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("median", 1, MANY, median),
-    Function::new("mode", 1, MANY, mode),
-    Function::new("range", 1, MANY, range),
-    Function::new("stdev", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
-    Function::new("stdevp", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
-    Function::new("sumsq", 1, MANY, |args, _| {
-        of_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))
-    }),
-    Function::new("var", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 1))),
-    Function::new("varp", 1, MANY, |args, _| of_numbers(args, |numbers| variance(numbers, 0))),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("median", median),
+    ("mode", mode),
+    ("range", range),
+    ("stdev", |args, _| of_numbers(args, |numbers| variance(numbers, 1).map(f64::sqrt))),
+    ("stdevp", |args, _| of_numbers(args, |numbers| variance(numbers, 0).map(f64::sqrt))),
+    ("sumsq", |args, _| of_numbers(args, |numbers| Some(numbers.iter().map(|number| number * number).sum()))),
+    ("var", |args, _| of_numbers(args, |numbers| variance(numbers, 1))),
+    ("varp", |args, _| of_numbers(args, |numbers| variance(numbers, 0))),
 ];
 
 fn of_numbers<'a>(args: &[Value<'a>], compute: impl Fn(&[f64]) -> Option<f64>) -> Value<'a> {

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quarry_spl::ast::{LookupCommand, Span};
 
 use super::json_tree::Json;
-use super::{Call, Function, Prepared};
+use super::{Call, Prepared, Run};
 use crate::commands::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
 
 /// Sets of columns that one call asks by, at most; a call beyond finds nothing.
 const INDEXES_MAX: usize = 16;
 
-pub(super) static FUNCTIONS: &[Function] = &[Function::new("lookup", 3, 3, lookup)];
+pub(super) static BODIES: &[(&str, Run)] = &[("lookup", lookup)];
 
 /// A table that a call reads.
 #[derive(Clone)]

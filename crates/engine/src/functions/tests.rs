@@ -51,12 +51,12 @@ fn every_documented_function_is_there() {
         "mvmap",
         "searchmatch",
     ];
-    let missing: Vec<&str> = quarry_spl::functions::EVAL_FUNCTIONS
-        .iter()
-        .map(|help| help.name)
-        .filter(|name| !NODES.contains(name) && super::find(name).is_none())
-        .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    let names = quarry_spl::functions::EVAL_FUNCTIONS.iter().map(|function| function.help.name);
+    let wrong: Vec<&str> = names.filter(|name| NODES.contains(name) == super::find(name).is_some()).collect();
+    assert!(wrong.is_empty(), "either a body or a node of expressions: {wrong:?}");
+    let unknown: Vec<&str> =
+        super::bodies().map(|(name, _)| *name).filter(|name| super::find(name).is_none()).collect();
+    assert!(unknown.is_empty(), "a body without a row in quarry_spl: {unknown:?}");
 }
 
 #[test]
@@ -297,4 +297,35 @@ fn hashes() {
         ("sha256(\"abc\")", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
     ]);
     assert!(run("sha512(\"abc\")").starts_with("ddaf35a193617abacc417349ae204131"));
+}
+
+#[test]
+fn volatility_is_what_a_function_does() {
+    use quarry_spl::functions::Volatility;
+
+    use super::{Call, CallState, Prepared, bodies, find};
+    use crate::rows::Value;
+
+    let samples = ["3", "2", "a,b", "10.0.0.0/8", "{\"a\":[1]}", "13:05", "%H:%M", "-1d@d"];
+    let zone = jiff::tz::TimeZone::UTC;
+    let value = |name: &str, now: i64, seed: u64, args: [&str; 3]| {
+        let function = find(name).unwrap();
+        let (state, prepared) = (CallState::new(seed), Prepared::Nothing);
+        let count = function.row.help.arity.most.unwrap_or(args.len()).min(args.len());
+        let mut values: Vec<Value<'_>> = args.into_iter().take(count).map(Value::text_of).collect();
+        (function.run)(&mut values, &Call { now, zone: &zone, state: &state, prepared: &prepared }).into_owned()
+    };
+    for (name, _) in bodies() {
+        let volatility = find(name).unwrap().row.volatility;
+        for (first, second) in samples.iter().flat_map(|first| samples.iter().map(move |second| (first, second))) {
+            let args = [*first, *second, "1"];
+            let once = value(name, NOW, 1, args);
+            if volatility != Volatility::Volatile {
+                assert_eq!(once, value(name, NOW, 2, args), "{name}{args:?} is volatile");
+            }
+            if volatility == Volatility::Immutable {
+                assert_eq!(once, value(name, NOW + 86_400_000_000_000, 1, args), "{name}{args:?} is not immutable");
+            }
+        }
+    }
 }

@@ -5,26 +5,26 @@ use std::fmt::Write as _;
 
 use quarry_event::value::exact_number;
 
-use super::{Call, Function, MANY, Prepared, integer, map_texts, part_of, printf, take};
+use super::{Call, Prepared, Run, integer, map_texts, part_of, printf, take};
 use crate::losses::{Loss, note};
 use crate::pattern::{Regex, Replacement, TEXT_BYTES_MAX};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("len", 1, 1, len),
-    Function::new("lower", 1, 1, lower),
-    Function::new("upper", 1, 1, upper),
-    Function::new("substr", 2, 3, substr),
-    Function::new("trim", 1, 2, trim),
-    Function::new("ltrim", 1, 2, ltrim),
-    Function::new("rtrim", 1, 2, rtrim),
-    Function::new("replace", 3, 3, replace),
-    Function::new("split", 2, 2, split),
-    Function::new("urldecode", 1, 1, urldecode),
-    Function::new("printf", 1, MANY, printf::printf),
-    Function::new("tostring", 1, 2, tostring),
-    Function::new("tonumber", 1, 2, tonumber),
-    Function::new("commands", 1, 1, commands),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("len", len),
+    ("lower", lower),
+    ("upper", upper),
+    ("substr", substr),
+    ("trim", trim),
+    ("ltrim", ltrim),
+    ("rtrim", rtrim),
+    ("replace", replace),
+    ("split", split),
+    ("urldecode", urldecode),
+    ("printf", printf::printf),
+    ("tostring", tostring),
+    ("tonumber", tonumber),
+    ("commands", commands),
 ];
 
 fn len<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {

@@ -5,15 +5,15 @@ use quarry_event::time::{
     Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_far,
 };
 
-use super::{Call, Function, Prepared, map_texts, take};
+use super::{Call, Prepared, Run, map_texts, take};
 use crate::rows::Value;
 
-pub(super) static FUNCTIONS: &[Function] = &[
-    Function::new("now", 0, 0, now),
-    Function::new("time", 0, 0, |_, call| Value::Time(call.now)),
-    Function::new("relative_time", 2, 2, relative_time),
-    Function::new("strftime", 2, 2, strftime),
-    Function::new("strptime", 2, 2, strptime),
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("now", now),
+    ("time", |_, call| Value::Time(call.now)),
+    ("relative_time", relative_time),
+    ("strftime", strftime),
+    ("strptime", strptime),
 ];
 
 /// The instant a value stands for.

@@ -10,7 +10,7 @@ use quarry_event::segment::is_major;
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, Pipeline,
+    DataModelName, DependsOn, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, Pipeline,
     RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span,
     SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
 };
@@ -494,7 +494,7 @@ impl TstatsPlan {
 /// Whether an aggregate looks at the times of events, which their spans must not take the place of.
 fn reads_time(aggregate: &Aggregate) -> bool {
     let of_time = matches!(&aggregate.arg, AggregateArg::Field(field) if field.text == "_time");
-    of_time || aggregate.function.reads_time()
+    of_time || aggregate.function.depends_on() == DependsOn::Time
 }
 
 /// `k=` of `PREFIX(k=)`, under which a column of such values is shown.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::read_fields::{TIME, expr_fields, reads_event};
-use crate::ast::{Aggregate, AggregateArg, Expr, FieldPattern};
+use crate::ast::{Aggregate, AggregateArg, DependsOn, Expr, FieldPattern};
 
 /// Fields that must be delivered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl FieldNeeds {
                 AggregateArg::Field(field) => self.add(&field.text),
                 AggregateArg::Eval(expr) => self.add_expr(expr),
             }
-            if aggregate.function.reads_time() {
+            if aggregate.function.depends_on() == DependsOn::Time {
                 self.add(TIME);
             }
         }

@@ -1,9 +1,7 @@
 //! Whether an expression, a condition or a span means the same in every search, at any time.
 
 use crate::ast::{Aggregate, AggregateArg, BinOptions, Expr, ExprKind, SearchExpr, SplitField};
-
-/// Functions whose value does not follow from the row alone.
-const CHANGING: [&str; 5] = ["now", "time", "random", "rand", "lookup"];
+use crate::functions::{Volatility, eval_function};
 
 /// Whether aggregates read nothing but their rows.
 pub(crate) fn aggregates(aggregates: &[Aggregate]) -> bool {
@@ -54,10 +52,15 @@ pub fn is_constant(expr: &Expr) -> bool {
         ExprKind::Unary(_, value) => is_constant(value),
         ExprKind::Binary(_, left, right) => is_constant(left) && is_constant(right),
         ExprKind::In(value, list) => is_constant(value) && list.iter().all(is_constant),
-        ExprKind::Call(name, arguments) => {
-            let depends = CHANGING.iter().any(|changing| name.eq_ignore_ascii_case(changing))
-                || (name.eq_ignore_ascii_case("strptime") && !names_whole_day(arguments.get(1)));
-            !depends && arguments.iter().all(is_constant)
-        }
+        ExprKind::Call(name, arguments) => is_immutable(name, arguments) && arguments.iter().all(is_constant),
+    }
+}
+
+/// Whether a function gives the same for the same arguments at any time; one that is not known does not.
+fn is_immutable(name: &str, arguments: &[Expr]) -> bool {
+    match eval_function(name).map(|function| function.volatility) {
+        Some(Volatility::Immutable) => true,
+        Some(Volatility::Stable) => name == "strptime" && names_whole_day(arguments.get(1)),
+        Some(Volatility::Volatile) | None => false,
     }
 }

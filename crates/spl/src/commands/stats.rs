@@ -2,7 +2,7 @@
 
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, repeatable};
-use crate::ast::{Aggregate, FieldPattern};
+use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 use crate::slips::find_in_report;
@@ -74,7 +74,7 @@ pub(crate) fn kind_of_fold(aggregates: &[Aggregate], declared: Kind) -> Kind {
     if aggregates.iter().any(Aggregate::has_wildcard) {
         return Kind::Blocking;
     }
-    match aggregates.iter().any(|aggregate| aggregate.function.needs_order()) {
+    match aggregates.iter().any(|aggregate| aggregate.function.depends_on() == DependsOn::Order) {
         true => Kind::OrderedFold,
         false => declared,
     }

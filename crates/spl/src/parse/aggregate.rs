@@ -9,13 +9,10 @@ use super::cursor::{Parser, Read};
 use super::options::Known;
 use crate::ast::{Aggregate, AggregateArg, FieldPattern, PercentileKind, PercentileMethod, Span, StatsFunction};
 use crate::diagnostic::Diagnostic;
-use crate::functions::STATS_FUNCTIONS;
+use crate::functions::{STATS_FUNCTIONS, stats_function};
 
 /// How units of time begin that people write apart from their number.
 const TIME_UNITS: [&str; 5] = ["sec", "min", "hour", "day", "week"];
-const SECONDS_PER_MINUTE: u32 = 60;
-const SECONDS_PER_HOUR: u32 = 3_600;
-const SECONDS_PER_DAY: u32 = 86_400;
 
 impl Parser<'_> {
     pub(crate) fn require_aggregates(&mut self, aggregates: &[Aggregate], command: &str) -> Read<()> {
@@ -190,7 +187,7 @@ impl Parser<'_> {
 
     /// The stats function of this lower-case name.
     pub(crate) fn stats_function(&mut self, name: &str, span: Span, command: &str) -> Read<StatsFunction> {
-        if let Some(function) = simple_function(name) {
+        if let Some(function) = stats_function(name).and_then(|row| row.function.clone()) {
             if matches!(function, StatsFunction::Per(_)) && command != "timechart" {
                 let message = format!("{command}: `{name}` works in timechart only");
                 return Err(Diagnostic::error(message, span));
@@ -227,12 +224,10 @@ impl Parser<'_> {
             return Err(remark.with_hint("write the span as one word, such as span=5m"));
         }
         let last = before.rsplit(|c: char| c.is_whitespace()).next().unwrap_or_default();
-        if STATS_FUNCTIONS.iter().any(|function| function.name == last && function.args_max == Some(1))
-            && last != "count"
-        {
+        if stats_function(last).is_some_and(|function| function.help.arity.most == Some(1)) && last != "count" {
             return Err(remark.with_hint(format!("write {last}({name})")));
         }
-        let known = STATS_FUNCTIONS.iter().map(|function| function.name);
+        let known = STATS_FUNCTIONS.iter().map(|function| function.help.name);
         let remark = self.suggest(remark, name, known);
         Err(match (&remark.hint, crate::foreign::near_aggregate(name)) {
             (Some(_), _) => remark,
@@ -261,46 +256,6 @@ fn stars_fit(aggregate: &Aggregate, command: &str) -> Read<()> {
 /// Whether a function without an argument is one of all fields in this command: in those that read patterns.
 fn takes_all_fields(command: &str) -> bool {
     matches!(command, "stats" | "eventstats" | "chart" | "timechart")
-}
-
-/// Functions without parameters in their name.
-pub(crate) fn simple_function(name: &str) -> Option<StatsFunction> {
-    Some(match name {
-        "count" | "c" => StatsFunction::Count,
-        "dc" | "distinct_count" => StatsFunction::Dc,
-        "estdc" => StatsFunction::EstDc,
-        "estdc_error" => StatsFunction::EstDcError,
-        "sum" => StatsFunction::Sum,
-        "sumsq" => StatsFunction::SumSq,
-        "avg" | "mean" => StatsFunction::Avg,
-        "min" => StatsFunction::Min,
-        "max" => StatsFunction::Max,
-        "range" => StatsFunction::Range,
-        "stdev" => StatsFunction::Stdev,
-        "stdevp" => StatsFunction::StdevP,
-        "var" => StatsFunction::Var,
-        "varp" => StatsFunction::VarP,
-        "median" => StatsFunction::Percentile {
-            percent: 50.0,
-            kind: PercentileKind::Default,
-            method: PercentileMethod::default(),
-        },
-        "mode" => StatsFunction::Mode,
-        "values" => StatsFunction::Values,
-        "list" => StatsFunction::List,
-        "first" => StatsFunction::First,
-        "last" => StatsFunction::Last,
-        "earliest" => StatsFunction::Earliest,
-        "latest" => StatsFunction::Latest,
-        "earliest_time" => StatsFunction::EarliestTime,
-        "latest_time" => StatsFunction::LatestTime,
-        "rate" => StatsFunction::Rate,
-        "per_second" => StatsFunction::Per(1),
-        "per_minute" => StatsFunction::Per(SECONDS_PER_MINUTE),
-        "per_hour" => StatsFunction::Per(SECONDS_PER_HOUR),
-        "per_day" => StatsFunction::Per(SECONDS_PER_DAY),
-        _ => return None,
-    })
 }
 
 /// `perc95`, `p99.9`, `exactperc50`, `upperperc5`.

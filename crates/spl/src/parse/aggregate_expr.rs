@@ -4,12 +4,12 @@
 //! these names. `max(x)` of one plain field is the aggregate, `max(avg(x), 5)` the function of eval. `per_second` and its
 //! kin are refused: they are scaled when the span is known, behind the ranking of series.
 
-use super::aggregate::{percentile, simple_function};
+use super::aggregate::percentile;
 use super::cursor::{Parser, Read};
 use crate::analyse::expr_fields;
 use crate::ast::{Aggregate, ComputedAggregate, Expr, ExprKind, PART_PREFIX, StatsFunction};
 use crate::diagnostic::Diagnostic;
-use crate::functions::eval_function;
+use crate::functions::{eval_function, stats_function};
 
 /// Aggregates inside the `eval(...)`s of one command at most.
 const PARTS_MAX: usize = 256;
@@ -89,7 +89,7 @@ impl Parser<'_> {
 
     /// Whether this is an aggregate; where eval has a function of that name, it is one of a plain field only.
     fn is_part(&self, name: &str, start: usize) -> bool {
-        if simple_function(name).is_none() && percentile(name).is_none() {
+        if stats_function(name).is_none_or(|row| row.function.is_none()) && percentile(name).is_none() {
             return false;
         }
         let rest = self.text[start + name.len()..self.end].trim_start();

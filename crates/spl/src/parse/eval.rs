@@ -6,7 +6,7 @@
 use super::cursor::{Parser, Read, Word};
 use crate::ast::{AssignTarget, Assignment, BinaryOp, CompareOp, Expr, ExprKind, NamePart, Span, UnaryOp};
 use crate::diagnostic::Diagnostic;
-use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, STATS_FUNCTIONS, eval_function, is_boolean};
+use crate::functions::{EVAL_FUNCTIONS, FunctionHelp, ResultType, eval_function, stats_function};
 
 /// Most operators of one expression that lengthen a chain which cannot be balanced.
 const MAX_CHAIN: usize = 512;
@@ -397,12 +397,12 @@ impl Parser<'_> {
         let args = self.arguments()?;
         match eval_function(&name) {
             None => {
-                let known = EVAL_FUNCTIONS.iter().map(|function| function.name);
+                let known = EVAL_FUNCTIONS.iter().map(|function| function.help.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
                 let method = name.rsplit_once('.').map_or(name.as_str(), |(_, method)| method);
                 self.report(if let Some(hint) = crate::foreign::function(method) {
                     remark.with_hint(hint)
-                } else if STATS_FUNCTIONS.iter().any(|function| function.name == name) {
+                } else if stats_function(&name).is_some() {
                     remark.with_hint(format!(
                         "{name} is an aggregate: write `| stats {name}(...) as x` before, and use x"
                     ))
@@ -418,11 +418,10 @@ impl Parser<'_> {
             Some(function) => {
                 let even =
                     matches!(name.as_str(), "case" | "validate" | "json_object") && !args.len().is_multiple_of(2);
-                let many = function.args_max.is_some_and(|max| args.len() > max);
                 // A macro that is not known may stand for several.
                 let knows_all = !self.has_stand_in(name_span.start, self.pos);
-                if knows_all && (args.len() < function.args_min || many || even) {
-                    self.report(wrong_count(function, args.len(), even).at(name_span));
+                if knows_all && (even || !function.help.arity.allows(args.len())) {
+                    self.report(wrong_count(&function.help, args.len(), even).at(name_span));
                 }
             }
         }
@@ -449,13 +448,14 @@ impl Parser<'_> {
 
 /// A call with too few arguments, too many, or one without its partner.
 fn wrong_count(function: &FunctionHelp, given: usize, is_odd: bool) -> Diagnostic {
-    let FunctionHelp { name, args_min, args_max, syntax, .. } = function;
-    let takes = match args_max {
+    let FunctionHelp { name, arity, syntax, .. } = function;
+    let least = arity.least;
+    let takes = match arity.most {
         _ if is_odd => "arguments in pairs".to_owned(),
         Some(0) => "no argument".to_owned(),
-        Some(max) if max == args_min => format!("{max} argument{}", if *max == 1 { "" } else { "s" }),
-        Some(max) => format!("{args_min} to {max} arguments"),
-        None => format!("at least {args_min} argument{}", if *args_min == 1 { "" } else { "s" }),
+        Some(most) if most == least => format!("{most} argument{}", if most == 1 { "" } else { "s" }),
+        Some(most) => format!("{least} to {most} arguments"),
+        None => format!("at least {least} argument{}", if least == 1 { "" } else { "s" }),
     };
     let hint = match *name {
         "case" if is_odd => format!("write {syntax}; the last pair may be true(), OTHERWISE"),
@@ -510,7 +510,7 @@ fn gives_boolean(expr: &Expr) -> bool {
                 | BinaryOp::Or
                 | BinaryOp::Xor
         ),
-        ExprKind::Call(name, _) => is_boolean(name),
+        ExprKind::Call(name, _) => eval_function(name).is_some_and(|function| function.result == ResultType::Boolean),
         _ => false,
     }
 }

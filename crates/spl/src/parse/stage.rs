@@ -8,7 +8,7 @@ use super::{MAX_COMMANDS, MAX_SUBSEARCH_DEPTH, quoted_len};
 use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{Call, NOT_YET, Syntax, entry, help, help_of, is_command, reason_not_yet, tell_words};
 use crate::diagnostic::Diagnostic;
-use crate::functions::STATS_FUNCTIONS;
+use crate::functions::stats_function;
 
 /// Commands that make rows and so start a search.
 const GENERATING: &[&str] =
@@ -250,7 +250,7 @@ impl Parser<'_> {
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::foreign::command(name) {
             Diagnostic::error(format!("unknown command `{name}`"), span).with_hint(hint)
-        } else if STATS_FUNCTIONS.iter().any(|function| function.name == name) {
+        } else if stats_function(name).is_some() {
             let remark = Diagnostic::error(format!("unknown command `{name}`: it is an aggregate"), span);
             let rest: String = self.rest().trim_end().chars().take(REST_CHARS_MAX).collect();
             remark.with_hint(format!("write `stats {name}{rest}`"))

@@ -1,0 +1,112 @@
+//! Functions of stats and its kin: a row each. How values are aggregated is the engine's.
+
+use super::{Arity, FunctionHelp};
+use crate::ast::StatsFunction::{
+    self, Avg, Count, Dc, Earliest, EarliestTime, EstDc, EstDcError, First, Last, Latest, LatestTime, List, Max, Min,
+    Mode, Per, Range, Rate, Stdev, StdevP, Sum, SumSq, Values, Var, VarP,
+};
+use crate::ast::{PercentileKind, PercentileMethod};
+
+const SECONDS_PER_MINUTE: u32 = 60;
+const SECONDS_PER_HOUR: u32 = 3_600;
+const SECONDS_PER_DAY: u32 = 86_400;
+
+const MEDIAN: StatsFunction =
+    StatsFunction::Percentile { percent: 50.0, kind: PercentileKind::Default, method: PercentileMethod::NearestRank };
+
+/// A function of stats.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatsRow {
+    /// Name, arguments and help line.
+    pub help: FunctionHelp,
+    /// Its node in the syntax tree; `None` where the call itself says more: a percentage behind the name, or a function in
+    /// parentheses.
+    pub function: Option<StatsFunction>,
+}
+
+/// A row of the table.
+const fn row(
+    name: &'static str,
+    arity: Arity,
+    function: Option<StatsFunction>,
+    syntax: &'static str,
+    summary: &'static str,
+) -> StatsRow {
+    StatsRow { help: FunctionHelp { name, arity, syntax, summary }, function }
+}
+
+/// All functions, by name; `perc`, `p`, `exactperc` and `upperperc` are followed by a number.
+pub static STATS_FUNCTIONS: &[StatsRow] = &[
+    row("avg", Arity::exactly(1), Some(Avg), "avg(field)", "mean of the numeric values"),
+    row("c", Arity::between(0, 1), Some(Count), "c(field)", "number of rows, or of values"),
+    row("count", Arity::between(0, 1), Some(Count), "count(field)", "number of rows, or of values"),
+    row("dc", Arity::exactly(1), Some(Dc), "dc(field)", "number of distinct values"),
+    row("distinct_count", Arity::exactly(1), Some(Dc), "distinct_count(field)", "number of distinct values"),
+    row("earliest", Arity::exactly(1), Some(Earliest), "earliest(field)", "value of the oldest event"),
+    row(
+        "earliest_time",
+        Arity::exactly(1),
+        Some(EarliestTime),
+        "earliest_time(field)",
+        "time of the oldest event with a value",
+    ),
+    row("estdc", Arity::exactly(1), Some(EstDc), "estdc(field)", "estimated number of distinct values"),
+    row(
+        "estdc_error",
+        Arity::exactly(1),
+        Some(EstDcError),
+        "estdc_error(field)",
+        "how far off estdc may be, as a share",
+    ),
+    row("exactperc", Arity::exactly(1), None, "exactperc<N>(field)", "exact percentile"),
+    row("first", Arity::exactly(1), Some(First), "first(field)", "first value seen"),
+    row("last", Arity::exactly(1), Some(Last), "last(field)", "last value seen"),
+    row("latest", Arity::exactly(1), Some(Latest), "latest(field)", "value of the newest event"),
+    row(
+        "latest_time",
+        Arity::exactly(1),
+        Some(LatestTime),
+        "latest_time(field)",
+        "time of the newest event with a value",
+    ),
+    row("list", Arity::exactly(1), Some(List), "list(field)", "values in order, the first 100"),
+    row("max", Arity::exactly(1), Some(Max), "max(field)", "greatest value"),
+    row("mean", Arity::exactly(1), Some(Avg), "mean(field)", "mean of the numeric values"),
+    row("median", Arity::exactly(1), Some(MEDIAN), "median(field)", "middle value"),
+    row("min", Arity::exactly(1), Some(Min), "min(field)", "smallest value"),
+    row("mode", Arity::exactly(1), Some(Mode), "mode(field)", "most frequent value"),
+    row("p", Arity::exactly(1), None, "p<N>(field)", "percentile"),
+    row("per_day", Arity::exactly(1), Some(Per(SECONDS_PER_DAY)), "per_day(field)", "sum scaled to a day (timechart)"),
+    row(
+        "per_hour",
+        Arity::exactly(1),
+        Some(Per(SECONDS_PER_HOUR)),
+        "per_hour(field)",
+        "sum scaled to an hour (timechart)",
+    ),
+    row(
+        "per_minute",
+        Arity::exactly(1),
+        Some(Per(SECONDS_PER_MINUTE)),
+        "per_minute(field)",
+        "sum scaled to a minute (timechart)",
+    ),
+    row("per_second", Arity::exactly(1), Some(Per(1)), "per_second(field)", "sum scaled to a second (timechart)"),
+    row("perc", Arity::exactly(1), None, "perc<N>(field)", "percentile"),
+    row("range", Arity::exactly(1), Some(Range), "range(field)", "greatest less smallest value"),
+    row("rate", Arity::exactly(1), Some(Rate), "rate(field)", "change of a counter per second"),
+    row("sparkline", Arity::between(0, 2), None, "sparkline(count, span)", "a small chart of an aggregate over time"),
+    row("stdev", Arity::exactly(1), Some(Stdev), "stdev(field)", "standard deviation of a sample"),
+    row("stdevp", Arity::exactly(1), Some(StdevP), "stdevp(field)", "standard deviation of a population"),
+    row("sum", Arity::exactly(1), Some(Sum), "sum(field)", "sum of the numeric values"),
+    row("sumsq", Arity::exactly(1), Some(SumSq), "sumsq(field)", "sum of squares"),
+    row("upperperc", Arity::exactly(1), None, "upperperc<N>(field)", "upper estimate of a percentile"),
+    row("values", Arity::exactly(1), Some(Values), "values(field)", "distinct values in lexicographic order"),
+    row("var", Arity::exactly(1), Some(Var), "var(field)", "variance of a sample"),
+    row("varp", Arity::exactly(1), Some(VarP), "varp(field)", "variance of a population"),
+];
+
+/// The function of this lower-case name.
+pub fn stats_function(name: &str) -> Option<&'static StatsRow> {
+    STATS_FUNCTIONS.binary_search_by_key(&name, |function| function.help.name).ok().map(|at| &STATS_FUNCTIONS[at])
+}
