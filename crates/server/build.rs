@@ -1,0 +1,27 @@
+//! The pages of the manual in `spec/spl` as a table in the program, so that a new page needs no more than its file.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl").canonicalize()?;
+    // Of a folder cargo looks at all its files.
+    writeln!(std::io::stdout(), "cargo:rerun-if-changed={}", pages.display())?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&pages)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let mut table = String::from("&[\n");
+    for file in &files {
+        let name = file.file_stem().ok_or("a page has no name")?.to_string_lossy();
+        table.push_str(&format!("    ({name:?}, include_str!({:?})),\n", file.to_string_lossy()));
+    }
+    table.push_str("]\n");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("cargo names no OUT_DIR")?);
+    Ok(std::fs::write(out.join("pages.rs"), table)?)
+}
