@@ -17,4 +17,4 @@ pub mod run_file;
 pub use address_database::AddressDatabase;
 pub use configuration::{read as read_configuration, read_view};
 pub use knowledge_files::KnowledgeFiles;
-pub use lookup_files::{LookupFiles, Lookups};
+pub use lookup_files::{DUMP_FOLDER, LookupFiles, Lookups};

@@ -1,7 +1,7 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
 //! that run without a data folder; in a namespace those that its view sees, and the user's own before all others; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
 
-use std::io::Write;
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -272,7 +272,7 @@ fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Str
     std::fs::create_dir_all(folder).map_err(failed)?;
     let unfinished = folder.join(format!(".{name}.new"));
     let file = std::fs::File::create(&unfinished).map_err(failed)?;
-    let mut out = Limited { out: std::io::BufWriter::new(file), left: LOOKUP_BYTES_MAX };
+    let mut out = Limited { out: BufWriter::new(file), left: LOOKUP_BYTES_MAX };
     let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
     let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
     if moved.is_err() {
@@ -313,7 +313,12 @@ pub struct Lookups {
     pub collections: Option<PathBuf>,
     /// The database of addresses; `None` where there is no data folder.
     pub addresses: Option<AddressDatabase>,
+    /// Folder of the searches' own files; `None` where there is no data folder.
+    pub dispatch: Option<PathBuf>,
 }
+
+/// Folder of the files of `dump`, in the folder of a search.
+pub const DUMP_FOLDER: &str = "dump";
 
 impl LookupSource for Lookups {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
@@ -362,6 +367,20 @@ impl LookupSource for Lookups {
             return self.write_collection(collection, &definition.fields, &text.out);
         }
         self.files.write(definition.map_or(name, |definition| &definition.filename), fill)
+    }
+
+    fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, String> {
+        let dispatch = self.dispatch.as_ref().ok_or("dump: files need a data folder: name one with --data-dir")?;
+        let path = dispatch.join(sid).join(DUMP_FOLDER).join(path);
+        let failed = |error: std::io::Error| format!("dump: {}: {error}", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => "dump: each dump of a search needs a basefilename= of its own".to_owned(),
+            _ => failed(error),
+        })?;
+        Ok(Box::new(BufWriter::new(file)))
     }
 
     fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, String> {

@@ -193,6 +193,7 @@ fn a_command_that_is_not_allowed_is_refused_before_anything_runs() {
     let written = [
         ("outputlookup", "output_file", "outputlookup t.csv"),
         ("outputcsv", "output_file", "outputcsv t"),
+        ("dump", "run_dump", "dump basefilename=t"),
         ("fit", "output_file", "fit KMeans x into m"),
         ("collect", "run_collect", "collect index=web"),
         ("mcollect", "run_mcollect", "mcollect index=web split=t"),

@@ -14,7 +14,7 @@ use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, log};
 
 use crate::keeper::JobKeeper;
-use crate::kept::KeptJobs;
+use crate::kept::{JOBS_FOLDER, KeptJobs};
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
 use crate::service::{SearchService, SearchServiceParts};
@@ -126,6 +126,7 @@ impl SearchSettings {
             transforms: Transforms::new(&self.layers),
             collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
             addresses: data_dir.map(|dir| AddressDatabase::new(dir, limits.address_database.clone())),
+            dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
         };
         let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref());
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);

@@ -59,6 +59,7 @@ mod tests {
         ("collect", "* | collect index=summary"),
         ("delete", "error | delete"),
         ("deletemodel", "| deletemodel a"),
+        ("dump", "* | dump basefilename=a"),
         ("fit", "* | fit KMeans x into a"),
         ("inputcsv", "| inputcsv a"),
         ("inputlookup", "| inputlookup a.csv"),

@@ -2,6 +2,7 @@
 //!
 //! A table lives in memory as one batch of texts with an index over its input columns, made once per search.
 
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -53,6 +54,10 @@ pub trait LookupSource: Send + Sync {
     /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
     fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
         Err(format!("lookup {name}: no lookup tables can be written here"))
+    }
+    /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.
+    fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, String> {
+        Err("dump: no files can be written here".to_owned())
     }
     /// The bytes of a model that `fit` kept; `None` where none of this name is seen. With `shared` it is the one of the app,
     /// else the user's own before that.

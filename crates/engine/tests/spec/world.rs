@@ -446,6 +446,10 @@ impl LookupSource for Tables {
         Ok(())
     }
 
+    fn dump_file(&self, _: &str, _: &str) -> Result<Box<dyn std::io::Write + Send>, String> {
+        Ok(Box::new(std::io::sink()))
+    }
+
     fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
         let kept = self.0.lock().unwrap().get(&format!("{MODEL}{name}")).cloned();
         Ok(kept.map(|kept| kept.csv.as_bytes().to_vec()))

@@ -4,7 +4,9 @@
 //! Every search gets a folder of its name, so that two processes never take the same one. When the search has ended it
 //! holds its rows (`results.arrow`: streams of Arrow's IPC format, a new one where the columns change) and what is
 //! known of it (`facts.json`, written last: a folder without it is no result). A result lives for a time; beyond
-//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes the oldest go first. A folder that cannot be written keeps nothing.
+//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes the oldest go first. A folder that cannot be written keeps nothing. A
+//! search that ran `dump` has its files in `dump` of its folder, whether or not its result is kept; they stay for
+//! [`SECONDS_RUNNING_MAX`].
 //!
 //! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
 
@@ -20,6 +22,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
+use quarry_apps::DUMP_FOLDER;
 use quarry_conf::{Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
@@ -31,7 +34,7 @@ use crate::keeper::{JobFacts, JobKeeper, Remembered};
 use recent::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.
-const FOLDER: &str = "dispatch";
+pub(crate) const JOBS_FOLDER: &str = "dispatch";
 /// Rows of a job.
 const RESULTS: &str = "results.arrow";
 /// What is known of a job.
@@ -43,7 +46,7 @@ const HISTORY_BEFORE: &str = "history.before.jsonl";
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
 /// Seconds that a result is kept.
 const SECONDS_KEPT: i64 = 600;
-/// Seconds after which a folder without a result is left over from a process that died.
+/// Seconds after which a folder without a result is left over from a process that died, and files of `dump` are over.
 const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
 /// How long the result of a saved search is kept unless its stanza says otherwise.
 const SAVED_TTL: &str = "2p";
@@ -89,7 +92,7 @@ impl KeptJobs {
     /// The jobs of a data folder.
     pub fn new(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         KeptJobs {
-            folder: data_dir.join(FOLDER),
+            folder: data_dir.join(JOBS_FOLDER),
             layers: layers.clone(),
             clock,
             started: AtomicU64::new(1),
@@ -151,19 +154,17 @@ impl KeptJobs {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
-            let is_over = match folder.join(FACTS).is_file() {
-                true => self.facts(&sid).is_none(),
-                false => began + SECONDS_RUNNING_MAX < now,
-            };
-            if is_over {
+            if began + SECONDS_RUNNING_MAX < now && self.facts(&sid).is_none() {
                 remove(&folder);
+            } else if folder.join(FACTS).is_file() && self.facts(&sid).is_none() {
+                remove_result(&folder);
             }
         }
         let mut bytes = 0;
         for (at, job) in self.all().iter().enumerate() {
             bytes += u64::try_from(job.number("bytes")).unwrap_or(0);
             if at >= JOBS_MAX || bytes > BYTES_MAX {
-                remove(&self.folder.join(&job.sid));
+                remove_result(&self.folder.join(&job.sid));
             }
         }
     }
@@ -221,7 +222,7 @@ impl KeptJobs {
 
     /// Writes rows; whether that was possible.
     fn keep(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
-        let has_folder = self.recent.is_none() || self.folder_of(&facts.sid).is_ok();
+        let has_folder = self.folder.join(&facts.sid).is_dir() || self.folder_of(&facts.sid).is_ok();
         has_folder && self.write(&facts.sid, self.told(facts), rows).is_ok()
     }
 
@@ -237,9 +238,9 @@ impl KeptJobs {
     /// Writes what is in memory as files.
     fn write_recent(&self) {
         for job in self.recent.iter().flat_map(RecentJobs::take).filter(|job| self.is_current(&job.facts)) {
-            let written = self.folder_of(&job.sid).is_ok() && self.write(&job.sid, job.facts, &job.rows).is_ok();
-            if !written {
-                remove(&self.folder.join(&job.sid));
+            let has_folder = self.folder.join(&job.sid).is_dir() || self.folder_of(&job.sid).is_ok();
+            if !has_folder || self.write(&job.sid, job.facts, &job.rows).is_err() {
+                remove_result(&self.folder.join(&job.sid));
             }
         }
     }
@@ -340,6 +341,17 @@ fn entry(line: &Value) -> NodeEntry {
     entry
 }
 
+/// Removes the result of a job, and its folder unless files of `dump` are in it.
+fn remove_result(folder: &Path) {
+    if !folder.join(DUMP_FOLDER).is_dir() {
+        return remove(folder);
+    }
+    for name in [FACTS, RESULTS] {
+        // As in `remove`.
+        drop(std::fs::remove_file(folder.join(name)));
+    }
+}
+
 /// Removes the folder of a job; what another process removed at the same time is gone as well.
 fn remove(folder: &Path) {
     // What cannot be removed now is tried again with the next search.
@@ -397,7 +409,7 @@ impl JobKeeper for KeptJobs {
         }
         let kept = rows.is_some_and(|rows| self.keep(facts, rows));
         if !kept {
-            self.abandon(&facts.sid);
+            remove_result(&self.folder.join(&facts.sid));
         }
         self.expire_at_times();
     }
@@ -483,9 +495,42 @@ mod tests {
         clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
         assert!(jobs.load(&first, &viewer()).unwrap().is_none());
         jobs.expire();
-        assert!(!folder.path().join(FOLDER).join(first).exists());
+        assert!(!folder.path().join(JOBS_FOLDER).join(first).exists());
         for outside in ["..", "", "../dispatch", ".hidden"] {
             assert!(jobs.load(outside, &viewer()).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn files_of_dump_outlive_the_result_for_a_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let layers = Layers::new([]);
+        for is_server in [false, true] {
+            let jobs = match is_server {
+                true => KeptJobs::of_server(folder.path(), &layers, Arc::clone(&clock) as SharedClock),
+                false => jobs(folder.path(), &clock),
+            };
+            let dumped = || {
+                let sid = jobs.begin(clock.now_ns()).unwrap();
+                let file = folder.path().join(JOBS_FOLDER).join(&sid).join(DUMP_FOLDER).join("a_1.raw");
+                std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+                std::fs::write(&file, "a\n").unwrap();
+                (sid, file)
+            };
+            let ((small, of_small), (large, of_large), (failed, of_failed)) = (dumped(), dumped(), dumped());
+            jobs.finish(&facts(&small, None), Some(&[counts()]));
+            assert_eq!(jobs.load(&small, &viewer()).unwrap().unwrap().rows, [counts()]);
+            jobs.finish(&facts(&large, None), None);
+            jobs.abandon(&failed);
+            assert!(of_small.exists() && of_large.exists() && !of_failed.exists());
+            clock.advance_ns(SECONDS_KEPT * NS_PER_SEC);
+            jobs.expire();
+            assert!(jobs.load(&small, &viewer()).unwrap().is_none(), "the result is over");
+            assert!(of_small.exists() && of_large.exists());
+            clock.advance_ns((SECONDS_RUNNING_MAX + 1) * NS_PER_SEC);
+            jobs.expire();
+            assert!(!of_small.exists() && !of_large.exists());
         }
     }
 
@@ -520,12 +565,12 @@ mod tests {
         let run = |facts: &JobFacts, batch: RecordBatch| server.finish(facts, Some(&[batch]));
         let small = server.begin(clock.now_ns()).unwrap();
         run(&JobFacts { messages: vec!["cut".to_owned()], ..facts(&small, None) }, counts());
-        assert!(!folder.path().join(FOLDER).join(&small).exists(), "it is in memory");
+        assert!(!folder.path().join(JOBS_FOLDER).join(&small).exists(), "it is in memory");
         assert_eq!(server.load(&small, &viewer()).unwrap().unwrap().messages, ["cut"]);
         let (large, saved) = (server.begin(clock.now_ns()).unwrap(), server.begin(clock.now_ns()).unwrap());
         run(&facts(&large, None), rows(&["a"].repeat(recent::RECENT_BYTES_MAX)));
         run(&facts(&saved, Some("Hosts")), rows(&["a"]));
-        assert!([&large, &saved].iter().all(|sid| folder.path().join(FOLDER).join(sid).exists()));
+        assert!([&large, &saved].iter().all(|sid| folder.path().join(JOBS_FOLDER).join(sid).exists()));
         let over = server.begin(clock.now_ns()).unwrap();
         for _ in 0..JOBS_MAX {
             let sid = server.begin(clock.now_ns()).unwrap();

@@ -96,8 +96,13 @@ impl ModelSummaries {
         collections: PathBuf,
         zone: TimeZone,
     ) -> ModelSummaries {
-        let lookups =
-            Lookups { files, transforms: Transforms::new(layers), collections: Some(collections), addresses: None };
+        let lookups = Lookups {
+            files,
+            transforms: Transforms::new(layers),
+            collections: Some(collections),
+            addresses: None,
+            dispatch: None,
+        };
         let (settings, tables) = search_time(layers);
         ModelSummaries {
             layers: layers.clone(),

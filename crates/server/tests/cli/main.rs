@@ -11,6 +11,7 @@ mod crash_and_damage;
 mod custom_commands;
 mod deleting;
 mod doors;
+mod dumping;
 mod explain;
 mod forwarders;
 mod forwarding;

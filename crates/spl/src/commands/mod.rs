@@ -61,6 +61,7 @@ macro_rules! each_command {
                 DeleteModel(deletemodel::DeleteModelCommand),
                 Delta(delta::DeltaCommand),
                 Diff(diff::DiffCommand),
+                Dump(dump::DumpCommand),
                 Erex(erex::ErexCommand),
                 Eval(eval::EvalCommand),
                 EventStats(eventstats::EventStatsCommand),

@@ -4,10 +4,6 @@
 pub const NOT_YET: &[(&str, &str)] = &[
     ("collapse", "it joins raw results of a cluster; there is none"),
     ("crawl", "give folders to `quarry add` or inputs.conf"),
-    (
-        "dump",
-        "`quarry search -o raw` (csv, json, ndjson) writes what a search finds, and so does /services/search/jobs/export",
-    ),
     ("findkeywords", "use cluster with showcount=t"),
     ("findtypes", "write event types yourself"),
     ("geomfilter", "there are no maps"),

@@ -1,0 +1,139 @@
+//! `dump`: the rows of a search written into files below the folder of the search.
+
+use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, RAW};
+use crate::ast::Span;
+use crate::diagnostic::Diagnostic;
+use crate::parse::{Known, Parser, Read};
+
+const OPTIONS: Known =
+    Known { command: "dump", names: &["basefilename", "rollsize", "compress", "format", "fields"], ignored: &[] };
+
+/// Field that names the folder of a row, below that of the files.
+pub const DUMP_FOLDER_FIELD: &str = "_dstpath";
+/// Default of `rollsize=`, in MB.
+const ROLL_MB: u64 = 63;
+/// Greatest value of `rollsize=`.
+const ROLL_MB_MAX: u64 = 1 << 20;
+/// Default of `compress=`.
+const COMPRESSION: u32 = 2;
+/// Greatest value of `compress=`.
+const COMPRESSION_MAX: u32 = 9;
+/// Characters of `basefilename=` at most.
+const NAME_CHARS_MAX: usize = 100;
+
+/// `dump`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DumpCommand {
+    /// `basefilename=`: how the names of the files begin.
+    pub base: String,
+    /// Place of the name.
+    pub base_span: Span,
+    /// `rollsize=63`, in bytes: a file of this size, before compression, takes no more rows.
+    pub roll_bytes: u64,
+    /// `compress=2`: level of gzip; 0 is none.
+    pub compression: u32,
+    /// `format=raw`.
+    pub format: DumpFormat,
+    /// `fields=`; empty is every field.
+    pub fields: Vec<String>,
+}
+
+/// How `dump` writes a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DumpFormat {
+    /// The text of the event.
+    Raw,
+    /// Values with commas between, names in the first line.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// An object in a line of its own.
+    Json,
+    /// An element `result` with the fields in it.
+    Xml,
+}
+
+impl Syntax for DumpCommand {
+    const INFO: CommandInfo = CommandInfo {
+        names: &["dump"],
+        syntax: "dump basefilename=NAME [rollsize=MB] [compress=N] [format=raw|csv|tsv|json|xml] [fields=FIELD,...]",
+        summary: "Writes the rows into files of the search",
+        group: Group::Keeping,
+        capability: Some("run_dump"),
+        kind: Kind::Blocking,
+        ..CommandInfo::DEFAULT
+    };
+
+    fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<DumpCommand> {
+        let mut command = DumpCommand {
+            base: String::new(),
+            base_span: parser.here(),
+            roll_bytes: ROLL_MB << 20,
+            compression: COMPRESSION,
+            format: DumpFormat::Raw,
+            fields: Vec::new(),
+        };
+        while let Some(option) = parser.option(OPTIONS)? {
+            match option.name.as_str() {
+                "basefilename" => (command.base, command.base_span) = (option.value, option.value_span),
+                "rollsize" => {
+                    let size = option.number::<u64>().ok().filter(|size| (1..=ROLL_MB_MAX).contains(size));
+                    let refused = || option.refuse(&format!("a number of MB from 1 to {ROLL_MB_MAX}"));
+                    command.roll_bytes = size.ok_or_else(refused)? << 20;
+                }
+                "compress" => {
+                    let level = option.number::<u32>().ok().filter(|level| *level <= COMPRESSION_MAX);
+                    command.compression =
+                        level.ok_or_else(|| option.refuse(&format!("a level from 0 to {COMPRESSION_MAX}")))?;
+                }
+                "format" => {
+                    command.format = match option.value.to_ascii_lowercase().as_str() {
+                        "raw" => DumpFormat::Raw,
+                        "csv" => DumpFormat::Csv,
+                        "tsv" => DumpFormat::Tsv,
+                        "json" => DumpFormat::Json,
+                        "xml" => DumpFormat::Xml,
+                        _ => return Err(option.refuse("raw, csv, tsv, json or xml")),
+                    }
+                }
+                _ => {
+                    let names = option.value.split(',').map(str::trim).filter(|name| !name.is_empty());
+                    command.fields = names.map(str::to_owned).collect();
+                    // Without quotes the value ends at its first comma.
+                    while parser.eat(',') {
+                        command.fields.extend(parser.field_word().map(|word| word.text));
+                    }
+                }
+            }
+        }
+        let is_allowed = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if command.base.is_empty() {
+            let remark = Diagnostic::error("dump: no basefilename= is given", command.base_span);
+            return Err(remark.with_hint("write `dump basefilename=export`"));
+        }
+        if !command.base.chars().all(is_allowed)
+            || command.base.starts_with('.')
+            || command.base.chars().count() > NAME_CHARS_MAX
+        {
+            let remark = Diagnostic::error(
+                format!("dump: `{}` cannot begin the name of a file", command.base),
+                command.base_span,
+            );
+            return Err(remark.with_hint("use letters, digits, `-`, `_` and `.`; folders come of the field _dstpath"));
+        }
+        Ok(command)
+    }
+}
+
+impl Semantics for DumpCommand {
+    fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.add(DUMP_FOLDER_FIELD);
+        match (self.format, self.fields.is_empty()) {
+            (DumpFormat::Raw, _) => after.add(RAW),
+            (_, true) => after.all = true,
+            (_, false) => self.fields.iter().for_each(|field| after.add(field)),
+        }
+        after
+    }
+}
