@@ -2,7 +2,8 @@
 //!
 //! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
 //! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
-//! does not read so, the place is a missing value; a search that has no other meaning matches nothing. Source: Splunk's manual on subsearches.
+//! does not read so, the place is a missing value; a search that has no other meaning matches nothing. Source: Splunk's
+//! manual on subsearches.
 //!
 //! What is written in comes from events, so that it must stay in its place: a text that could end the command, begin a
 //! subsearch or open a quote is refused.
