@@ -118,12 +118,14 @@ impl Semantics for ForeachCommand {
         after
     }
 
-    /// With fields that are named it is its commands for each of them; else it goes by the fields or values that rows have.
+    /// With named fields it is its commands for each of them; else it goes by the fields or values that rows have.
     fn kind(&self, declared: Kind) -> Kind {
         match &self.over {
             ForeachOver::Fields(fields) if fields.iter().all(|field| !field.is_wildcard()) => {
-                let commands = crate::parse(&format!("| {}", self.sample(&self.template))).pipeline.commands;
-                commands.iter().map(|stage| stage.command.kind()).max().unwrap_or(declared)
+                let parsed = crate::parse(&format!("| {}", self.sample(&self.template)));
+                let most = parsed.pipeline.commands.iter().map(|stage| stage.command.kind()).max();
+                // Commands of apps are not known here; they may need all rows.
+                most.filter(|_| parsed.is_ok()).unwrap_or(declared)
             }
             _ => declared,
         }
