@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::{LookupSource, LookupTable, no_table};
+use quarry_eval::rows;
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 
-use crate::EngineError;
-use crate::command::CommandContext;
-use crate::commands::lookup::{LookupSource, LookupTable, no_table};
 use crate::custom::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::lower::{Environment, Step, lower};
 use crate::plan::{Planner, Subsearches};
-use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::fields::reports::Report;
 

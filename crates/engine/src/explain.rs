@@ -9,14 +9,14 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
 use quarry_spl::ast::{Pipeline, Span};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
-use crate::EngineError;
-use crate::command::CommandContext;
 use crate::commands::delete::event_commands;
 use crate::environment::Surroundings;
 use crate::plan::{Order, Plan, Planner, Scan, Source, Subsearches};

@@ -9,11 +9,10 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use jiff::tz::TimeZone;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::rows::{ColumnBuilder, Value};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
 use quarry_spl::ast::{Expr, ExprKind};
-
-use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{ColumnBuilder, Value};
 
 /// Name under which an expression reads the current time; no field can have it.
 const NOW: &str = "\u{0}now";

@@ -14,6 +14,13 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
+use quarry_eval::EngineError;
+use quarry_eval::context::{CommandContext, Stop, TransactionLimits};
+use quarry_eval::dataflow::{Dataflow, Slicing};
+use quarry_eval::expr::{ExprContext, ExprTables};
+use quarry_eval::lookup::LookupSource;
+use quarry_eval::messages::Messages;
+use quarry_eval::panics::caught;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
@@ -22,13 +29,8 @@ use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
 
 use self::made::MadeRows;
-use crate::EngineError;
-use crate::command::{CommandContext, Messages, Stop};
-use crate::commands::lookup::LookupSource;
 use crate::custom::{CommandSource, NoCommands};
-use crate::dataflow::{Dataflow, Slicing};
 use crate::explain::{Explainer, Explanation};
-use crate::expr::{ExprContext, ExprTables};
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
@@ -41,17 +43,12 @@ use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
 use crate::shown::ShownFormats;
 use crate::summary::{NoSummaries, SummaryStore};
-use crate::threads::{SearchThreads, caught, with_stack};
+use crate::threads::{SearchThreads, with_stack};
 
 /// Saved searches that are looked through to tell what their rows are.
 const SAVED_DEPTH_MAX: usize = 8;
 /// Batches that wait for the reader.
 const QUEUE_BATCHES: usize = 4;
-
-/// Open transactions unless told otherwise (limits.conf `[transactions] maxopentxn`).
-const OPEN_TRANSACTIONS: usize = 5_000;
-/// Their events (limits.conf `[transactions] maxopenevents`).
-const OPEN_TRANSACTION_EVENTS: usize = 100_000;
 
 /// Limits and settings of an engine.
 #[derive(Clone, Debug)]
@@ -68,21 +65,6 @@ pub struct EngineOptions {
     pub transactions: TransactionLimits,
     /// How percentiles are read off (limits.conf `[stats] perc_method`).
     pub percentiles: PercentileMethod,
-}
-
-/// What `transaction` keeps open at a time; beyond, the one unchanged for longest is evicted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransactionLimits {
-    /// Open transactions.
-    pub max_open: usize,
-    /// Events of all of them.
-    pub max_open_events: usize,
-}
-
-impl Default for TransactionLimits {
-    fn default() -> TransactionLimits {
-        TransactionLimits { max_open: OPEN_TRANSACTIONS, max_open_events: OPEN_TRANSACTION_EVENTS }
-    }
 }
 
 impl Default for EngineOptions {

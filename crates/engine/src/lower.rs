@@ -6,17 +6,19 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::lookup::{LookupSource, LookupTable};
+use quarry_eval::pattern::Regex;
 use quarry_spl::ast::{Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, SubsearchLimits};
 use quarry_spl::commands::Kind;
 
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, MakeRowCommand, Reduce, RowCommand};
+use crate::blocking::Blocking;
 use crate::commands::execution;
-use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::custom::CommandSource;
-use crate::expr::{CompiledExpr, ExprContext};
 use crate::knowledge::KnowledgeSource;
-use crate::pattern::Regex;
 use crate::run::SnapshotSource;
 use crate::scan::fields::reports::Report;
 

@@ -5,17 +5,19 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::{AggregatePlan, Folder};
+use quarry_eval::command::Reduce;
+use quarry_eval::context::{CommandContext, Stop};
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::expr::{ExprContext, ExprTables};
+use quarry_eval::messages::Messages;
 use quarry_event::TimeRange;
 use quarry_spl::ast::Command;
 
-use crate::EngineError;
-use crate::aggregate::{AggregatePlan, Folder};
-use crate::command::{CommandContext, Messages, Reduce, Stop};
 use crate::commands::stats::Stats;
 use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
-use crate::dataflow::Dataflow;
-use crate::expr::{ExprContext, ExprTables};
 use crate::job::TransactionLimits;
 
 /// Memory of a measured search.

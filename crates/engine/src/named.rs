@@ -1,8 +1,8 @@
 //! What searches name that is defined elsewhere: texts of saved searches, and macros in them.
 
+use quarry_eval::EngineError;
 use quarry_spl::ast::Span;
 
-use crate::EngineError;
 use crate::knowledge::did_you_mean;
 use crate::knowledge::macros::expanded;
 use crate::run::Runner;

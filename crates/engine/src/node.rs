@@ -5,9 +5,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_conf::Permissions;
-
-use crate::EngineError;
-use crate::rows::{ColumnBuilder, batch_of};
+use quarry_eval::EngineError;
+use quarry_eval::rows::{ColumnBuilder, batch_of};
 
 /// What every node answers to in `splunk_server=`.
 pub(crate) const THIS_NODE: &str = "local";

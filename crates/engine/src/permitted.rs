@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
+use quarry_eval::EngineError;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
-use crate::EngineError;
 use crate::run::{Runner, SnapshotSource};
 
 /// Texts that are read to see what they run, saved searches of saved searches among them; further ones are looked at when

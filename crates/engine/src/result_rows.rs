@@ -5,11 +5,10 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-
-use crate::EngineError;
-use crate::dataflow::Dataflow;
-use crate::field_names::SeenNames;
-use crate::rows::KeptRows;
+use quarry_eval::EngineError;
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::field_names::SeenNames;
+use quarry_eval::rows::KeptRows;
 
 /// All rows of a result, to be read as often as needed; see the module.
 pub struct ResultRows {

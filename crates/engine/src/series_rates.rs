@@ -7,16 +7,17 @@
 //! Not here: other aggregates of the same command; they are folded over the same rows, and the results put together.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, is_hidden};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, SeriesOptions,
     Span, SplitField, Stage, StatsCommand, StatsFunction, TimeChartCommand, TstatsCommand, TstatsSplit,
 };
 
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter};
-use crate::field_names::names_of;
 use crate::plan::Series;
-use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, is_hidden};
 use crate::run::Runner;
 
 /// Field with the name of the time series of a measurement.

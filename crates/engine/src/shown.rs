@@ -6,12 +6,11 @@
 //! Not here: subsearches, whose rows are read by commands and so keep their values.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage};
-
-use crate::EngineError;
-use crate::command::CommandContext;
-use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{self, ColumnBuilder, ColumnReader};
 
 /// The formats of a search.
 #[derive(Default)]

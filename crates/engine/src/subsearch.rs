@@ -4,11 +4,10 @@
 //! `query` is an expression itself. No rows at all match nothing. Source: Splunk's `format` command as documented.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
-
-use crate::EngineError;
-use crate::field_names::names_of;
-use crate::rows;
 
 /// Rows of a subsearch that become conditions (limits.conf `[subsearch] maxout`).
 pub(crate) const CONDITION_ROWS_MAX: usize = 10_000;

@@ -5,16 +5,12 @@
 //! systems (glibc bug 19951) may touch a detached thread's memory after it has gone, which thousands of short
 //! searches per second do meet.
 //!
-//! A panic in a search is an error of this search ([`caught`]): an answer that only ends would look whole.
+//! A panic in a search is an error of this search ([`quarry_eval::panics::caught`]): an answer that only ends would look whole.
 
-use std::any::Any;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-
-use crate::EngineError;
 
 /// Bytes of stack of a search's thread: expressions nest up to the parser's limit, and commands ask one another for rows.
 pub const STACK_BYTES: usize = 16 << 20;
@@ -26,18 +22,6 @@ const IDLE_MAX: usize = 64;
 /// Runs a part of a search on this thread with the stack that a search needs: another one where this is not as deep.
 pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
-}
-
-/// Runs a part of a search, so that a panic in it becomes an error. Nothing that `run` changed may be used then.
-pub(crate) fn caught<T>(stage: &'static str, run: impl FnOnce() -> Result<T, EngineError>) -> Result<T, EngineError> {
-    let internal = |said: Box<dyn Any + Send>| Err(EngineError::Internal { stage, message: text_of(said.as_ref()) });
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(internal)
-}
-
-/// What a panic said.
-fn text_of(said: &(dyn Any + Send)) -> String {
-    let text = said.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| said.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_owned())
 }
 
 type Work = Box<dyn FnOnce() + Send>;

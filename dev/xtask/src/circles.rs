@@ -55,6 +55,17 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     Err(faults.join("\n"))
 }
 
+/// Tells which files of the largest circle of a crate import which, for whoever wants to break it.
+pub(crate) fn show(name: &str) -> Result<(), String> {
+    let files = CrateFiles::read(&root().join("crates").join(name).join("src"))?;
+    let largest = files.circles().into_iter().max_by_key(Vec::len).unwrap_or_default();
+    for (from, to) in files.arrows().into_iter().filter(|(from, _)| largest.iter().any(|file| file == from)) {
+        let to: Vec<&str> = to.into_iter().filter(|to| largest.iter().any(|file| file == to)).collect();
+        println!("{from}: {}", to.join(" "));
+    }
+    Ok(())
+}
+
 fn read_ratchet() -> BTreeMap<String, usize> {
     let text = std::fs::read_to_string(root().join(RATCHET)).unwrap_or_default();
     let rows = text.lines().filter_map(|line| line.split_once(' '));
@@ -200,15 +211,21 @@ impl CrateFiles {
         self.file_of.get(&module)
     }
 
-    /// Groups of files that import one another, each sorted by name.
-    fn circles(&self) -> Vec<Vec<String>> {
+    /// What each file imports.
+    fn arrows(&self) -> BTreeMap<&str, BTreeSet<&str>> {
         let mut arrows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for (module, path) in &self.named {
             let (Some(from), Some(to)) = (self.file_of.get(module), self.file_defining(path, 0)) else { continue };
             if from != to {
-                arrows.entry(from).or_default().insert(to);
+                arrows.entry(from.as_str()).or_default().insert(to.as_str());
             }
         }
+        arrows
+    }
+
+    /// Groups of files that import one another, each sorted by name.
+    fn circles(&self) -> Vec<Vec<String>> {
+        let arrows = self.arrows();
         let reached: BTreeMap<&str, BTreeSet<&str>> = arrows.keys().map(|file| (*file, reach(file, &arrows))).collect();
         let (mut circles, mut seen) = (Vec::new(), BTreeSet::new());
         for (file, reaches) in &reached {

@@ -25,7 +25,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("store", &["bucket", "blob", "catalog", "conf"]),
     ("inputs", &["pipeline", "conf"]),
     ("forward", &["listen", "inputs", "pipeline", "conf"]),
-    ("engine", &["spl", "store", "pipeline", "conf", "learn"]),
+    ("eval", &["spl", "store", "conf"]),
+    ("engine", &["eval", "spl", "store", "pipeline", "conf", "learn"]),
     ("apps", &["engine", "spl", "catalog", "conf"]),
     ("search", &["apps", "engine", "spl", "store", "bucket", "blob", "catalog", "auth", "conf"]),
     ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "catalog", "conf"]),
@@ -51,7 +52,7 @@ const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
 /// Heavy dependency and the crates that may name it.
 const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion-physical-plan", &["engine"]),
-    ("datafusion-execution", &["engine"]),
+    ("datafusion-execution", &["eval"]),
     ("datafusion-physical-expr", &["engine"]),
     ("datafusion-functions-aggregate", &["engine"]),
     ("rusqlite", &["catalog"]),
@@ -60,7 +61,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
     ("getrandom", &["stdx"]),
-    ("arrow", &["engine", "search", "api"]),
+    ("arrow", &["eval", "engine", "search", "api"]),
     ("clap", &["server"]),
 ];
 

@@ -1,6 +1,6 @@
 //! The project's automation, so that home and CI run the same program.
 //!
-//! `cargo xtask ci` is everything, `quick` what a change needs while it is made; `layers` checks which crate may use which and bounds circles inside them, `tidy` the house rules, `bench` the
+//! `cargo xtask ci` is everything, `quick` what a change needs while it is made; `layers` checks which crate may use which and bounds circles inside them, `circle` shows the largest of a crate, `tidy` the house rules, `bench` the
 //! speed table, `counts` the instructions of parts, `soak-node` kills a node and fails its disk over and over, `soak-searches`
 //! runs generated searches, `storms` has many clients that log in wrongly or do not read, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
 //! called as child processes; nothing here is part of the product.
@@ -22,7 +22,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | tidy [--update] | bench [DATA_DIR] | counts [--save] |
+const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | counts [--save] |
        soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
        differential | search-commands";
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
     let task = arguments.first().map(String::as_str).unwrap_or("");
     let outcome = match task {
         "ci" => ci::run(),
+        "circle" => circles::show(arguments.get(1).map_or("engine", String::as_str)),
         "layers" => layers::run().and_then(|()| circles::run(arguments.iter().any(|argument| argument == "--update"))),
         "tidy" => tidy::run(arguments.iter().any(|argument| argument == "--update")),
         "bench" => bench::run(&arguments[1..]),

@@ -1,14 +1,14 @@
 //! `accum`: a running sum.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_event::value::Number;
 use quarry_spl::ast::AccumCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, ordered};
-use crate::rows::{self, ColumnBuilder, Value};
 
 impl Execute for AccumCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,13 +1,13 @@
 //! `addinfo`: time range and identifier of the search in every row.
 
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
 use quarry_event::TimeNs;
 use quarry_event::value::write_nanos;
 use quarry_spl::ast::AddInfoCommand;
 
 use super::Execute;
 use super::setfields::constants;
-use crate::EngineError;
-use crate::command::CommandContext;
 use crate::lower::{Lowering, Step};
 
 impl Execute for AddInfoCommand {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, Value, conform, is_hidden};
 use quarry_event::value::Number;
 use quarry_spl::ast::AddTotalsCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
-use crate::field_names::{names_of, wildcard_parts};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, Value, conform, is_hidden};
 
 impl Execute for AddTotalsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

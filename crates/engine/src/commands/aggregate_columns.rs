@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::rows::{self, batch_of};
 use quarry_spl::ast::{Aggregate, ComputedAggregate, PART_PREFIX};
 
 use super::series_table::is_zero_when_missing;
-use crate::EngineError;
-use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{self, batch_of};
 
 /// One column of values.
 pub(crate) struct Output {

@@ -7,14 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::read_csv;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, rows_in_memory};
 use quarry_spl::ast::AnomaliesCommand;
 
 use super::Execute;
-use super::lookup::read_csv;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, rows_in_memory};
 
 /// Letters of the pieces that `anomalies` compares.
 const PIECE: usize = 3;

@@ -4,14 +4,16 @@
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::{AnomalousValueCommand, AnomalyAction};
 
 use super::Execute;
 use super::field_facts::{FieldFacts, chosen, shown_names};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 
 impl Execute for AnomalousValueCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

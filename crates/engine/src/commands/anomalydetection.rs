@@ -6,14 +6,16 @@
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::{AnomalyAction, AnomalyDetectionCommand, HistogramDetection};
 
 use super::Execute;
 use super::field_facts::{FieldFacts, chosen, shown_names};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 
 /// Bins of a histogram at most.
 const BINS_MAX: usize = 50;

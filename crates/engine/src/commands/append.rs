@@ -1,11 +1,13 @@
 //! `append`: the rows of a subsearch behind those of the search.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
 use quarry_spl::ast::AppendCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
 impl Execute for AppendCommand {

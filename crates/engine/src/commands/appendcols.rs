@@ -2,14 +2,16 @@
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, Value, concat_rows};
 use quarry_spl::ast::AppendColsCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, concat_rows};
 
 impl Execute for AppendColsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

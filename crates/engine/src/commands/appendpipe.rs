@@ -1,11 +1,13 @@
 //! `appendpipe`: the result of commands on the rows, appended to the rows.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
 use quarry_spl::ast::AppendPipeCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 use crate::run::apply;
 

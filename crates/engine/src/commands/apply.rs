@@ -4,13 +4,15 @@
 
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::LookupSource;
 use quarry_spl::ast::ApplyCommand;
 
 use super::Execute;
-use super::lookup::LookupSource;
 use super::models::{Applying, fault, model, options_of};
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
 impl Execute for ApplyCommand {

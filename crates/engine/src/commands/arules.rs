@@ -3,16 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::rows::{Value, rows_in_memory};
 use quarry_event::value::format_number;
 use quarry_spl::ast::ArulesCommand;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, table_of, texts_of};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{Value, rows_in_memory};
 
 /// Fields of a rule at most.
 const RULE_FIELDS_MAX: usize = 6;

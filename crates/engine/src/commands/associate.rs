@@ -3,15 +3,17 @@
 use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::matching;
+use quarry_eval::rows::{Value, rows_in_memory};
 use quarry_spl::ast::AssociateCommand;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::matching;
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{Value, rows_in_memory};
 
 impl Execute for AssociateCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::AutoRegressCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, ordered};
-use crate::rows::{self, ColumnBuilder, Value};
 
 impl Execute for AutoRegressCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

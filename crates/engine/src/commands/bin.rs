@@ -4,18 +4,20 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::context::CommandContext;
+use quarry_eval::functions::time::seconds;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers};
+use quarry_eval::spans::{NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_span, usual_span};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
 
 use super::Execute;
-use super::spans::{NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_span, usual_span};
 use super::timechart::time_bounds;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
-use crate::functions::time::seconds;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers};
 
 impl Execute for BinCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

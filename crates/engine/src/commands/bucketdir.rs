@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::BucketDirCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 
 impl Execute for BucketDirCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -4,6 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::shown_key;
+use quarry_eval::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
+use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows};
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
 use super::Execute;
@@ -12,14 +20,8 @@ use super::empty_columns::DropEmptyColumns;
 use super::series_table::{SERIES, SeriesTable, row_order, series, table};
 use super::stats::sorted_by;
 use super::timechart::TimeChart;
-use crate::EngineError;
-use crate::aggregate::keys::shown_key;
-use crate::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
-use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
-use crate::expr::ExprContext;
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, KeptRows};
 use crate::run::fold;
 
 impl Execute for ChartCommand {

@@ -8,13 +8,15 @@ use std::collections::BTreeSet;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, concat_rows};
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, concat_rows};
 
 /// Groups at most.
 const CLUSTERS_MAX: usize = 5_000;

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_spl::ast::CofilterCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
 /// Pairs of items that are counted.
 const PAIRS_MAX: usize = 1_000_000;

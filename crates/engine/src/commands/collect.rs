@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, KeptRows};
+use quarry_eval::spans::time_ns;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, canonical_number, format_number};
 use quarry_event::{EventBatch, Metadata, TimeNs};
 use quarry_spl::ast::CollectCommand;
 
 use super::Execute;
-use super::spans::time_ns;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, KeptRows};
 use crate::run::SnapshotSource;
 
 /// Bytes of events kept at once.

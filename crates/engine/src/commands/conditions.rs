@@ -1,9 +1,8 @@
 //! Rows as the text of a search condition: what `format` and `return` share.
 
 use arrow::record_batch::RecordBatch;
-
-use crate::EngineError;
-use crate::rows::{ColumnBuilder, batch_of};
+use quarry_eval::EngineError;
+use quarry_eval::rows::{ColumnBuilder, batch_of};
 
 /// Field that holds the condition; a subsearch that ends with it is one.
 pub(super) const SEARCH_FIELD: &str = "search";

@@ -8,18 +8,20 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{fill_wildcards, names_of, wildcard_parts};
+use quarry_eval::functions::time::{instant, seconds};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden, rows_in_memory};
 use quarry_event::TimeNs;
 use quarry_event::time::{Format, ResolveContext, strftime};
 use quarry_event::value::parse_number;
 use quarry_spl::ast::{Conversion, ConvertCommand, ConvertFunction};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter, of_batches};
-use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
-use crate::functions::time::{instant, seconds};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, is_hidden, rows_in_memory};
 
 impl Execute for ConvertCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,14 +1,16 @@
 //! `correlate`: how often each two fields occur in the same rows.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{Value, rows_in_memory};
 use quarry_spl::ast::CorrelateCommand;
 
 use super::Execute;
 use super::field_texts::{FieldTexts, shown_names, table_of, texts_of};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{Value, rows_in_memory};
 
 impl Execute for CorrelateCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,13 +1,13 @@
 //! `datamodel`: definitions of data models. Where it shows events the plan has a search over them in its place.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{ColumnBuilder, batch_of};
 use quarry_spl::ast::{DataModelCommand, DataModelName};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::knowledge::{KnowledgeSource, model_names, model_text};
-use crate::rows::{ColumnBuilder, batch_of};
 use crate::run::Runner;
 
 impl Execute for DataModelCommand {

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{ColumnBuilder, Value, batch_of};
+use quarry_eval::spans::TimeSpans;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::DbInspectCommand;
 use quarry_store::{BucketListing, IndexSelector, ListingState};
 
 use super::Execute;
-use super::spans::TimeSpans;
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter, of_batches};
-use crate::rows::{ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
 
 /// Bytes of a megabyte.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
+use quarry_eval::command::RowCommand;
+use quarry_eval::dataflow::MemoryAccount;
+use quarry_eval::rows::{self, ColumnReader};
 use quarry_spl::ast::{DedupCommand, FieldPattern, SortCommand};
 
 use super::Execute;
 use super::sort::Sort;
-use crate::EngineError;
-use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::command::RowCommand;
-use crate::dataflow::MemoryAccount;
 use crate::lower::{Lowering, Step, blocking, ordered};
-use crate::rows::{self, ColumnReader};
 
 impl Execute for DedupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -13,18 +13,19 @@ use std::sync::Arc;
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{MakeRowCommand, RowCommand, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_spl::analyse::{is_transforming, required_fields};
 use quarry_spl::ast::{Command, DeleteCommand, Pipeline, Span, Stage};
 use quarry_store::{DELETION_BYTES_MAX, Deletion, IndexSelector};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{CommandContext, MakeRowCommand, RowCommand, RowIter, of_batches};
 use crate::environment::Surroundings;
 use crate::lower::{Lowering, Step};
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Plan, Planner, Scan, Source, Subsearches};
-use crate::rows::{self, ColumnBuilder, Value, batch_of};
 use crate::run::Runner;
 use crate::scan::{EventScan, PageRef};
 

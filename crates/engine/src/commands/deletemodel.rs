@@ -1,11 +1,11 @@
 //! `deletemodel`: removes a model.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
 use quarry_spl::ast::DeleteModelCommand;
 
 use super::Execute;
 use super::models::{no_model, table};
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::run::Runner;
 
 impl Execute for DeleteModelCommand {

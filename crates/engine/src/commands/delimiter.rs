@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
 use quarry_spl::ast::StatsCommand;
 
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Step, names, row};
 
 /// What joins values where nothing else is said.

@@ -5,13 +5,15 @@
 //! all of them are shown as removed and added, which is a difference, too, though not the shortest.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, batch_of};
 use quarry_spl::ast::DiffCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, batch_of};
 
 /// Lines removed and added that are looked for.
 const EDITS_MAX: usize = 2_000;

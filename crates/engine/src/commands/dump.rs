@@ -11,16 +11,18 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::SeenNames;
+use quarry_eval::lookup::LookupSource;
+use quarry_eval::rows::{self, ColumnReader, KeptRows, is_hidden};
 use quarry_spl::ast::{DUMP_FOLDER_FIELD, DumpCommand, DumpFormat};
 use serde_json::Value as Json;
 
 use super::Execute;
-use super::lookup::LookupSource;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::field_names::SeenNames;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnReader, KeptRows, is_hidden};
 
 /// Bytes that one `dump` writes at most, before compression.
 const DUMP_BYTES_MAX: u64 = 64 << 30;

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef};
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, KeptRows};
 
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::rows::{self, KeptRows};
+use crate::blocking::Blocking;
 
 /// Of events of which only some come out: the columns that none of these has a value in are no columns of theirs.
 pub(crate) struct DropEmptyColumns;

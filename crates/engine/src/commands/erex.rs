@@ -7,15 +7,17 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::context::CommandContext;
+use quarry_eval::pattern::Regex;
+use quarry_eval::rows::{self, rows_in_memory};
 use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
 use super::Execute;
 use super::rex::Rex;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowCommand, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::pattern::Regex;
-use crate::rows::{self, rows_in_memory};
 
 /// Letters before a value that are looked at.
 const BEFORE_MAX: usize = 30;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::CompiledExpr;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::{AssignTarget, EvalCommand, NamePart};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::expr::CompiledExpr;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader};
 
 /// Columns one eval may make from dynamic names.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;

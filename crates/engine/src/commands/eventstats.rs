@@ -2,16 +2,18 @@
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::rows::{self, ColumnReader, KeptRows};
 use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 
 use super::stats::{plan_for, write_key};
 use super::{Execute, delimiter};
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::expr::ExprContext;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, names};
-use crate::rows::{self, ColumnReader, KeptRows};
 
 impl Execute for EventStatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

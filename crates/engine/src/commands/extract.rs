@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows;
 use quarry_pipeline::extract::{auto_kv, clean_key};
 use quarry_spl::ast::ExtractCommand;
 
 use super::Execute;
 use super::found_fields::FoundFields;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::rows;
 use crate::scan::fields::reports::Report;
 
 impl Execute for ExtractCommand {

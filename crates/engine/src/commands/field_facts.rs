@@ -2,10 +2,9 @@
 
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
-
-use crate::field_names::{matching, names_of};
-use crate::rows::{self, is_hidden};
 
 /// Share of a field's values that must be numbers for it to count as numeric.
 const NUMERIC_SHARE: f64 = 0.9;

@@ -1,10 +1,9 @@
 //! The texts of fields that `associate`, `correlate` and `arules` compare with one another.
 
 use arrow::record_batch::RecordBatch;
-
-use crate::EngineError;
-use crate::field_names::names_of;
-use crate::rows::{self, ColumnBuilder, Value, batch_of, is_hidden};
+use quarry_eval::EngineError;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, is_hidden};
 
 /// Fields that are compared at most.
 const FIELDS_MAX: usize = 100;

@@ -1,9 +1,9 @@
 //! `fieldformat`: applied to the rows that leave a search, see [`crate::shown`]; commands behind it see the values.
 
+use quarry_eval::EngineError;
 use quarry_spl::ast::FieldFormatCommand;
 
 use super::Execute;
-use crate::EngineError;
 use crate::lower::{Lowering, Step};
 
 impl Execute for FieldFormatCommand {

@@ -1,14 +1,14 @@
 //! `fields`: keeps or removes fields.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{covers, matching, names_of};
+use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::{FieldPattern, FieldsCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{covers, matching, names_of};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, is_hidden};
 
 impl Execute for FieldsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

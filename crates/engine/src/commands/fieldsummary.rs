@@ -1,16 +1,18 @@
 //! `fieldsummary`: statistics of fields.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
 use quarry_event::value::Number;
 use quarry_spl::ast::{FieldPattern, FieldSummaryCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
-use crate::field_names::{names_of, wildcard_parts};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
 
 /// Distinct values of all fields together that are told apart at most.
 const DISTINCT_MAX: usize = 5_000_000;

@@ -1,14 +1,14 @@
 //! `filldown`: missing values replaced by the last value before them.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, Value, is_hidden};
 use quarry_spl::ast::{FieldPattern, FillDownCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{names_of, wildcard_parts};
 use crate::lower::{Lowering, Step, ordered};
-use crate::rows::{self, ColumnBuilder, Value, is_hidden};
 
 impl Execute for FillDownCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

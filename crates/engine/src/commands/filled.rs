@@ -11,13 +11,13 @@
 use std::borrow::Cow;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows;
 use quarry_spl::ast::{Command, FilledCommand, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
 
 use super::Execute;
-use crate::EngineError;
-use crate::field_names::names_of;
 use crate::lower::{Environment, Lowering, Step};
-use crate::rows;
 use crate::subsearch::CONDITION_ROWS_MAX;
 
 /// What stands in an empty place that must not be empty: no value, and a text without letters.

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, Value, is_hidden};
 use quarry_event::value::{Number, canonical_number};
 use quarry_spl::ast::FillNullCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowCommand, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, names, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, Value, is_hidden};
 
 impl Execute for FillNullCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -8,17 +8,19 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::SeenNames;
+use quarry_eval::lookup::LookupSource;
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, batch_of};
 use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
 
 use super::Execute;
-use super::lookup::LookupSource;
 use super::models::{Applying, FieldValues, Fields, fault, named, options_of, push};
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::field_names::SeenNames;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, KeptRows, batch_of};
 
 /// Memory that fitting takes for a cell of the table, about: the numbers, and the orders that trees keep of them.
 const CELL_BYTES: usize = 24;

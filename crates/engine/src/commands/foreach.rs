@@ -8,14 +8,16 @@ use std::sync::Arc;
 
 use arrow::array::{BooleanArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::field_names::wildcard_parts;
+use crate::blocking::Blocking;
 use crate::lower::{Environment, Lowering, Step, blocking, lower};
-use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 use crate::run::apply;
 
 /// Runs of the commands of one `foreach` at most.

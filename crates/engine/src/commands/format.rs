@@ -1,15 +1,17 @@
 //! `format`: the rows as one search condition, in the field `search`.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnReader};
 use quarry_spl::ast::FormatCommand;
 
 use super::Execute;
 use super::conditions::{SEARCH_FIELD, check, condition, quoted};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnReader};
 
 /// Fields whose values are conditions themselves.
 const CONDITION_FIELDS: [&str; 2] = [SEARCH_FIELD, "query"];

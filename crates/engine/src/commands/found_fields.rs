@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
-
-use crate::EngineError;
-use crate::rows::{self, ColumnBuilder};
+use quarry_eval::EngineError;
+use quarry_eval::rows::{self, ColumnBuilder};
 
 /// Distinct names found in one batch of rows at most; others are not shown.
 const NAMES_MAX: usize = 1_000;

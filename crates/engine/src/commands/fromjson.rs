@@ -1,14 +1,14 @@
 //! `fromjson`: the members of a JSON object as fields.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::FromJsonCommand;
 use serde_json::Value;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder};
 
 /// Distinct members of the objects of one batch at most; others are not shown.
 const MEMBERS_MAX: usize = 1_000;

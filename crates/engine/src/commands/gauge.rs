@@ -1,13 +1,15 @@
 //! `gauge`: the value and the ranges that a gauge shows.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::parse_number;
 use quarry_spl::ast::GaugeCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
 impl Execute for GaugeCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::CompiledExpr;
+use quarry_eval::rows::ColumnReader;
 use quarry_spl::ast::HeadCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::expr::CompiledExpr;
 use crate::lower::{Lowering, Step, ordered};
-use crate::rows::ColumnReader;
 
 impl Execute for HeadCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,14 +1,14 @@
 //! `history`: the searches that ran before.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::HistoryCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::node::table_of;
-use crate::rows::{self, ColumnBuilder};
 use crate::run::Runner;
 
 impl Execute for HistoryCommand {

@@ -1,16 +1,16 @@
 //! `inputlookup`: the rows of a lookup table, alone or behind those of the search.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::lookup::read_csv;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
 use quarry_spl::ast::InputLookupCommand;
 
 use super::Execute;
 use super::append::Append;
-use super::lookup::read_csv;
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::lower::{Environment, Lowering, Step, blocking};
-use crate::row_filter::RowFilter;
-use crate::rows;
 use crate::run::Runner;
 
 impl Execute for InputLookupCommand {

@@ -9,43 +9,17 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::lookup::{AddressPlaces, Place};
+use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::IpLocationCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, Value};
 
 /// Addresses remembered by a worker; beyond, it begins anew.
 const REMEMBERED_MAX: usize = 20_000;
-
-/// What a database knows of an address.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
-    /// Name of the town.
-    pub city: Option<String>,
-    /// Name of the country.
-    pub country: Option<String>,
-    /// Name of the largest part of the country.
-    pub region: Option<String>,
-    /// Degrees north.
-    pub latitude: Option<f64>,
-    /// Degrees east.
-    pub longitude: Option<f64>,
-    /// Name of the continent.
-    pub continent: Option<String>,
-    /// Number of the market area, in the United States.
-    pub metro_code: Option<i64>,
-    /// Time zone, as `Europe/Berlin`.
-    pub time_zone: Option<String>,
-}
-
-/// A database of addresses.
-pub trait AddressPlaces: Send + Sync {
-    /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String>;
-}
 
 impl Execute for IpLocationCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

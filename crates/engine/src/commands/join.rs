@@ -2,15 +2,17 @@
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 use quarry_spl::ast::JoinCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::aggregate::keys::{KeyTable, add_key_part};
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
 
 impl Execute for JoinCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

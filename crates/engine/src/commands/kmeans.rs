@@ -4,14 +4,16 @@
 //! several starts the one with the least sum of distances counts. Groups are numbered in the order of their first rows.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::{KMeansCommand, KMeansDistance};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
 
 impl Execute for KMeansCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

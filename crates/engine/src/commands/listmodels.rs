@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::LookupSource;
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, wire};
 use quarry_spl::ast::ListModelsCommand;
 
 use super::Execute;
-use super::lookup::LookupSource;
 use super::models::table;
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter, of_batches};
 use crate::run::Runner;
 
 impl Execute for ListModelsCommand {

@@ -1,11 +1,11 @@
 //! `loadjob`: the result of a search that ended.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
 use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::run::Runner;
 
 impl Execute for LoadJobCommand {

@@ -1,16 +1,18 @@
 //! `localize`: the stretches of time in which rows lie close together.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
+use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span};
 use quarry_spl::ast::LocalizeCommand;
 
 use super::Execute;
-use super::spans::{length_of, time_ns};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
 impl Execute for LocalizeCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows};
+use quarry_eval::spans::{TimeSpans, time_ns, usual_span};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{ContinuousStep, MakeContinuousCommand};
 
 use super::Execute;
-use super::spans::{TimeSpans, time_ns, usual_span};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, concat_rows};
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;

@@ -4,16 +4,16 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::pattern::Regex;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
 use super::delimiter::{DELIMITER, Delimit};
 use super::rex::next_character;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::pattern::Regex;
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 
 impl Execute for MakeMvCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

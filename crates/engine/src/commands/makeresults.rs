@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::read_csv;
+use quarry_eval::rows::{ColumnBuilder, batch_of, concat_rows, null_column, with_column};
 use quarry_event::time::NS_PER_SEC;
 use quarry_pipeline::extract::json_fields;
 use quarry_spl::ast::{InlineData, MakeResultsCommand};
 
 use super::Execute;
-use super::lookup::read_csv;
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter, of_batches};
-use crate::rows::{ColumnBuilder, batch_of, concat_rows, null_column, with_column};
 use crate::run::Runner;
 
 /// Rows `makeresults` makes at most.

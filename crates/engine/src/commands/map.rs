@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, KeptRows, is_hidden};
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::knowledge::macros::expanded;
 use crate::lower::{Environment, Lowering, Step, blocking};
-use crate::rows::{self, KeptRows, is_hidden};
 
 /// Rows that all searches of one `map` give at most.
 const ROWS_MAX: usize = 1_000_000;

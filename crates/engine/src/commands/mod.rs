@@ -4,10 +4,10 @@
 //! all rows. The table of `quarry_spl` names the files; a command without a file, or whose file lacks [`Execute`], does
 //! not compile.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
 use quarry_spl::ast::Command;
 
-use crate::EngineError;
-use crate::command::RowIter;
 use crate::lower::{Lowering, Step};
 use crate::run::Runner;
 
@@ -21,7 +21,9 @@ pub(crate) mod filled;
 mod found_fields;
 pub(crate) mod models;
 pub(crate) mod series_table;
-pub(crate) mod spans;
+
+#[cfg(test)]
+mod tests;
 
 /// How a command of the syntax tree runs.
 pub(crate) trait Execute {

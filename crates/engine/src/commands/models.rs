@@ -6,15 +6,15 @@ use std::borrow::Cow;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::matching;
+use quarry_eval::lookup::LookupSource;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
-
-use super::lookup::LookupSource;
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter};
-use crate::field_names::matching;
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 
 /// Rows that a model is asked about at once.
 const CHUNK_ROWS: usize = 4_096;

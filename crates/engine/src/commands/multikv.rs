@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::{MultiKvCommand, Span};
 
 use self::rules::{SeeCells, TableRule};
 use super::Execute;
 use super::found_fields::FoundFields;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder};
 
 /// Rows that the texts of one batch give at most.
 const ROWS_MAX: usize = 5_000_000;

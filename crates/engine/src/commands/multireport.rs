@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::KeptRows;
 use quarry_spl::ast::MultiReportCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::KeptRows;
 use crate::run::apply;
 
 impl Execute for MultiReportCommand {

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::rows;
+use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
 use quarry_spl::ast::{Command, MultiSearchCommand, Pipeline, Stage};
 
 use super::Execute;
-use super::spans::time_ns;
-use crate::EngineError;
-use crate::command::RowIter;
 use crate::lower::Step;
-use crate::rows;
 use crate::run::Runner;
 
 impl Execute for MultiSearchCommand {

@@ -5,16 +5,18 @@ use std::sync::Arc;
 use arrow::array::UInt32Array;
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, is_hidden, rows_in_memory};
 use quarry_spl::ast::MvCombineCommand;
 
 use super::Execute;
 use super::delimiter::DELIMITER_KEY;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, is_hidden, rows_in_memory};
 
 impl Execute for MvCombineCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

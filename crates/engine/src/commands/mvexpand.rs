@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::context::Stop;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::MvExpandCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Messages, RowCommand, Stop};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder};
 
 /// Rows one batch may grow to.
 const EXPANDED_ROWS_MAX: usize = 10_000_000;

@@ -1,9 +1,9 @@
 //! `noop`: nothing to execute.
 
+use quarry_eval::EngineError;
 use quarry_spl::ast::NoopCommand;
 
 use super::Execute;
-use crate::EngineError;
 use crate::lower::{Lowering, Step};
 
 impl Execute for NoopCommand {

@@ -2,15 +2,17 @@
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{matching, names_of};
+use quarry_eval::rows::{self, ColumnBuilder, Value, concat_rows, is_hidden};
 use quarry_event::value::format_number;
 use quarry_spl::ast::OutlierCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::{matching, names_of};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, concat_rows, is_hidden};
 
 impl Execute for OutlierCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

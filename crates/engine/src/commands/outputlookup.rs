@@ -6,16 +6,18 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::{SeenNames, names_of};
+use quarry_eval::lookup::{LookupSource, read_csv};
+use quarry_eval::rows::{self, KeptRows, is_hidden};
 use quarry_event::spreadsheet::without_formula;
 use quarry_spl::ast::OutputLookupCommand;
 
 use super::Execute;
-use super::lookup::{LookupSource, read_csv};
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::field_names::{SeenNames, names_of};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, KeptRows, is_hidden};
 
 /// Rows that one search writes into a lookup table at most.
 const TABLE_ROWS_MAX: usize = 10_000_000;

@@ -7,14 +7,16 @@
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, concat_rows, rows_in_memory};
+use quarry_eval::spans::time_ns;
 use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
 
 use super::Execute;
-use super::spans::time_ns;
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, concat_rows, rows_in_memory};
 
 /// Shares tried for level, slope and season.
 const SHARES: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use arrow::array::cast::AsArray;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::pattern::Regex;
+use quarry_eval::rows::{self, ColumnReader, DistinctMemo, Numbers};
 use quarry_spl::ast::RegexCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::pattern::Regex;
-use crate::rows::{self, ColumnReader, DistinctMemo, Numbers};
 
 impl Execute for RegexCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,13 +1,15 @@
 //! `relevancy`: how much of each text is what the search asks for; rare words count more.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, Value};
 use quarry_spl::ast::RelevancyCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, KeptRows, Value};
 
 impl Execute for RelevancyCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

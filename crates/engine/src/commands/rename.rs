@@ -1,14 +1,14 @@
 //! `rename`: gives fields other names.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{fill_wildcards, names_of, wildcard_parts};
+use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::{FieldPattern, RenameCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, is_hidden};
 
 impl Execute for RenameCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{fill_wildcards, names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::{FieldPattern, ReplaceCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{fill_wildcards, names_of, wildcard_parts};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, Value};
 
 impl Execute for ReplaceCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -3,15 +3,15 @@
 mod answer;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::functions::percent_decode;
+use quarry_eval::pattern::Wildcard;
+use quarry_eval::rows::batch_of;
 use quarry_spl::ast::RestCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
-use crate::functions::percent_decode;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
-use crate::pattern::Wildcard;
-use crate::rows::batch_of;
 use crate::run::Runner;
 
 /// Entries that an endpoint answers at most.

@@ -1,14 +1,16 @@
 //! `return`: fields of the first rows as one search condition, in the field `search`.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
 use quarry_spl::ast::{ReturnCommand, ReturnItem};
 
 use super::Execute;
 use super::conditions::{check, condition, quoted};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows;
 
 impl Execute for ReturnCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

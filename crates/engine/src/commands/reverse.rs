@@ -1,12 +1,14 @@
 //! `reverse`: the rows in the opposite order.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{KeptRows, reversed};
 use quarry_spl::ast::ReverseCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{KeptRows, reversed};
 
 impl Execute for ReverseCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::pattern::{Captures, Regex, Replacement};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 use quarry_spl::ast::{RexCommand, RexExtraction, SedEdit, SedMatches};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::pattern::{Captures, Regex, Replacement};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 
 impl Execute for RexCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

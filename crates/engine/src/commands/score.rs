@@ -1,17 +1,19 @@
 //! `score`: how well predictions fit, as a table.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::rows_in_memory;
 use quarry_learn::LearnError;
 use quarry_learn::score::{SCORED_ROWS_MAX, score};
 use quarry_spl::ast::ScoreCommand;
 
 use super::Execute;
 use super::models::{Fields, fault, named, options_of, table};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::rows_in_memory;
 
 impl Execute for ScoreCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

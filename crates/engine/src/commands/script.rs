@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::concat_rows;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::CustomCommand;
 use serde_json::{Value, json};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::custom::chunk::{body_of, rows_of};
 use crate::custom::{CommandChunk, CommandProcess, CommandSource};
 use crate::lower::{Environment, Lowering, Step, blocking, lower};
-use crate::rows::concat_rows;
 use crate::run::{Runner, apply};
 
 /// Rows of one chunk at most; programs are told.

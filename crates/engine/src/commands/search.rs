@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
 use quarry_spl::ast::SearchCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::row_filter::RowFilter;
-use crate::rows;
 
 impl Execute for SearchCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

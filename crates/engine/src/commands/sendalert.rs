@@ -7,18 +7,20 @@ use std::io::Write;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::SeenNames;
+use quarry_eval::lookup::FillTable;
+use quarry_eval::rows::{self, KeptRows, is_hidden};
 use quarry_event::TimeNs;
 use quarry_spl::ast::SendAlertCommand;
 
 use super::Execute;
-use super::lookup::FillTable;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::custom::CommandSource;
 use crate::custom::chunk::{is_multi, write_body};
-use crate::field_names::SeenNames;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, KeptRows, is_hidden};
 
 /// What an alert action is given.
 pub struct AlertCall<'a> {

@@ -7,15 +7,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::{AggregatePlan, Series};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
 use quarry_event::value::{parse_number, sort_key};
 use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
 
 use super::aggregate_columns::Outputs;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregatePlan, Series};
-use crate::command::CommandContext;
-use crate::rows::{self, ColumnBuilder, Value, batch_of};
 
 /// Hidden column that names a row's series while it is grouped.
 pub(crate) const SERIES: &str = "__series";

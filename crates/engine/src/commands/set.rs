@@ -2,15 +2,15 @@
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnReader, concat_rows, is_hidden};
 use quarry_spl::ast::{SetCommand, SetOperation};
 
 use super::Execute;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{RowIter, of_batches};
-use crate::field_names::names_of;
 use crate::lower::{Environment, SUBSEARCH_ROWS};
-use crate::rows::{self, ColumnReader, concat_rows, is_hidden};
 use crate::run::Runner;
 
 impl Execute for SetCommand {

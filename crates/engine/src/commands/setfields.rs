@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::rows;
 use quarry_spl::ast::SetFieldsCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::lower::{Lowering, Step, row};
-use crate::rows;
 
 impl Execute for SetFieldsCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

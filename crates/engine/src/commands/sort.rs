@@ -9,14 +9,16 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnReader, KeptRows};
 use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnReader, KeptRows};
 
 /// Rows held before a limited sort drops what cannot come out.
 const PILE_ROWS: usize = 100_000;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::functions::xml::{is_xml, xml_fields, xml_get};
+use quarry_eval::messages::Messages;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, Value};
 use quarry_pipeline::extract::{json_fields, json_get};
 use quarry_spl::ast::SpathCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Messages, RowCommand};
-use crate::functions::xml::{is_xml, xml_fields, xml_get};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, Value};
 
 /// Characters that `spath` without a path reads of a value (limits.conf `[spath] extraction_cutoff`).
 const SPATH_BYTES_MAX: usize = 5_000;

@@ -6,20 +6,22 @@ use std::sync::Arc;
 
 use arrow::array::{Array, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::add_key_part;
+use quarry_eval::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
+use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnReader, KeptRows};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
 
 use super::empty_columns::DropEmptyColumns;
 use super::sort::{sort_by_values, sorted_kept};
 use super::{Execute, delimiter};
-use crate::EngineError;
-use crate::aggregate::keys::add_key_part;
-use crate::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
-use crate::command::{Blocking, CommandContext, Reduce, RowIter, of_batches};
-use crate::expr::ExprContext;
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, names};
-use crate::rows::{self, ColumnReader, KeptRows};
 
 impl Execute for StatsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -9,22 +9,22 @@ mod window;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
+use quarry_eval::command::RowCommand;
+use quarry_eval::dataflow::MemoryAccount;
+use quarry_eval::expr::CompiledExpr;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value};
+use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_spl::ast::StreamStatsCommand;
 
 use self::state::Running;
 use self::window::{Seen, Sliding, Window};
 use super::Execute;
-use super::spans::{length_of, time_ns};
 use super::stats::write_key;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, has_wildcards};
-use crate::command::RowCommand;
-use crate::dataflow::MemoryAccount;
-use crate::expr::CompiledExpr;
 use crate::lower::{Lowering, Step, names, ordered};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value};
 
 /// Rows a window holds at most.
 const WINDOW_MAX: usize = 1_000_000;

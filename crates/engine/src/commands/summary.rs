@@ -1,11 +1,11 @@
 //! `summary`: what a model holds.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
 use quarry_spl::ast::SummaryCommand;
 
 use super::Execute;
 use super::models::{model, table};
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::run::Runner;
 
 impl Execute for SummaryCommand {

@@ -2,14 +2,14 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{covers, names_of};
+use quarry_eval::rows;
 use quarry_spl::ast::{FieldPattern, TableCommand};
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{covers, names_of};
 use crate::lower::{Lowering, Step, row};
-use crate::rows;
 
 impl Execute for TableCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -5,18 +5,18 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows;
 use quarry_spl::ast::TagsCommand;
 
 use super::Execute;
 use super::typer::labelled;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::expr::ExprContext;
 use crate::knowledge::labels::{TAG, condition_of, tag_field};
 use crate::knowledge::{KnowledgeSource, Tag};
 use crate::lower::{Lowering, Step, row};
-use crate::row_filter::RowFilter;
-use crate::rows;
 
 impl Execute for TagsCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -73,7 +73,7 @@ impl RowCommand for Tags {
             });
             let fits = filter.matches(&rows)?;
             let reader = rows::reader(&rows, &tag.field);
-            let is_tagged = |text: &str| crate::pattern::Wildcard::new(&tag.value, false).is_match(text);
+            let is_tagged = |text: &str| quarry_eval::pattern::Wildcard::new(&tag.value, false).is_match(text);
             for row in (0..rows.num_rows()).filter(|row| fits.value(*row)) {
                 let value = reader.values(row).find(|text| is_tagged(text));
                 outputs[at].1[row].push(self.shown(tag, value.as_deref()));

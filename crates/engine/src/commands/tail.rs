@@ -1,12 +1,14 @@
 //! `tail`: the last rows, the last one first.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{KeptRows, conform, reversed};
 use quarry_spl::ast::TailCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{KeptRows, conform, reversed};
 
 impl Execute for TailCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -7,6 +7,13 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::{AggregatePlan, Folded, Folder, has_wildcards};
+use quarry_eval::command::{Reduce, RowCommand, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value};
+use quarry_eval::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
 use quarry_event::TimeNs;
 use quarry_event::time::{Span, parse_epoch};
 use quarry_event::value::Number;
@@ -16,13 +23,7 @@ use super::Execute;
 use super::aggregate_columns::Outputs;
 use super::chart::{AnyChart, WildcardChart};
 use super::series_table::{SERIES, SeriesColumn, SeriesColumns, SeriesTable, series, table};
-use super::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
-use crate::EngineError;
-use crate::aggregate::{AggregatePlan, Folded, Folder, has_wildcards};
-use crate::command::{CommandContext, Reduce, RowCommand, RowIter, of_batches};
-use crate::expr::ExprContext;
 use crate::lower::{Lowering, Step};
-use crate::rows::{self, ColumnBuilder, Value};
 
 /// Hidden column of the times of rows while `_time` holds their spans.
 const TIME_SERIES: &str = "__time_series";

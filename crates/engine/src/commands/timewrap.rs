@@ -3,17 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows};
+use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{apply_modifier, strftime};
 use quarry_spl::ast::{TimeWrapCommand, WrapSeries};
 
 use super::Execute;
-use super::spans::{length_of, time_ns};
-use crate::EngineError;
-use crate::command::{BlockingTable, CommandContext, RowIter};
-use crate::field_names::names_of;
+use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows};
 
 /// Periods at most.
 const PERIODS_MAX: u64 = 1_000;

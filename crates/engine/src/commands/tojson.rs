@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::{names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, is_hidden};
 use quarry_event::value::{Number, canonical_number};
 use quarry_spl::ast::{JsonType, ToJsonCommand};
 use serde_json::Value as Json;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::{names_of, wildcard_parts};
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, is_hidden};
 
 impl Execute for ToJsonCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

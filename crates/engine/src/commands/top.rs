@@ -6,18 +6,19 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
 use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::folder::Finished;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
+use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, batch_of};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 
 use super::Execute;
 use super::stats::write_key;
-use crate::EngineError;
-use crate::aggregate::folder::Finished;
-use crate::aggregate::keys::KeyTable;
-use crate::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
-use crate::command::{CommandContext, Reduce, RowIter, of_batches};
 use crate::lower::{Lowering, Step, names};
-use crate::rows::{self, ColumnBuilder, batch_of};
 
 /// Digits of a percentage after the point, all of them shown.
 const PERCENT_DIGITS: usize = 6;

@@ -17,19 +17,21 @@ use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::MemoryAccount;
+use quarry_eval::expr::CompiledExpr;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::spans::length_of;
 use quarry_event::TimeNs;
 use quarry_spl::ast::{EventTest, TransactionCommand};
 
 use self::members::{Events, Member, Names};
 use self::rows::{ClosedRows, Ending};
 use super::Execute;
-use super::spans::length_of;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter};
-use crate::dataflow::MemoryAccount;
-use crate::expr::CompiledExpr;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::row_filter::RowFilter;
 
 /// Bytes by which open transactions grow before they are accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;

@@ -1,13 +1,15 @@
 //! `transpose`: rows turned into columns.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, batch_of, concat_rows, is_hidden};
 use quarry_spl::ast::TransposeCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
-use crate::field_names::names_of;
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of, concat_rows, is_hidden};
 
 /// Most columns of the result.
 const COLUMNS_MAX: usize = 10_000;

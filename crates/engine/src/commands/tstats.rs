@@ -2,11 +2,11 @@
 //! over index-time fields or an object of a data model in its place (`crate::plan`).
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
 use quarry_spl::ast::{Pipeline, Stage, TstatsCommand};
 
 use super::Execute;
 use super::append::Append;
-use crate::EngineError;
 use crate::lower::{Lowering, Step, blocking};
 
 /// Rows that are appended at most.

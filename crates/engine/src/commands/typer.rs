@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::TyperCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::expr::ExprContext;
 use crate::knowledge::KnowledgeSource;
 use crate::knowledge::labels::{EVENT_TYPE, Labels};
 use crate::lower::{Lowering, Step, row};
-use crate::row_filter::RowFilter;
-use crate::rows::{self, ColumnBuilder};
 
 impl Execute for TyperCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -1,12 +1,12 @@
 //! `union`: the rows of several searches and datasets.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowIter, of_batches};
 use quarry_spl::ast::UnionCommand;
 
 use super::Execute;
 use super::append::Append;
 use super::multisearch::{merged, unstreamed};
-use crate::EngineError;
-use crate::command::{RowIter, of_batches};
 use crate::lower::{Environment, Lowering, SUBSEARCH_ROWS, Step, blocking};
 use crate::run::Runner;
 

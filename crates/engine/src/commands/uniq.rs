@@ -2,14 +2,14 @@
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnReader, is_hidden};
 use quarry_spl::ast::UniqCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::names_of;
 use crate::lower::{Lowering, Step, ordered};
-use crate::rows::{self, ColumnReader, is_hidden};
 
 impl Execute for UniqCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

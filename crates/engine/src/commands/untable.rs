@@ -2,26 +2,29 @@
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 use quarry_spl::ast::UntableCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::field_names::names_of;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 
 impl Execute for UntableCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let command = self.clone();
-        Ok(vec![row(move || command.clone())])
+        Ok(vec![row(move || Untable(command.clone()))])
     }
 }
 
-impl RowCommand for UntableCommand {
+/// `untable` on rows.
+struct Untable(UntableCommand);
+
+impl RowCommand for Untable {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let names: Vec<String> =
-            names_of(&rows).into_iter().filter(|name| *name != self.row && !name.starts_with('_')).collect();
+            names_of(&rows).into_iter().filter(|name| *name != self.0.row && !name.starts_with('_')).collect();
         let readers: Vec<ColumnReader> = names.iter().map(|name| rows::reader(&rows, name)).collect();
         let (mut places, mut labels, mut values) = (Vec::new(), ColumnBuilder::new(0), ColumnBuilder::new(0));
         for row in 0..rows.num_rows() {
@@ -32,11 +35,11 @@ impl RowCommand for UntableCommand {
             }
         }
         let count = places.len();
-        let keys = rows::take(&rows::select(&rows, &[&self.row])?, &UInt32Array::from(places))?;
+        let keys = rows::take(&rows::select(&rows, &[&self.0.row])?, &UInt32Array::from(places))?;
         let columns: Vec<(&str, ArrayRef)> = vec![
-            (&self.row, rows::column_or_null(&keys, &self.row)),
-            (&self.name, labels.finish()),
-            (&self.value, values.finish()),
+            (&self.0.row, rows::column_or_null(&keys, &self.0.row)),
+            (&self.0.name, labels.finish()),
+            (&self.0.value, values.finish()),
         ];
         batch_of(columns, count)
     }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::CompiledExpr;
+use quarry_eval::rows;
 use quarry_spl::ast::WhereCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::expr::CompiledExpr;
 use crate::lower::{Lowering, Step, row};
-use crate::rows;
 
 impl Execute for WhereCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

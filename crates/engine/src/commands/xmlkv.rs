@@ -1,15 +1,15 @@
 //! `xmlkv`: the leaf elements of XML become fields.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::functions::xml::xml_leaves;
+use quarry_eval::rows;
 use quarry_spl::ast::XmlKvCommand;
 
 use super::Execute;
 use super::found_fields::FoundFields;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::functions::xml::xml_leaves;
 use crate::lower::{Lowering, Step, row};
-use crate::rows;
 
 impl Execute for XmlKvCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

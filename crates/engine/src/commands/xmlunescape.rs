@@ -1,14 +1,14 @@
 //! `xmlunescape`: the entities of XML in `_raw` become characters.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::functions::xml::xml_unescaped;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::XmlUnescapeCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::functions::xml::xml_unescaped;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder};
 
 impl Execute for XmlUnescapeCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::functions::xml::xpath_get;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::XPathCommand;
 
 use super::Execute;
-use crate::EngineError;
-use crate::command::RowCommand;
-use crate::functions::xml::xpath_get;
 use crate::lower::{Lowering, Step, row};
-use crate::rows::{self, ColumnBuilder};
 
 impl Execute for XPathCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

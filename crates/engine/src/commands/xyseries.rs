@@ -2,16 +2,18 @@
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::XySeriesCommand;
 
 use super::Execute;
 use super::series_table::row_order;
-use crate::EngineError;
-use crate::aggregate::keys::KeyTable;
-use crate::command::{Blocking, CommandContext, RowIter, of_batches};
+use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
 
 /// Most columns of the result.
 const COLUMNS_MAX: usize = 10_000;

@@ -3,11 +3,10 @@
 use std::io::Write;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::{names_of, wildcard_parts};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 use quarry_event::time::parse_epoch;
-
-use crate::EngineError;
-use crate::field_names::{names_of, wildcard_parts};
-use crate::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 
 /// What a column with the list of values is called.
 const MULTI: &str = "__mv_";

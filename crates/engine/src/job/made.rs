@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::command::RowIter;
+use quarry_eval::panics::caught;
+use quarry_eval::{EngineError, messages, rows};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::macros::SpanMap;
 
-use crate::command::RowIter;
 use crate::run::Runner;
 use crate::shown::ShownFormats;
-use crate::threads::caught;
-use crate::{EngineError, losses, rows};
 
 /// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
 pub(super) struct MadeRows {
@@ -82,7 +82,7 @@ impl Iterator for MadeRows {
     type Item = Result<RecordBatch, EngineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let _noted = losses::work_for(Some(Arc::clone(&self.runner.context.messages)));
+        let _noted = messages::work_for(Some(Arc::clone(&self.runner.context.messages)));
         match caught("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {

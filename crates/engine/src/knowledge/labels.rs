@@ -5,13 +5,13 @@
 //!
 //! Not here: the fields `eventtype` and `tag` of events (scan/derive).
 
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::pattern::Wildcard;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::KnowledgeSource;
 use super::macros::expanded;
-use crate::EngineError;
-use crate::expr::ExprContext;
-use crate::pattern::Wildcard;
 
 /// Event types and tags that name one another, at most.
 const DEPTH_MAX: usize = 16;

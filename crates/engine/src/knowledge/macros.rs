@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::rows::{Value, batch_of, null_column, reader, with_column};
 use quarry_spl::macros::{Expansion, Macro, MacroSource, MacroValue, expand};
 
 use super::KnowledgeSource;
-use crate::expr::{CompiledExpr, ExprContext};
-use crate::rows::{Value, batch_of, null_column, reader, with_column};
 
 /// Replaces the macros of a search.
 pub(crate) fn expanded(text: &str, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Expansion {

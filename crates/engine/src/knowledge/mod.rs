@@ -11,11 +11,11 @@ pub(crate) mod object;
 
 use std::collections::BTreeMap;
 
+use quarry_eval::EngineError;
 use quarry_spl::macros::Macro;
 
 pub use self::labels::{EventType, Tag};
 use self::model::DataModel;
-use crate::EngineError;
 
 /// Where definitions come from.
 pub trait KnowledgeSource: Send + Sync {

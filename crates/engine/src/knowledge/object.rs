@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use quarry_eval::EngineError;
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
     AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, LookupCommand, Pipeline,
@@ -13,7 +14,6 @@ use quarry_spl::ast::{
 };
 
 use super::model::{Calculation, DataModel, DataObject};
-use crate::EngineError;
 
 /// One object of a model, ready to be asked.
 pub(crate) struct ModelObject {

@@ -20,10 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::aggregate::FoldedPart;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_store::SlabIdentity;
-
-use crate::aggregate::FoldedPart;
 
 /// Plans whose names are kept; the ones asked for longest ago go first.
 const PLANS_MAX: usize = 512;

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::Folder;
+use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
 
 use super::{PartKey, PlanStates, WindowPart};
-use crate::EngineError;
-use crate::aggregate::Folder;
-use crate::command::{CommandContext, MakeRowCommand, Reduce, RowCommand};
-use crate::rows;
 use crate::scan::EventScan;
 use crate::scan::slices::{SliceWork, Window, map_slices};
 

@@ -1,12 +1,12 @@
 //! Passes over the condition of a search: subsearches, event types and tags, modifiers of time.
 
+use quarry_eval::EngineError;
 use quarry_event::time::parse_time;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
 
 use super::time_windows::{TimeWindows, intersection};
 use super::{FieldSource, Planner, Subsearches};
-use crate::EngineError;
 use crate::scan::filter::index_patterns;
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use quarry_eval::EngineError;
 use quarry_spl::ast::{
     Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FieldsCommand, FromCommand,
     InputLookupCommand, MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchExpr, SearchTxnCommand,
@@ -9,7 +10,6 @@ use quarry_spl::ast::{
 };
 
 use super::{FieldSource, InnerSearch, Plan, Planner, Source};
-use crate::EngineError;
 use crate::knowledge::did_you_mean;
 
 /// Saved searches that run saved searches, at most so deep.

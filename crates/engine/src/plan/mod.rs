@@ -17,7 +17,7 @@ pub(crate) mod name;
 pub(crate) mod planner;
 mod pushdown;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod time_windows;
 mod tstats;
 

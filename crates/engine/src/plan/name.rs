@@ -18,7 +18,7 @@ use super::{FieldSource, Plan, Source};
 const NAME_BYTES_MAX: usize = 16 << 10;
 
 /// The name of a plan's partial states; `None` where none can be kept. `fold` is what the fold adds to it
-/// ([`crate::command::Reduce::fold_name`]).
+/// ([`quarry_eval::command::Reduce::fold_name`]).
 pub(crate) fn partial_name(plan: &Plan, fold: &str, zone: &TimeZone) -> Option<String> {
     let Source::Scan(scan) = &plan.source else { return None };
     let commands: Vec<&Command> = plan.map.iter().chain(&plan.fold).map(|stage| &stage.command).collect();

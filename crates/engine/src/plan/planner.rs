@@ -5,14 +5,14 @@
 //! made of is asked here: subsearches of conditions run, unless the plan is only to be explained.
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
 use quarry_event::TimeRange;
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage, TypeAheadCommand, WalkLexCommand};
 use quarry_spl::commands::Kind;
 
 use super::pushdown::push_down;
 use super::{FieldSource, Plan, Scan, Source, SummaryScan};
-use crate::EngineError;
-use crate::command::CommandContext;
 use crate::commands::filled::all_filled;
 use crate::environment::Surroundings;
 use crate::explain::Explainer;

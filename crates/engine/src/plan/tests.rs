@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_eval::lookup::{LookupSource, LookupTable};
 use quarry_event::TimeRange;
 use quarry_store::MemoryStore;
 
 use quarry_spl::ast::Command;
 
 use super::*;
-use crate::commands::lookup::{LookupSource, LookupTable};
 use crate::explain::Explainer;
 use crate::job::{Engine, EngineOptions, SearchRequest};
 use crate::knowledge::KnowledgeSource;
@@ -42,7 +42,8 @@ impl KnowledgeSource for Known {
     }
 }
 
-fn runner(text: &str) -> Runner {
+/// What runs a search over nothing.
+pub(crate) fn runner(text: &str) -> Runner {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let engine =
         Engine::new(&EngineOptions::default(), props, Arc::new(Tables)).unwrap().with_knowledge(Arc::new(Known));

@@ -3,12 +3,11 @@
 //! Each part of an OR has its own range, else that of the search; the scan reads the range around all of them, and the
 //! condition tests `_time`. Source: Splunk's manual on specifying several time windows in a search.
 
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
-
-use crate::EngineError;
-use crate::command::CommandContext;
 
 /// What a search without modifiers inside reads.
 pub(crate) struct TimeWindows<'a> {

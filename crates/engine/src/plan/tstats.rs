@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use quarry_eval::EngineError;
 use quarry_event::segment::is_major;
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
@@ -16,7 +17,6 @@ use quarry_spl::ast::{
 };
 
 use super::{FieldSource, Plan, Planner, Series, Source, SummaryScan};
-use crate::EngineError;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
 use crate::knowledge::{data_model, model_text};
 use crate::series_rates::{SPAN, groups_series, has_series_rates};

@@ -4,11 +4,12 @@
 //! sources, years apart. So pages are read from both ends of time inward until no other page can hold an earlier or later
 //! row. Where every event of a page is a row, what the page says is enough.
 
+use quarry_eval::EngineError;
+use quarry_eval::command::MakeRowCommand;
+use quarry_eval::context::CommandContext;
 use quarry_event::TimeNs;
 use quarry_spl::ast::Stage;
 
-use crate::EngineError;
-use crate::command::{CommandContext, MakeRowCommand};
 use crate::commands::timechart::time_bounds;
 use crate::scan::{EventScan, PageRef};
 

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-
-use crate::EngineError;
-use crate::command::{RowCommand, RowIter, Stop};
+use quarry_eval::EngineError;
+use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::context::Stop;
 
 /// Rows through one row command.
 pub(super) struct RowSteps {
@@ -63,8 +63,8 @@ impl Iterator for RowSteps {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::command::of_batches;
-    use crate::rows::batch_of;
+    use quarry_eval::command::of_batches;
+    use quarry_eval::rows::batch_of;
 
     /// A command whose client leaves while it has its first rows.
     struct Leaves {

@@ -13,12 +13,12 @@ use std::sync::{Mutex, PoisonError};
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::rows::{self, ColumnReader};
 use quarry_spl::ast::{SortKey, SortKind};
 
-use crate::EngineError;
 use crate::commands::sort::{MISSING, NUMBER, rank};
 use crate::plan::TopK;
-use crate::rows::{self, ColumnReader};
 
 /// Rows wanted at most; the rank of each is kept.
 pub(crate) const ROWS_MAX: usize = 100_000;

@@ -15,21 +15,22 @@ use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_conf::{KvMode, PropsResolver, TableStanza};
+use quarry_eval::EngineError;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::functions::xml::xml_leaves;
+use quarry_eval::messages::Messages;
+use quarry_eval::pattern::{Captures, Regex};
+use quarry_eval::rows::multi_item;
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
 
 use self::reports::Report;
 use super::filter::{EventFilter, is_given};
 use super::shaped::Cutting;
-use super::{METADATA_FIELDS, text_buffer};
-use crate::EngineError;
-use crate::command::Messages;
+use super::text_buffer;
 use crate::commands::multikv::rules::TableRule;
 use crate::commands::multikv::table_cells;
-use crate::field_names::wildcard_parts;
-use crate::functions::xml::xml_leaves;
-use crate::pattern::{Captures, Regex};
-use crate::rows::multi_item;
 
 /// Distinct fields of one page; a field beyond is not shown.
 const PAGE_FIELDS_MAX: usize = 1_000;

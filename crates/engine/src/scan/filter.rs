@@ -6,19 +6,19 @@
 
 use std::collections::BTreeSet;
 
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::row_filter::{RowFilter, network_of};
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
-use super::METADATA_FIELDS;
 use super::derive::{DerivedNames, Scope, is_default_field};
 use super::fields::FieldRules;
 use super::shaped::Conditions;
-use crate::EngineError;
-use crate::expr::ExprContext;
-use crate::field_names::wildcard_parts;
-use crate::row_filter::{RowFilter, network_of};
 
 /// Where the values of fields come from.
 pub(crate) struct Origins<'a> {

@@ -23,6 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondArray};
 use arrow::buffer::Buffer;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
@@ -33,16 +36,11 @@ use self::fields::{FieldRules, FieldWish, ShownFields};
 use self::filter::EventFilter;
 use self::rexes::Rexes;
 use self::shaped::{LaterSlab, Shaped, Slabs};
-use crate::EngineError;
-use crate::command::CommandContext;
 use crate::partial::WindowPart;
-use crate::rows;
 use crate::summary::read::SummaryRead;
 
 /// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
 const RARE_PAGES: u32 = 4;
-/// Fields of an event that come from its metadata.
-pub(crate) const METADATA_FIELDS: [&str; 4] = ["host", "source", "sourcetype", "index"];
 
 /// Everything needed to read the events of a search.
 pub(crate) struct EventScan {
@@ -406,7 +404,7 @@ impl EventScan {
         if wish.raw || self.filter.tests_raw() {
             columns.push(("_raw".into(), raw_column(events, selected)?));
         }
-        for field in METADATA_FIELDS {
+        for field in quarry_eval::field_names::METADATA_FIELDS {
             if wish.wants(field) || self.filter.names_field(field) {
                 columns.push((field.into(), metadata_column(events, selected, field)?));
             }

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::messages;
+use quarry_eval::panics::caught;
+use quarry_eval::rows::{self, concat_rows};
 use quarry_event::TimeNs;
 
 use super::{EventScan, PageRef};
-use crate::EngineError;
-use crate::command::CommandContext;
-use crate::losses;
-use crate::rows::{self, concat_rows};
-use crate::threads::caught;
 
 /// Pages opened at once, at most, per worker.
 const PAGES_AHEAD_PER_WORKER: usize = 4;
@@ -79,7 +79,7 @@ impl OrderedRows {
         let failure: Mutex<Option<EngineError>> = Mutex::default();
         let (scan, context) = (&self.scan, &self.context);
         let work = || {
-            let _noted = losses::work_for(Some(Arc::clone(&context.messages)));
+            let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
                 match caught("events were read in order of time", || open_page(scan, context, &page)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),

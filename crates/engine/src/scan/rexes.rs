@@ -9,18 +9,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::pattern::Regex;
+use quarry_eval::rows;
 use quarry_spl::ast::RexExtraction;
 use quarry_store::Segment;
 
 use super::fields::FieldWish;
 use super::filter::is_given;
 use super::shaped::RexReader;
-use crate::EngineError;
-use crate::command::RowCommand;
 use crate::commands::rex::Rex;
-use crate::pattern::Regex;
 use crate::plan::Extraction;
-use crate::rows;
 
 /// The field whose patterns a scan can run.
 const TEXT_FIELD: &str = "_raw";

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::messages;
+use quarry_eval::panics::caught;
 use quarry_store::Segment;
 
 use super::{EventScan, PageRef, report_damage};
-use crate::EngineError;
-use crate::command::CommandContext;
-use crate::losses;
 use crate::partial::{PartKey, PlanStates, WindowPart};
-use crate::threads::caught;
 
 /// Slabs per worker from which on a slab is read by one worker.
 const SLABS_PER_WORKER: usize = 4;
@@ -177,7 +177,7 @@ fn run_worker<W: SliceWork>(
     next: &AtomicUsize,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
-    let _noted = losses::work_for(Some(Arc::clone(&context.messages)));
+    let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
     let mut worker = make()?;
     loop {
         let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(worker) };

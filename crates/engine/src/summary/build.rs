@@ -12,6 +12,9 @@ use arrow::array::{ArrayRef, StringViewArray};
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
@@ -20,15 +23,12 @@ use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 use super::encode::{SummaryHead, SummaryPage, columns_of, encode};
 use super::plan::{SummaryPlan, folder_of};
 use super::read::{name_of, open};
-use crate::EngineError;
-use crate::command::CommandContext;
 use crate::job::{Engine, SearchRequest};
 use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
 use crate::lower::Step;
 use crate::plan::{FieldSource, Scan};
-use crate::rows;
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::filter::index_patterns;
 use crate::scan::renamed::renamed;
@@ -203,7 +203,8 @@ impl Work<'_> {
                 continue;
             }
             // An encoder or a rule that fails in an unforeseen way must not take the builder with it.
-            let made = crate::threads::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
+            let made =
+                quarry_eval::panics::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
             match made {
                 Ok(Made::Stopped) => stopped = true,
                 // It may be made by what a table holds only now; the next round has the new digest.

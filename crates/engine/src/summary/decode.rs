@@ -10,12 +10,12 @@ use arrow::array::{
     TimestampNanosecondArray, UInt32Array,
 };
 use arrow::datatypes::UInt32Type;
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::SummaryFile;
 use super::encode::{COLUMN_BYTES_MAX, END_BYTES, MAGIC, SummaryHead, SummaryPage, kind};
-use crate::rows::{self, ColumnBuilder};
 
 /// Bytes of a directory at most.
 const DIRECTORY_BYTES_MAX: u64 = 16 << 20;

@@ -9,11 +9,10 @@
 use arrow::array::{Array, ArrayRef};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::rows::{self, ColumnReader};
 use quarry_event::TimeNs;
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
-
-use crate::rows::{self, ColumnReader};
 
 /// First and last bytes of a summary; the digit is the version of the layout.
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";

@@ -9,16 +9,16 @@
 
 use std::collections::BTreeSet;
 
+use quarry_eval::EngineError;
+use quarry_eval::row_filter::RowFilter;
 use quarry_spl::analyse::{is_settled, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
 use sha2::{Digest, Sha256};
 
 use super::decode::COLUMNS_MAX;
-use crate::EngineError;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::object::ModelObject;
 
-use crate::row_filter::RowFilter;
 use crate::run::Runner;
 use crate::scan::filter::holds_words;
 

@@ -12,15 +12,15 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::{ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::rows;
 use quarry_event::TimeRange;
 use quarry_store::{Segment, StoredSlab};
 
 use super::SummaryStore;
 use super::decode::OpenSummary;
 use super::plan::folder_of;
-use crate::EngineError;
 use crate::plan::SummaryScan;
-use crate::rows;
 use crate::scan::PageRef;
 
 /// Slabs whose columns are held at a time; more workers than these read some of them twice.

@@ -8,12 +8,12 @@ use arrow::array::{
 };
 use bytes::Bytes;
 use proptest::prelude::*;
+use quarry_eval::rows::{ColumnBuilder, ColumnReader, null_column};
 use quarry_store::StoredSlab;
 
 use super::SummaryFile;
 use super::decode::OpenSummary;
 use super::encode::{SummaryHead, SummaryPage, encode};
-use crate::rows::{ColumnBuilder, ColumnReader, null_column};
 
 struct InMemory(Vec<u8>);
 

@@ -9,8 +9,9 @@
 
 use std::collections::BTreeMap;
 
+use quarry_eval::pattern::{Regex, Replacement};
+
 use super::tokens::{Tokens, items};
-use crate::pattern::{Regex, Replacement};
 
 /// Names of the sections in their order.
 const SECTIONS: [&str; 4] = ["pre", "header", "body", "post"];

@@ -3,13 +3,13 @@
 //! The values of each such field, and the numbers among them, are counted beside the aggregates; where the counts
 //! differ the value is taken away. `min` and `max` also compare texts and stay.
 
+use quarry_eval::EngineError;
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinaryOp, CompareOp, EvalCommand, Expr, ExprKind, FieldPattern,
     FieldsCommand, Span, StatsCommand, StatsFunction,
 };
 
 use super::Execute;
-use crate::EngineError;
 use crate::lower::{Lowering, Step};
 
 /// `stats` with `allnum=true`, whose fields are named without wildcards.

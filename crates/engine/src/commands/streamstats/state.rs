@@ -1,16 +1,15 @@
 //! One aggregate of `streamstats` over rows as they come: only what its function needs, since each group has one.
 
+use quarry_eval::aggregate::LIST_VALUES_MAX;
+use quarry_eval::aggregate::digest::Digest;
+use quarry_eval::aggregate::keys::KeyTable;
+use quarry_eval::aggregate::moments::Moments;
+use quarry_eval::aggregate::numbers::Figure;
+use quarry_eval::aggregate::total::Total;
+use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
 use quarry_event::value::{Number, compare, exact_number, parse_number};
 use quarry_spl::ast::{PercentileKind, StatsFunction};
-
-use crate::aggregate::LIST_VALUES_MAX;
-use crate::aggregate::digest::Digest;
-use crate::aggregate::keys::KeyTable;
-use crate::aggregate::moments::Moments;
-use crate::aggregate::numbers::Figure;
-use crate::aggregate::total::Total;
-use crate::rows::Value;
 
 /// Bytes of a kept text besides its own, about.
 const TEXT_BYTES: usize = size_of::<String>() + 16;

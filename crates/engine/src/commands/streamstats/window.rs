@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::aggregate::LIST_VALUES_MAX;
+use quarry_eval::aggregate::moments::Moments;
+use quarry_eval::rows::Value;
 use quarry_event::TimeNs;
 use quarry_event::value::{compare, exact_number, parse_number};
 use quarry_spl::ast::StatsFunction;
 
 use super::state::{Running, Sums, many, number, rate};
-use crate::aggregate::LIST_VALUES_MAX;
-use crate::aggregate::moments::Moments;
-use crate::rows::Value;
 
 /// Bytes of a value's tally besides its text, about.
 const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;

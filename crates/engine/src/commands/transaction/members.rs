@@ -9,11 +9,10 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::rows::{ColumnReader, column, compact, is_hidden, reader};
+use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
-
-use crate::EngineError;
-use crate::commands::spans::time_ns;
-use crate::rows::{ColumnReader, column, compact, is_hidden, reader};
 
 /// Distinct fields of all transactions at most.
 const FIELDS_MAX: usize = 1_000;

@@ -11,15 +11,16 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowIter;
+use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, batch_of};
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
 use super::members::{Member, Names};
-use crate::EngineError;
-use crate::command::{CommandContext, RowIter};
-use crate::dataflow::Dataflow;
-use crate::rows::{self, ColumnBuilder, KeptRows, batch_of};
 
 /// Finished rows that become a batch.
 const BATCH_ROWS: usize = 1_024;

@@ -13,14 +13,14 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_conf::PropsResolver;
 use quarry_conf::props::ExtraTimeFields;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows;
 use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
 use super::plan::Wanted;
-use crate::EngineError;
-use crate::command::Messages;
-use crate::field_names::wildcard_parts;
-use crate::rows;
 use crate::scan::renamed::ORIGINAL;
 
 /// Characters that `punct` shows at most.

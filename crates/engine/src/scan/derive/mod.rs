@@ -20,6 +20,11 @@ use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_conf::{PropsResolver, SearchTimeRules};
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::messages::Messages;
+use quarry_eval::row_filter::RowFilter;
+use quarry_eval::rows::{self, ColumnBuilder, concat_rows};
 use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
 use quarry_spl::ast::SearchExpr;
@@ -31,12 +36,7 @@ use self::plan::{Plan, Wanted};
 pub(crate) use self::tables::Tables;
 use super::fields::FieldWish;
 use super::filter::EventFilter;
-use crate::EngineError;
-use crate::command::Messages;
-use crate::expr::ExprContext;
 use crate::knowledge::labels::{EVENT_TYPE, Labels, TAG, condition_of, tag_field};
-use crate::row_filter::RowFilter;
-use crate::rows::{self, ColumnBuilder, concat_rows};
 
 /// What knowledge adds to the events of one search.
 pub(crate) struct Derivations {

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use quarry_conf::{PropsResolver, SearchTimeRules};
+use quarry_eval::field_names::wildcard_parts;
 
 use super::defaults::is_default_field;
 use super::plan::Wanted;
 use super::tables::Tables;
-use crate::field_names::wildcard_parts;
 use crate::scan::fields::reports::names_of;
 
 /// Events whose field may come from a rule.

@@ -4,16 +4,17 @@ use std::collections::BTreeSet;
 
 use arrow::record_batch::RecordBatch;
 use quarry_conf::{AliasRule, SearchTimeRules};
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::lookup::Lookup;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows;
 use quarry_spl::analyse::expr_fields;
 
 use super::tables::{Tables, command_of};
 use super::with_column;
-use crate::EngineError;
-use crate::command::{Messages, RowCommand};
-use crate::commands::lookup::Lookup;
-use crate::expr::{CompiledExpr, ExprContext};
-use crate::field_names::wildcard_parts;
-use crate::rows;
 use crate::scan::fields::FieldWish;
 use crate::scan::fields::reports::names_of;
 use crate::scan::filter::{EventFilter, is_given};

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_eval::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 use quarry_spl::ast::{Command, LookupCommand};
-
-use crate::commands::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 
 /// Reads tables for one search.
 pub(crate) struct Tables {

@@ -4,12 +4,12 @@
 //! Values are copied: transforms are for what the automatic extraction does not read, and mostly rewrite names.
 
 use quarry_conf::{ReportCut, ReportRule};
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
 
 use super::{Found, SourceRules};
-use crate::pattern::{Captures, Regex};
-use crate::scan::METADATA_FIELDS;
 use crate::scan::filter::{is_given, metadata_text};
 
 /// Matches of one transform in one event; more are not looked for.

@@ -11,6 +11,8 @@ use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array,
 use arrow::buffer::Buffer;
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
+use quarry_eval::EngineError;
+use quarry_eval::rows::DECIMAL_PRECISION;
 use quarry_event::Metadata;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Texts};
 use quarry_pipeline::extract::json_string;
@@ -18,8 +20,6 @@ use quarry_pipeline::extract::json_string;
 use super::page::{PageReader, Rows};
 use super::place::Place;
 use super::slab::FieldPlaces;
-use crate::EngineError;
-use crate::rows::DECIMAL_PRECISION;
 use crate::scan::filter::metadata_text;
 
 /// A metadata field of a slab: its distinct texts, and which of them each metadata has.

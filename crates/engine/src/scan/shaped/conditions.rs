@@ -10,6 +10,11 @@ mod few;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::row_filter::{RowFilter, network_of};
+use quarry_eval::rows;
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
@@ -23,11 +28,6 @@ use super::page::{PageReader, Rows};
 use super::place::Place;
 use super::slab::{FieldPlaces, Slab};
 use super::words::Word;
-use crate::EngineError;
-use crate::expr::ExprContext;
-use crate::row_filter::{RowFilter, network_of};
-use crate::rows;
-use crate::scan::METADATA_FIELDS;
 use crate::scan::filter::{is_given, is_given_column, is_in_text, metadata_text};
 
 /// The condition with its tests.

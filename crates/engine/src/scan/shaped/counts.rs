@@ -8,6 +8,9 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::rows;
 use quarry_event::PageColumns;
 use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 
@@ -15,11 +18,9 @@ use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
 use super::page::PageReader;
 use super::slab::Slab;
-use crate::EngineError;
-use crate::rows;
 use crate::scan::fields::FieldWish;
 use crate::scan::filter::is_given;
-use crate::scan::{EventScan, METADATA_FIELDS, PageRef};
+use crate::scan::{EventScan, PageRef};
 
 /// What a condition says of an event by its value in one column.
 #[derive(Clone, Debug, PartialEq, Eq)]

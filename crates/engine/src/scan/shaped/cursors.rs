@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
 use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn};
 
 use super::page::PageReader;
-use crate::EngineError;
 
 /// Rows a cursor passes one by one before it looks further ahead.
 const CURSOR_STEPS: usize = 8;

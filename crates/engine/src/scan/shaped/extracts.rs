@@ -1,16 +1,16 @@
 //! Where the rules of search time (`EXTRACT-`) put a field in the texts of one template.
 //!
-//! A rule whose group lies at the same place of a template whatever its slots hold ([`crate::pattern::shaped`]) makes
+//! A rule whose group lies at the same place of a template whatever its slots hold ([`quarry_eval::pattern::shaped`]) makes
 //! the field a part of the template, just as automatic extraction does: from there on nobody asks the pattern. Rules are
 //! asked in their order, as the first that finds the field wins. Where only the values tell, rows go to
 //! [`super::rex::RexReader`].
 
 use std::sync::Arc;
 
+use quarry_eval::pattern::shaped::{FlatTemplate, MatchPlan, Planner};
 use quarry_event::shape::{Part, Shapes, Template};
 
 use super::place::Place;
-use crate::pattern::shaped::{FlatTemplate, MatchPlan, Planner};
 use crate::scan::fields::Extract;
 
 /// Slabs of more templates are planned template by template as their rows come up.

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, DictionaryArray, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 
 use super::page::{PageReader, Rows};
 use super::rex::RexReader;
 use super::slab::Slab;
-use crate::EngineError;
-use crate::rows::{self, ColumnBuilder, ColumnReader};
 
 /// Code of a group that takes no part in the match.
 pub(super) const ABSENT: u32 = u32::MAX;

@@ -31,6 +31,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows::{self, concat_rows};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_store::Segment;
@@ -47,10 +52,7 @@ use self::slab::{Asked, Slab};
 use super::best::BestRows;
 use super::fields::FieldWish;
 use super::filter::is_given;
-use super::{EventScan, METADATA_FIELDS, PageRef};
-use crate::EngineError;
-use crate::command::{CommandContext, Messages};
-use crate::rows::{self, concat_rows};
+use super::{EventScan, PageRef};
 
 /// Events of a page in doubt from which on a condition is asked a second time.
 const DOUBTS_MIN: usize = 16;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
 use quarry_event::shape::{ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{Page, PageColumns};
 use quarry_store::ShapedPage;
 
 use super::slab::Slab;
-use crate::EngineError;
 use crate::scan::PageRef;
 
 /// Readers of one page.

@@ -1,6 +1,6 @@
 //! Groups of a `rex` command or an `EXTRACT` rule from templates and dictionaries.
 //!
-//! A [`RexReader`] plans the pattern once per template ([`crate::pattern::shaped`]); a slot that is made of templates
+//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::shaped`]); a slot that is made of templates
 //! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
 //! once, and a row costs the look-up of its codes. Rows whose template the plan does not answer are left to their text.
 //!
@@ -11,15 +11,15 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::pattern::shaped::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window};
+use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, Shapes, TEXT_COLUMN, Template};
 use quarry_store::Segment;
 
 use super::cursors::Cursors;
 use super::groups::{ABSENT, Groups};
 use super::page::{PageReader, Rows};
-use crate::EngineError;
-use crate::pattern::shaped::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window};
-use crate::pattern::{Captures, Regex};
 use crate::scan::fields::Extract;
 use crate::scan::rexes::PushedRex;
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use arrow::array::ArrayRef;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::messages::Messages;
 use quarry_event::shape::{ColumnKind, Part, Shapes, Template};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
@@ -22,8 +24,6 @@ use super::json::JsonColumns;
 use super::place::Place;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
-use crate::EngineError;
-use crate::command::Messages;
 use crate::scan::fields::{Extract, FieldRules};
 
 /// Slabs a search remembers; they are read one after the other.

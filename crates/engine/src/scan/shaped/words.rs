@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use quarry_eval::EngineError;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::shape::{
     ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Part, Shapes, Template,
@@ -21,7 +22,6 @@ use super::edges::{Around, Edges};
 use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
-use crate::EngineError;
 
 /// Bytes that texts hold often, most common first.
 const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";

@@ -5,10 +5,10 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use quarry_eval::EngineError;
+use quarry_eval::rows::as_text_array;
 
 use super::{Condition, Conditions, FieldTest, MetadataTest};
-use crate::EngineError;
-use crate::rows::as_text_array;
 use crate::scan::shaped::columns::field_column;
 use crate::scan::shaped::outcome::{MAYBE, NO, Outcome, YES};
 use crate::scan::shaped::page::{PageReader, Rows};

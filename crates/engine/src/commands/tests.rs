@@ -1,0 +1,90 @@
+//! Commands that fold give the same table of rows as texts and as a scan codes them, whatever the workers and the memory.
+
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_eval::coded_rows::{batches, lines_of};
+use quarry_eval::command::Reduce;
+use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::Dataflow;
+use quarry_eval::expr::ExprContext;
+use quarry_event::TimeRange;
+use quarry_spl::ast::Command;
+
+use super::chart::Chart;
+use super::timechart::TimeChart;
+use super::top::Top;
+use crate::plan::tests::runner;
+
+fn reduce_of(search: &str) -> Arc<dyn Reduce> {
+    let parsed = quarry_spl::parse(&format!("* | {search}"));
+    assert!(parsed.is_ok(), "{search}: {:?}", parsed.diagnostics);
+    let context = ExprContext::new(0, jiff::tz::TimeZone::UTC);
+    match &parsed.pipeline.commands[1].command {
+        Command::Chart(chart) => Arc::new(Chart::new(chart, &context).unwrap()),
+        Command::TimeChart(chart) => Arc::new(TimeChart::new(chart, &context).unwrap()),
+        Command::Top(top) => Arc::new(Top::new(top)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The table, its rows in order, from one folder or from one per batch.
+fn table(search: &str, batches: &[RecordBatch], workers: bool, memory: usize) -> Vec<String> {
+    let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
+    let context = CommandContext { range: TimeRange::ALL, dataflow, ..runner("*").context };
+    let reduce = reduce_of(search);
+    reduce.prepare(Some((0, 9_000 * 1_000_000_000)), &context);
+    let mut folders = vec![reduce.folder(&context).unwrap()];
+    for (rows, slice) in batches.iter().zip(0..) {
+        if workers && slice > 0 {
+            folders.push(reduce.folder(&context).unwrap());
+        }
+        folders.last_mut().unwrap().add(rows, slice, 0).unwrap();
+    }
+    let rows: Vec<RecordBatch> = reduce.finish(folders, &context).unwrap().collect::<Result<_, _>>().unwrap();
+    let schema = rows[0].schema();
+    let mut lines = vec![schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>().join(" ")];
+    for batch in &rows {
+        (0..batch.num_rows()).for_each(|row| lines.extend(lines_of(&batch.slice(row, 1))));
+    }
+    lines
+}
+
+#[test]
+fn tables_are_the_same_for_codes_and_texts_and_for_any_workers() {
+    let [texts, typed, dictionaries] = batches();
+    for search in [
+        "chart count by word",
+        "chart count, dc(user) by word, path",
+        "chart limit=2 avg(price) over user by word",
+        "chart useother=f limit=3 sum(user) over address by odd",
+        "timechart span=1m count",
+        "timechart span=90s aligntime=17 count by path",
+        "timechart span=1h max(user) by word",
+        "timechart span=1h count",
+        "timechart span=1h count by path",
+        "timechart span=20m count by address",
+        "timechart span=1d count by word",
+        "timechart dc(address) by odd",
+        "timechart span=1d per_hour(user) by _time",
+        "top user",
+        "top limit=3 odd",
+        "top limit=0 address",
+        "top limit=2 path by word",
+        "top limit=4 useother=t word, path",
+        "rare limit=5 user",
+        "rare odd by path",
+        "top price",
+    ] {
+        /// Memory for all groups, and for none.
+        const MEMORY: [usize; 2] = [64 << 20, 0];
+        let expected = table(search, &texts, false, MEMORY[0]);
+        assert!(expected.len() > 1, "{search}: {expected:?}");
+        for rows in [&texts, &typed, &dictionaries] {
+            for workers in [false, true] {
+                assert_eq!(table(search, rows, workers, MEMORY[0]), expected, "{search}, workers: {workers}");
+            }
+        }
+        assert_eq!(table(search, &typed, true, 8 << 20), expected, "{search}");
+    }
+}

@@ -1,0 +1,517 @@
+//! Folding rows into states, one kind of state per [`Part`], and joining the states of two workers.
+//!
+//! A fold keeps its state per group in plain vectors, takes whole batches, and knows nothing of keys. Numbers of a
+//! column are read once per batch for all folds of its field ([`super::numbers`]); those of a dictionary once per code.
+//!
+//! Sums and extremes are in [`super::sums`], distinct values in [`super::distinct`], values of chosen rows in
+//! [`super::picked`].
+
+use std::any::Any;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Builder, Int64Array, ListBuilder, StringViewBuilder};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{Float64Type, Int64Type};
+use foldhash::fast::FixedState;
+use quarry_event::value::{exact_number, parse_number};
+
+use super::digest::Digest;
+use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
+use super::groups::{MemberKind, Members};
+use super::moments::Moments;
+use super::numbers::{Figure, NumberColumn};
+use super::picked::{PickFold, SequenceFold};
+use super::sparkline::Sparkline;
+use super::state::number_item;
+use super::sums::{ExtremeFold, SumFold};
+use super::{LineReads, Part};
+use crate::rows::{ColumnReader, multi_item};
+
+/// What a fold reads of a batch.
+pub(crate) struct Input<'a> {
+    /// Values of the argument; `None` where rows are counted.
+    pub values: Option<&'a ColumnReader>,
+    /// Their numbers; `None` for multivalues, and where no part asks for them.
+    pub numbers: Option<&'a NumberColumn>,
+    /// Rows that have a value.
+    pub present: Option<&'a NullBuffer>,
+    /// `_time`.
+    pub times: Option<&'a ColumnReader>,
+    /// How many events each row stands for; one each where absent.
+    pub events: Option<&'a [i64]>,
+    /// Number of the slice the batch is of.
+    pub slice: u64,
+    /// Position of the batch's first row in the whole search.
+    pub row_base: u64,
+}
+
+/// Collects one part of an aggregate.
+pub(crate) trait Fold: AnyFold + Send + Sync {
+    /// Takes a batch.
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>);
+    /// Takes the states of another fold of the same part; `groups` are its groups' numbers here, all below `total`.
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize);
+    /// Takes states of a column that [`Fold::state`] made, one per entry of `groups`, all below `total`.
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize);
+    /// The states of groups `0..groups`.
+    fn state(self: Box<Self>, groups: usize) -> ArrayRef;
+    /// How many values each group has, where that is all that is wanted of distinct values.
+    fn lengths(&self, _groups: usize) -> Option<Vec<i64>> {
+        None
+    }
+    /// Counts so many rows of each of these groups, where rows are counted.
+    fn count_more(&mut self, _groups: &[u32], _rows: &[i64]) {}
+    /// Bytes held, about.
+    fn bytes(&self) -> usize;
+}
+
+/// What any fold can do that can be cloned.
+pub(crate) trait AnyFold {
+    /// Another one with the same states.
+    fn copy(&self) -> Box<dyn Fold>;
+    /// Itself, to be known by its type.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+impl<T: Fold + Clone + 'static> AnyFold for T {
+    fn copy(&self) -> Box<dyn Fold> {
+        Box::new(self.clone())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// A fold for `part`; `single` when there is one group.
+pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
+    match part {
+        Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() }),
+        Part::Sum => Box::new(SumFold::new(false)),
+        Part::SumOfSquares => Box::new(SumFold::new(true)),
+        Part::MinNumber => Box::new(ExtremeFold::<false>::new()),
+        Part::MaxNumber => Box::new(ExtremeFold::<true>::new()),
+        Part::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
+        Part::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
+        Part::Moments => Box::new(MomentsFold(Vec::new())),
+        Part::Distinct if single => Box::<DistinctOfAll>::default(),
+        Part::Distinct => Box::<DistinctFold>::default(),
+        Part::Tally => Box::<TallyFold>::default(),
+        Part::Sequence => Box::<SequenceFold>::default(),
+        Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
+        Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
+        Part::Sparkline { width, reads } => Box::new(SparklineFold { lines: Vec::new(), width, reads }),
+    }
+}
+
+/// Whether folds of `part` read [`Input::numbers`].
+pub(crate) fn reads_numbers(part: Part) -> bool {
+    !matches!(part, Part::Values | Part::Distinct | Part::Tally | Part::Sequence | Part::Pick(_))
+}
+
+/// Whether folds of `part` read how many digits the numbers have after the point.
+pub(crate) fn reads_scales(part: Part) -> bool {
+    matches!(part, Part::Sum | Part::SumOfSquares)
+}
+
+/// The other fold as the same type.
+pub(super) fn same<T: 'static>(other: Box<dyn Fold>) -> Option<T> {
+    other.into_any().downcast().ok().map(|fold| *fold)
+}
+
+/// Makes room for so many groups.
+pub(super) fn grow<T: Clone>(states: &mut Vec<T>, groups: usize, empty: T) {
+    if states.len() < groups {
+        states.resize(groups, empty);
+    }
+}
+
+impl Input<'_> {
+    /// Calls `found` with the row, group and number of each number of each row.
+    #[inline]
+    pub(super) fn for_each_number(&self, members: &Members<'_>, mut found: impl FnMut(usize, usize, f64)) {
+        match (self.numbers.map(|numbers| &numbers.values), self.values) {
+            (Some(numbers), _) if numbers.null_count() == 0 => {
+                let numbers: &[f64] = numbers.values();
+                members.for_each(|row, group| found(row, group, numbers[row]));
+            }
+            (Some(numbers), _) => members.for_each(|row, group| {
+                if numbers.is_valid(row) {
+                    found(row, group, numbers.value(row));
+                }
+            }),
+            (None, Some(values)) => members.for_each(|row, group| {
+                let numbers = values.values(row).filter_map(|text| parse_number(&text));
+                numbers.for_each(|number| found(row, group, number));
+            }),
+            (None, None) => {}
+        }
+    }
+
+    /// Calls `found` with the group and all that is known of each number of each row.
+    pub(super) fn for_each_figure(&self, members: &Members<'_>, mut found: impl FnMut(usize, Figure)) {
+        match (self.numbers, self.values) {
+            (Some(numbers), _) => members.for_each(|row, group| {
+                if numbers.values.is_valid(row) {
+                    found(group, numbers.figure(row));
+                }
+            }),
+            (None, Some(values)) => members.for_each(|row, group| {
+                let numbers = values.values(row).filter_map(|text| exact_number(&text));
+                numbers.for_each(|number| found(group, Figure::of(number)));
+            }),
+            (None, None) => {}
+        }
+    }
+}
+
+#[derive(Clone)]
+struct CountFold {
+    part: Part,
+    counts: Vec<i64>,
+    /// Counts of a batch.
+    lanes: Vec<[u32; LANES]>,
+}
+
+/// Runs of one group would make each addition wait for the one before; neighbouring rows count in different places.
+pub(super) const LANES: usize = 4;
+/// Rows per group from which rows are counted in lanes.
+const LANE_ROWS_PER_GROUP: usize = 8;
+
+/// Counts how often each number is there, by row modulo [`LANES`].
+pub(super) fn add_in_lanes(lanes: &mut [[u32; LANES]], numbers: &[u32]) {
+    let chunks = numbers.chunks_exact(LANES);
+    chunks.remainder().iter().for_each(|number| lanes[*number as usize][0] += 1);
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[chunk[lane] as usize][lane] += 1;
+        }
+    }
+}
+
+impl CountFold {
+    fn count_rows(&mut self, members: &Members<'_>) {
+        match members.kind {
+            MemberKind::One => self.counts[0] += members.rows as i64,
+            MemberKind::Each { groups, complete: true } if members.rows / LANE_ROWS_PER_GROUP >= members.groups => {
+                self.count_in_lanes(groups, members.groups);
+            }
+            _ => {
+                let counts = self.counts.as_mut_slice();
+                members.for_each(|_, group| counts[group] += 1);
+            }
+        }
+    }
+
+    fn count_in_lanes(&mut self, groups: &[u32], total: usize) {
+        self.lanes.clear();
+        self.lanes.resize(total, [0; LANES]);
+        add_in_lanes(&mut self.lanes, groups);
+        let counts = self.counts.iter_mut().zip(&self.lanes);
+        counts.for_each(|(count, lanes)| *count += lanes.iter().map(|lane| i64::from(*lane)).sum::<i64>());
+    }
+
+    fn count_present(&mut self, present: Option<&NullBuffer>, members: &Members<'_>) {
+        match (present, &members.kind) {
+            (None, _) => self.count_rows(members),
+            (Some(present), MemberKind::One) => {
+                self.counts[0] += (present.len() - present.null_count()) as i64;
+            }
+            (Some(present), _) => {
+                let counts = self.counts.as_mut_slice();
+                members.for_each(|row, group| counts[group] += i64::from(present.is_valid(row)));
+            }
+        }
+    }
+}
+
+impl Fold for CountFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.counts, members.groups, 0);
+        match (input.values, self.part) {
+            (None, _) => match input.events {
+                None => self.count_rows(members),
+                Some(events) => members.for_each(|row, group| self.counts[group] += events[row]),
+            },
+            (Some(_), Part::Numbers) => match input.numbers {
+                Some(numbers) => self.count_present(numbers.values.nulls(), members),
+                None => input.for_each_number(members, |_, group, _| self.counts[group] += 1),
+            },
+            (Some(values @ ColumnReader::Multi(..)), _) => {
+                members.for_each(|row, group| self.counts[group] += values.values(row).count() as i64);
+            }
+            (Some(_), _) => self.count_present(input.present, members),
+        }
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.counts, total, 0);
+        let Some(other) = same::<CountFold>(other) else { return };
+        groups.iter().zip(other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
+    }
+
+    fn count_more(&mut self, groups: &[u32], rows: &[i64]) {
+        for (group, rows) in groups.iter().zip(rows) {
+            grow(&mut self.counts, *group as usize + 1, 0);
+            self.counts[*group as usize] += rows;
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.counts, total, 0);
+        let states = states.as_primitive::<Int64Type>();
+        groups.iter().zip(states.values()).for_each(|(group, count)| self.counts[*group as usize] += count);
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.counts.resize(groups, 0);
+        Arc::new(Int64Array::from(self.counts))
+    }
+
+    fn bytes(&self) -> usize {
+        self.counts.capacity() * size_of::<i64>()
+    }
+}
+
+/// The smallest or largest text that is no number.
+#[derive(Clone)]
+struct TextFold {
+    texts: Vec<Option<Box<str>>>,
+    largest: bool,
+}
+
+impl TextFold {
+    fn add(&mut self, group: usize, value: &str) {
+        let known = &mut self.texts[group];
+        if known.as_deref().is_none_or(|known| (value > known) == self.largest && value != known) {
+            *known = Some(value.into());
+        }
+    }
+}
+
+impl Fold for TextFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.texts, members.groups, None);
+        let Some(values) = input.values else { return };
+        let Some(numbers) = input.numbers.map(|numbers| &numbers.values) else {
+            members.for_each(|row, group| {
+                let texts = values.values(row).filter(|text| parse_number(text).is_none());
+                texts.for_each(|text| self.add(group, &text));
+            });
+            return;
+        };
+        // Where every value is a number there is nothing to look at.
+        let absent = input.present.map_or(0, NullBuffer::null_count);
+        if matches!(values, ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Time(_))
+            || numbers.null_count() <= absent
+        {
+            return;
+        }
+        let mut scratch = String::new();
+        members.for_each(|row, group| {
+            if numbers.is_null(row)
+                && let Some(text) = values.text(row, &mut scratch)
+            {
+                self.add(group, text);
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.texts, total, None);
+        let Some(other) = same::<TextFold>(other) else { return };
+        for (group, text) in groups.iter().zip(other.texts) {
+            if let Some(text) = text {
+                self.add(*group as usize, &text);
+            }
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.texts, total, None);
+        for (group, text) in groups.iter().zip(states.as_string_view()) {
+            if let Some(text) = text {
+                self.add(*group as usize, text);
+            }
+        }
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.texts.resize(groups, None);
+        let mut builder = StringViewBuilder::with_capacity(groups);
+        self.texts.iter().for_each(|text| builder.append_option(text.as_deref()));
+        Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        /// Bytes of a text, about.
+        const TEXT_BYTES: usize = 32;
+        self.texts.capacity() * (size_of::<Box<str>>() + TEXT_BYTES)
+    }
+}
+
+/// A column of number lists.
+pub(super) fn number_lists(lists: impl Iterator<Item = Vec<f64>>, groups: usize) -> ArrayRef {
+    let mut builder = ListBuilder::with_capacity(Float64Builder::new(), groups).with_field(number_item());
+    for list in lists {
+        builder.values().append_slice(&list);
+        builder.append(true);
+    }
+    Arc::new(builder.finish())
+}
+
+/// Calls `found` with each group and its list of numbers.
+pub(super) fn each_number_list(states: &ArrayRef, groups: &[u32], mut found: impl FnMut(usize, &[f64])) {
+    let lists = states.as_list::<i32>();
+    let (numbers, offsets) = (lists.values().as_primitive::<Float64Type>().values(), lists.value_offsets());
+    for (row, group) in groups.iter().enumerate() {
+        found(*group as usize, &numbers[offsets[row] as usize..offsets[row + 1] as usize]);
+    }
+}
+
+/// Calls `found` with each group and its list of texts.
+pub(super) fn each_text_list(
+    states: &ArrayRef,
+    groups: &[u32],
+    mut found: impl FnMut(usize, &mut dyn Iterator<Item = &str>),
+) {
+    let lists = states.as_list::<i32>();
+    let (texts, offsets) = (lists.values().as_string_view(), lists.value_offsets());
+    for (row, group) in groups.iter().enumerate() {
+        found(*group as usize, &mut (offsets[row] as usize..offsets[row + 1] as usize).map(|at| texts.value(at)));
+    }
+}
+
+/// A builder of text lists.
+pub(super) fn text_lists(groups: usize) -> ListBuilder<StringViewBuilder> {
+    ListBuilder::with_capacity(StringViewBuilder::new(), groups).with_field(multi_item())
+}
+
+#[derive(Clone)]
+struct MomentsFold(Vec<Moments>);
+
+impl Fold for MomentsFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.0, members.groups, Moments::default());
+        let moments = self.0.as_mut_slice();
+        input.for_each_number(members, |_, group, number| moments[group].add(number));
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.0, total, Moments::default());
+        let Some(other) = same::<MomentsFold>(other) else { return };
+        groups.iter().zip(other.0).for_each(|(group, moments)| self.0[*group as usize].merge(&moments));
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.0, total, Moments::default());
+        each_number_list(states, groups, |group, list| self.0[group].merge(&Moments::from_state(list)));
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.0.resize(groups, Moments::default());
+        number_lists(self.0.into_iter().map(|moments| moments.to_state().to_vec()), groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Moments>()
+    }
+}
+
+#[derive(Clone)]
+struct DigestFold {
+    digests: Vec<Digest>,
+    exact: bool,
+}
+
+impl Fold for DigestFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.digests, members.groups, Digest::new(self.exact));
+        let digests = self.digests.as_mut_slice();
+        input.for_each_number(members, |_, group, number| digests[group].add(number));
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.digests, total, Digest::new(self.exact));
+        let Some(other) = same::<DigestFold>(other) else { return };
+        for (group, digest) in groups.iter().zip(other.digests) {
+            self.digests[*group as usize].merge_state(&digest.into_state());
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.digests, total, Digest::new(self.exact));
+        each_number_list(states, groups, |group, list| self.digests[group].merge_state(list));
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.digests.resize(groups, Digest::new(self.exact));
+        number_lists(self.digests.into_iter().map(Digest::into_state), groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.digests.iter().map(Digest::bytes).sum()
+    }
+}
+
+#[derive(Clone)]
+struct SparklineFold {
+    lines: Vec<Sparkline>,
+    width: Option<i64>,
+    reads: LineReads,
+}
+
+impl Fold for SparklineFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.lines, members.groups, Sparkline::new(self.width));
+        let Some(times) = input.times else { return };
+        let lines = self.lines.as_mut_slice();
+        let time_of = |row| crate::spans::time_ns(times, row);
+        let Some(values) = input.values else {
+            members.for_each(|row, group| {
+                if let Some(time) = time_of(row) {
+                    lines[group].add(time, 1.0);
+                }
+            });
+            return;
+        };
+        if self.reads != LineReads::Numbers {
+            members.for_each(|row, group| {
+                let Some(time) = time_of(row) else { return };
+                values.values(row).for_each(|text| match self.reads {
+                    LineReads::Distinct => {
+                        lines[group].add_value(time, FixedState::default().hash_one(text.as_bytes()))
+                    }
+                    _ => lines[group].add(time, 1.0),
+                });
+            });
+            return;
+        }
+        input.for_each_number(members, |row, group, number| {
+            if let Some(time) = time_of(row) {
+                lines[group].add(time, number);
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.lines, total, Sparkline::new(self.width));
+        let Some(other) = same::<SparklineFold>(other) else { return };
+        groups.iter().zip(other.lines).for_each(|(group, line)| self.lines[*group as usize].merge(line));
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.lines, total, Sparkline::new(self.width));
+        each_number_list(states, groups, |group, list| self.lines[group].merge(Sparkline::from_state(list)));
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.lines.resize(groups, Sparkline::new(self.width));
+        number_lists(self.lines.iter().map(Sparkline::to_state), groups)
+    }
+
+    fn bytes(&self) -> usize {
+        self.lines.iter().map(Sparkline::bytes).sum()
+    }
+}

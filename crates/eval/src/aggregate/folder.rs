@@ -1,0 +1,468 @@
+//! Folding all rows a worker reads, and from the folders of all workers to the values of groups.
+//!
+//! A folder takes batch after batch of any slices. Folders that fit into memory together are joined there and finish
+//! without ever writing their states down. One that grows beyond its share gives its states away and starts anew; then
+//! the states of all folders are merged part by part ([`super::given`]).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::datatypes::Int64Type;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use quarry_spl::ast::StatsFunction;
+
+use super::direct::{Counted, DirectCounts};
+use super::fold::{self, Fold, Input};
+use super::given::{GivenStates, MergedFolders};
+use super::groups::GroupTable;
+use super::numbers::Numbers;
+use super::{AggregatePlan, Argument, finish, keys, parts_of};
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::context::CommandContext;
+use crate::dataflow::Dataflow;
+use crate::rows::{self, ColumnReader, batch_of};
+
+/// Rows after which a folder looks at its size, at least.
+const CHECK_ROWS: usize = 16_384;
+/// The part of the search's memory that folders take together is one in so many: as much again is needed for the
+/// values made of their states, and for sorting these.
+const MEMORY_SHARE: usize = 3;
+/// Rows of one slice are told apart by so many bits of their position.
+const ROW_BITS: u32 = 32;
+
+/// Folds rows; see the module.
+pub struct Folder {
+    plan: AggregatePlan,
+    /// What rows pass through first.
+    shape: Option<Box<dyn RowCommand>>,
+    groups: GroupTable,
+    arguments: Vec<ArgumentColumn>,
+    folds: Vec<ColumnFolds>,
+    /// Rows counted by code, where rows are only counted; [`Folder::settle`] makes them counts of groups.
+    direct: DirectCounts,
+    only_counts: bool,
+    /// States given away for lack of memory, and how often they were split before.
+    given: Option<GivenStates>,
+    /// What folders that were added had given away.
+    others: Vec<GivenStates>,
+    level: u32,
+    dataflow: Arc<Dataflow>,
+    bytes_max: usize,
+    rows_until_check: usize,
+}
+
+/// The groups of a folder and their states, to be added to other folders any number of times.
+pub struct FoldedPart {
+    groups: GroupTable,
+    folds: Vec<Vec<Box<dyn Fold>>>,
+    bytes: usize,
+}
+
+impl FoldedPart {
+    /// Bytes held, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+/// An argument that one or more aggregates read.
+struct ArgumentColumn {
+    argument: Argument,
+    numbers: Option<Numbers>,
+}
+
+/// The folds of one aggregate.
+struct ColumnFolds {
+    argument: usize,
+    parts: Vec<Box<dyn Fold>>,
+}
+
+/// Folded rows of all workers.
+pub enum Folded {
+    /// In memory.
+    Groups(Box<Folder>),
+    /// Given away, to be merged part by part.
+    Parts(Box<MergedFolders>),
+}
+
+/// Values of all groups whose keys are not written yet.
+pub struct Finished {
+    groups: GroupTable,
+    /// Values of the aggregates.
+    pub columns: Vec<ArrayRef>,
+}
+
+impl Folder {
+    /// A folder that takes its share of the search's memory.
+    pub fn new(plan: &AggregatePlan, context: &CommandContext) -> Folder {
+        Folder::with_limit(plan, plan.bytes_max(context) / context.dataflow.workers(), context)
+    }
+
+    /// A folder that gives states away above so many bytes.
+    pub fn with_limit(plan: &AggregatePlan, bytes_max: usize, context: &CommandContext) -> Folder {
+        Folder::of_states(plan, bytes_max, 0, context)
+    }
+
+    /// A folder for states that were split so often.
+    pub(super) fn of_states(plan: &AggregatePlan, bytes_max: usize, level: u32, context: &CommandContext) -> Folder {
+        let mut folder = Folder {
+            plan: plan.clone(),
+            shape: None,
+            groups: GroupTable::default(),
+            arguments: Vec::new(),
+            folds: Vec::new(),
+            direct: DirectCounts::default(),
+            only_counts: plan
+                .columns
+                .iter()
+                .all(|column| matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))),
+            given: None,
+            others: Vec::new(),
+            level,
+            dataflow: Arc::clone(&context.dataflow),
+            bytes_max,
+            rows_until_check: 0,
+        };
+        folder.restart();
+        folder
+    }
+
+    /// The folder with rows passing through `shape` first.
+    pub fn after(mut self, shape: Box<dyn RowCommand>) -> Folder {
+        self.shape = Some(shape);
+        self
+    }
+
+    /// Takes rows of a slice, of which `place` rows came before. Slices ascend with the order of rows.
+    pub fn add(&mut self, rows: &RecordBatch, slice: u64, place: u64) -> Result<(), EngineError> {
+        let shaped = self.shape.as_mut().map(|shape| shape.apply(rows.clone())).transpose()?;
+        let rows = shaped.as_ref().unwrap_or(rows);
+        let columns: Vec<ColumnReader> = self.plan.key_fields().map(|name| rows::reader(rows, name)).collect();
+        let events = rows::column(rows, rows::EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>());
+        if self.only_counts && events.is_none() {
+            if self.direct.add(&columns) {
+                return self.check(rows.num_rows());
+            }
+            self.settle();
+            // Another dictionary, mostly.
+            if self.direct.add(&columns) {
+                return self.check(rows.num_rows());
+            }
+        }
+        if events.is_some() {
+            self.settle();
+        }
+        let members = self.groups.members(&columns, rows.num_rows());
+        let times = rows::column(rows, "_time").map(ColumnReader::new);
+        for (at, argument) in self.arguments.iter_mut().enumerate() {
+            let values = argument_values(&argument.argument, rows)?;
+            let numbers = match (&values, &mut argument.numbers) {
+                (Some(values), Some(numbers)) => numbers.of(values),
+                _ => None,
+            };
+            let present = values.as_ref().and_then(ColumnReader::present);
+            let input = Input {
+                values: values.as_ref(),
+                numbers: numbers.as_ref(),
+                present: present.as_ref(),
+                times: times.as_ref(),
+                events: events.map(|events| events.values().as_ref()),
+                slice,
+                row_base: (slice << ROW_BITS) + place,
+            };
+            let folds = self.folds.iter_mut().filter(|folds| folds.argument == at);
+            folds.flat_map(|folds| &mut folds.parts).for_each(|fold| fold.update(&input, &members));
+        }
+        self.check(rows.num_rows())
+    }
+
+    /// Makes rows counted by code rows counted by group.
+    fn settle(&mut self) {
+        let Folder { direct, groups, folds, .. } = self;
+        direct.take(|counted, rows| {
+            let only;
+            let groups = match counted {
+                Counted::Integers(form, integers) => groups.groups_of_integers(form, integers),
+                Counted::Time(time, text) => {
+                    only = [groups.group_of_time(time, text)];
+                    &only
+                }
+                Counted::Texts(texts) => {
+                    only = [groups.group_of(texts.iter().copied())];
+                    &only
+                }
+            };
+            folds.iter_mut().flat_map(|folds| &mut folds.parts).for_each(|fold| fold.count_more(groups, rows));
+        });
+    }
+
+    fn check(&mut self, rows: usize) -> Result<(), EngineError> {
+        self.rows_until_check = self.rows_until_check.saturating_sub(rows);
+        if self.rows_until_check > 0 {
+            return Ok(());
+        }
+        self.rows_until_check = CHECK_ROWS.max(self.groups.len() / 4).min(self.bytes_max);
+        if self.bytes() > self.bytes_max { self.give_away() } else { Ok(()) }
+    }
+
+    /// Gives the states of all groups away; an error where that cannot help.
+    fn give_away(&mut self) -> Result<(), EngineError> {
+        let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
+        if is_one_group || !GivenStates::may_split(self.level) {
+            return Err(EngineError::Memory);
+        }
+        let state = self.take_state()?;
+        let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
+        self.given.get_or_insert_with(|| GivenStates::new(level, dataflow)).add(&state, keys)
+    }
+
+    /// Whether states were given away.
+    pub(super) fn has_given(&self) -> bool {
+        self.given.is_some()
+    }
+
+    /// Bytes held, about.
+    pub fn bytes(&self) -> usize {
+        let folds: usize = self.folds.iter().flat_map(|folds| &folds.parts).map(|fold| fold.bytes()).sum();
+        self.direct.bytes() + self.groups.bytes() + folds
+    }
+
+    /// Empties the folder.
+    fn restart(&mut self) {
+        self.groups = GroupTable::new(self.plan.key_texts_of_null());
+        self.arguments.clear();
+        self.folds.clear();
+        for column in &self.plan.columns {
+            let parts = parts_of(&column.function);
+            let known = self.arguments.iter().position(|known| known.argument.is_same(&column.argument));
+            let argument = known.unwrap_or(self.arguments.len());
+            if known.is_none() {
+                self.arguments.push(ArgumentColumn { argument: column.argument.clone(), numbers: None });
+            }
+            if parts.iter().any(|part| fold::reads_numbers(*part)) {
+                let numbers = self.arguments[argument].numbers.get_or_insert_default();
+                if parts.iter().any(|part| fold::reads_scales(*part)) {
+                    numbers.read_scales();
+                }
+            }
+            let parts = parts.into_iter().map(|part| fold::of(part, self.plan.by.is_empty())).collect();
+            self.folds.push(ColumnFolds { argument, parts });
+        }
+    }
+
+    /// The states of all groups as a batch; the folder starts anew.
+    pub fn take_state(&mut self) -> Result<RecordBatch, EngineError> {
+        self.settle();
+        let groups = self.groups.len();
+        let mut arrays = self.groups.key_columns(None);
+        let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
+        arrays.extend(folds.map(|fold| fold.state(groups)));
+        self.restart();
+        let options = RecordBatchOptions::new().with_row_count(Some(groups));
+        Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
+    }
+
+    /// Everything given away.
+    pub(super) fn into_given(mut self) -> Result<GivenStates, EngineError> {
+        // Rows counted by code since the last time are in no group yet.
+        self.settle();
+        if self.groups.len() > 0 || self.given.is_none() {
+            self.give_away()?;
+        }
+        self.given.ok_or(EngineError::Memory)
+    }
+
+    /// Takes states back.
+    pub(super) fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
+        self.settle();
+        let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
+        let members = self.groups.members(&keys, states.num_rows());
+        let total = members.groups;
+        let mut groups = Vec::with_capacity(states.num_rows());
+        members.for_each(|_, group| groups.push(group as u32));
+        let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
+        folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));
+        self.check(states.num_rows())
+    }
+
+    /// What the folder holds, for later; `None` when it had to give states away.
+    pub fn part(&mut self) -> Option<FoldedPart> {
+        self.settle();
+        let parts = |column: &ColumnFolds| column.parts.iter().map(|fold| fold.copy()).collect();
+        let folds: Vec<Vec<Box<dyn Fold>>> = self.folds.iter().map(parts).collect();
+        let groups = self.groups.copy();
+        let bytes = groups.bytes() + folds.iter().flatten().map(|fold| fold.bytes()).sum::<usize>();
+        self.given.is_none().then_some(FoldedPart { groups, folds, bytes })
+    }
+
+    /// Adds the groups and states of a part folded before, of the same plan.
+    pub fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
+        self.settle();
+        let groups = self.groups.absorb(&part.groups);
+        let total = self.groups.len();
+        for (mine, others) in self.folds.iter_mut().zip(&part.folds) {
+            let pairs = mine.parts.iter_mut().zip(others);
+            pairs.for_each(|(mine, other)| mine.absorb(other.copy(), &groups, total));
+        }
+        self.check(groups.len())
+    }
+
+    /// Adds everything of another folder of the same plan.
+    pub fn add_folder(&mut self, other: Folder) -> Result<(), EngineError> {
+        if other.has_given() {
+            let given = other.into_given()?;
+            self.others.push(given);
+            return Ok(());
+        }
+        let groups = other.groups.len();
+        self.absorb(other);
+        self.check(groups)
+    }
+
+    /// Takes the groups of another folder.
+    fn absorb(&mut self, mut other: Folder) {
+        self.direct.absorb(&mut other.direct);
+        self.settle();
+        other.settle();
+        let groups = self.groups.absorb(&other.groups);
+        let total = self.groups.len();
+        for (mine, others) in self.folds.iter_mut().zip(other.folds) {
+            let pairs = mine.parts.iter_mut().zip(others.parts);
+            pairs.for_each(|(mine, other)| mine.absorb(other, &groups, total));
+        }
+    }
+
+    /// The values of all groups.
+    pub fn finished(mut self) -> Finished {
+        self.settle();
+        let groups = self.groups.len();
+        let columns = self.plan.columns.iter().zip(self.folds).map(|(column, folds)| {
+            let function = &column.function;
+            if matches!(function, StatsFunction::Dc | StatsFunction::EstDc)
+                && let [fold] = folds.parts.as_slice()
+                && let Some(lengths) = fold.lengths(groups)
+            {
+                return Arc::new(Int64Array::from(lengths)) as ArrayRef;
+            }
+            let states: Vec<ArrayRef> = folds.parts.into_iter().map(|fold| fold.state(groups)).collect();
+            finish::value_of(function, &states, groups)
+        });
+        Finished { columns: columns.collect(), groups: self.groups }
+    }
+}
+
+impl Finished {
+    /// The BY fields and aggregates of all groups, or of those at `places`.
+    pub fn rows(&self, plan: &AggregatePlan, places: Option<&[u32]>) -> Result<RecordBatch, EngineError> {
+        let keys = plan.by.iter().zip(self.groups.key_columns(places));
+        let mut columns: Vec<(&String, ArrayRef)> =
+            keys.map(|(name, keys)| (name, keys::shown_key(name, &keys))).collect();
+        let chosen = places.map(|places| arrow::array::UInt32Array::from(places.to_vec()));
+        for (column, values) in plan.columns.iter().zip(&self.columns) {
+            let values = match &chosen {
+                None => Arc::clone(values),
+                Some(places) => arrow::compute::take(values, places, None)?,
+            };
+            columns.push((&column.name, values));
+        }
+        batch_of(columns, places.map_or_else(|| self.groups.len(), <[u32]>::len))
+    }
+}
+
+impl AggregatePlan {
+    /// Joins the folders of all workers, in memory if they fit there.
+    pub fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
+        let bytes: usize = folders.iter().map(Folder::bytes).sum();
+        let has_given = |folder: &Folder| folder.has_given() || !folder.others.is_empty();
+        let fits = bytes <= self.bytes_max(context);
+        if !folders.iter().any(has_given) && (fits || self.by.is_empty()) {
+            let mut folders = folders.into_iter();
+            let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
+            folders.for_each(|folder| all.absorb(folder));
+            return if all.bytes() <= self.bytes_max(context) {
+                Ok(Folded::Groups(Box::new(all)))
+            } else {
+                Err(EngineError::Memory)
+            };
+        }
+        let mut given = Vec::new();
+        for mut folder in folders {
+            given.append(&mut folder.others);
+            given.push(folder.into_given()?);
+        }
+        Ok(Folded::Parts(Box::new(MergedFolders::new(self, given, self.bytes_max(context), context))))
+    }
+
+    /// The rows of batches, folded in their order.
+    pub fn fold(
+        &self,
+        batches: Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + '_>,
+        context: &CommandContext,
+    ) -> Result<Folded, EngineError> {
+        let mut folder = Folder::new(self, context);
+        let mut place = 0;
+        for rows in batches {
+            let rows = rows?;
+            folder.add(&rows, 0, place)?;
+            place += rows.num_rows() as u64;
+        }
+        self.gather(vec![folder], context)
+    }
+
+    /// Values of folded rows: the BY fields, then the aggregates. All of them must fit into memory.
+    pub fn values(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        if self.looks_at_all_groups() && matches!(folded, Folded::Parts(_)) {
+            return self.finish(&self.states(folded, context)?);
+        }
+        self.all(folded, context, |folder| folder.finished().rows(self, None))
+    }
+
+    /// Folded rows as one state per group. All of them must fit into memory.
+    pub fn states(&self, folded: Folded, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        self.all(folded, context, |mut folder| folder.take_state())
+    }
+
+    fn all(
+        &self,
+        folded: Folded,
+        context: &CommandContext,
+        rows_of: impl Fn(Folder) -> Result<RecordBatch, EngineError>,
+    ) -> Result<RecordBatch, EngineError> {
+        let parts = match folded {
+            Folded::Groups(folder) => return rows_of(*folder),
+            Folded::Parts(parts) => parts,
+        };
+        let mut account = context.dataflow.account("groups");
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        for folder in parts {
+            let (rows, more) = rows::compact(&rows_of(folder?)?)?;
+            bytes += more;
+            account.set(bytes)?;
+            all.push(rows);
+        }
+        rows::concat_rows(all)
+    }
+
+    /// Bytes that the folders of all workers take together. One group cannot be given away and may take more.
+    fn bytes_max(&self, context: &CommandContext) -> usize {
+        let share = if self.by.is_empty() { 1 } else { MEMORY_SHARE };
+        context.dataflow.memory_bytes() / share
+    }
+}
+
+/// The values an aggregate reads; `None` counts rows. False conditions are no values.
+fn argument_values(argument: &Argument, rows: &RecordBatch) -> Result<Option<ColumnReader>, EngineError> {
+    let array = match argument {
+        Argument::Rows => return Ok(None),
+        Argument::Field(name) => rows::column_or_null(rows, name),
+        Argument::Expr(expr) => only_true(expr.evaluate(rows)?),
+    };
+    Ok(Some(ColumnReader::new(&array)))
+}
+
+fn only_true(array: ArrayRef) -> ArrayRef {
+    let Some(conditions) = array.as_boolean_opt() else { return array };
+    let conditions = conditions.iter().map(|value| value.filter(|value| *value));
+    Arc::new(conditions.collect::<BooleanArray>())
+}

@@ -1,0 +1,239 @@
+//! Group keys: the texts of the BY fields, interned to dense numbers.
+//!
+//! A key of one field is its text; a key of several is each text after its length, so that no two combinations look
+//! alike. All keys lie in one buffer, each behind its number and its length, and the table has next to each place of a
+//! key a part of its hash: a key that is known costs two looks at memory that is far away. Keys that come many at a
+//! time have these looks taken beforehand, so that none waits for the other.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, TimestampNanosecondArray};
+use foldhash::fast::FixedState;
+use quarry_event::time::parse_epoch;
+
+/// Records begin at multiples of so many bytes, so that 32 bits say where.
+const RECORD_UNIT: usize = 8;
+/// Bytes of a record before its key: number and length.
+const HEAD_BYTES: usize = 8;
+/// Places of the first table.
+const FIRST_SLOTS: usize = 4;
+/// Of so many places at most one fewer is taken.
+const SLOTS_PER_FREE: usize = 4;
+/// Keys whose places are looked at before the first of them is searched.
+const AHEAD_KEYS: usize = 256;
+/// Record of a place that is free.
+const FREE: u32 = u32::MAX;
+
+/// A place of the table; its key's hash says near which one it is.
+#[derive(Clone, Copy)]
+struct Slot {
+    hash: u32,
+    record: u32,
+}
+
+/// Distinct byte strings, numbered in order of first appearance.
+#[derive(Clone, Default)]
+pub struct KeyTable {
+    slots: Vec<Slot>,
+    records: Vec<u8>,
+    /// Where the record of each key begins.
+    starts: Vec<u32>,
+}
+
+fn hash_of(key: &[u8]) -> u32 {
+    (FixedState::default().hash_one(key) >> u32::BITS) as u32
+}
+
+impl KeyTable {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of keys.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// The number of a key, new or known.
+    #[inline]
+    pub fn intern(&mut self, key: &[u8]) -> u32 {
+        self.intern_hashed(key, hash_of(key))
+    }
+
+    /// The numbers of keys, new or known, added to `numbers`.
+    pub fn intern_all(&mut self, keys: &[&[u8]], numbers: &mut Vec<u32>) {
+        numbers.reserve(keys.len());
+        let mut hashes = [0; AHEAD_KEYS];
+        for keys in keys.chunks(AHEAD_KEYS) {
+            for (hash, key) in hashes.iter_mut().zip(keys) {
+                *hash = hash_of(key);
+            }
+            self.look_ahead(&hashes[..keys.len()]);
+            numbers.extend(keys.iter().zip(&hashes).map(|(key, hash)| self.intern_hashed(key, *hash)));
+        }
+    }
+
+    /// Brings near what a search for these hashes will look at.
+    fn look_ahead(&self, hashes: &[u32]) {
+        if self.slots.is_empty() {
+            return;
+        }
+        let mut records = [0; AHEAD_KEYS];
+        for (record, hash) in records.iter_mut().zip(hashes) {
+            let slot = self.slots[self.home(*hash)];
+            *record = if slot.hash == *hash { slot.record } else { FREE };
+        }
+        let heads = records[..hashes.len()].iter().filter_map(|record| self.records.get(offset(*record)));
+        std::hint::black_box(heads.fold(0, |all, byte| all ^ *byte));
+    }
+
+    #[inline]
+    fn intern_hashed(&mut self, key: &[u8], hash: u32) -> u32 {
+        if (self.len() + 1) * SLOTS_PER_FREE > self.slots.len() * (SLOTS_PER_FREE - 1) {
+            self.grow();
+        }
+        let at = match self.search(key, hash) {
+            Ok(number) => return number,
+            Err(at) => at,
+        };
+        let number = self.len() as u32;
+        let record = (self.records.len() / RECORD_UNIT) as u32;
+        self.records.extend_from_slice(&number.to_le_bytes());
+        self.records.extend_from_slice(&(key.len() as u32).to_le_bytes());
+        self.records.extend_from_slice(key);
+        self.records.resize(self.records.len().next_multiple_of(RECORD_UNIT), 0);
+        self.starts.push(record);
+        self.slots[at] = Slot { hash, record };
+        number
+    }
+
+    /// The number of a key, or the free place it belongs in.
+    #[inline]
+    fn search(&self, key: &[u8], hash: u32) -> Result<u32, usize> {
+        let mut at = self.home(hash);
+        loop {
+            let slot = self.slots[at];
+            if slot.record == FREE {
+                return Err(at);
+            }
+            if slot.hash == hash {
+                let (number, known) = self.record(slot.record);
+                if known == key {
+                    return Ok(number);
+                }
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// The place a search for this hash begins at.
+    #[inline]
+    fn home(&self, hash: u32) -> usize {
+        (hash >> (u32::BITS - self.slots.len().trailing_zeros())) as usize
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let count = (self.slots.len() * 2).max(FIRST_SLOTS);
+        let old = std::mem::replace(&mut self.slots, vec![Slot { hash: 0, record: FREE }; count]);
+        for slot in old.into_iter().filter(|slot| slot.record != FREE) {
+            let mut at = self.home(slot.hash);
+            while self.slots[at].record != FREE {
+                at = (at + 1) & (count - 1);
+            }
+            self.slots[at] = slot;
+        }
+    }
+
+    /// Number and key of a record.
+    #[inline]
+    fn record(&self, record: u32) -> (u32, &[u8]) {
+        let record = &self.records[offset(record)..];
+        let Some((head, rest)) = record.split_first_chunk::<HEAD_BYTES>() else { return (0, &[]) };
+        let [a, b, c, d, e, f, g, h] = *head;
+        (u32::from_le_bytes([a, b, c, d]), &rest[..u32::from_le_bytes([e, f, g, h]) as usize])
+    }
+
+    /// The number of a key if it is known.
+    pub fn find(&self, key: &[u8]) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        self.search(key, hash_of(key)).ok()
+    }
+
+    /// Bytes held, about.
+    pub fn bytes(&self) -> usize {
+        self.records.capacity() + self.starts.capacity() * size_of::<u32>() + self.slots.capacity() * size_of::<Slot>()
+    }
+
+    /// Key number `at`.
+    pub fn key(&self, at: usize) -> &[u8] {
+        self.record(self.starts[at]).1
+    }
+}
+
+/// Where a record begins in the buffer.
+#[inline]
+fn offset(record: u32) -> usize {
+    record as usize * RECORD_UNIT
+}
+
+/// Appends one field's text to a key of `parts` fields.
+pub fn add_key_part(key: &mut Vec<u8>, text: &str, parts: usize) {
+    if parts > 1 {
+        key.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    }
+    key.extend_from_slice(text.as_bytes());
+}
+
+/// The key column as shown: `_time` becomes an instant again.
+pub fn shown_key(name: &str, keys: &ArrayRef) -> ArrayRef {
+    if name != "_time" {
+        return Arc::clone(keys);
+    }
+    let Some(texts) = keys.as_string_view_opt() else { return Arc::clone(keys) };
+    let times = texts.iter().map(|text| text.map(parse_epoch)).map(|time| match time {
+        Some(None) => None,
+        Some(time) => Some(time),
+        None => Some(None),
+    });
+    let times: Option<Vec<Option<i64>>> = times.collect();
+    times.map_or_else(|| Arc::clone(keys), |times| Arc::new(TimestampNanosecondArray::from(times)) as ArrayRef)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_numbered_as_they_come_one_by_one_and_many_at_a_time() {
+        let keys: Vec<Vec<u8>> = (0..10_000_u32)
+            .map(|at| at * 7_919 % 3_001)
+            .map(|at| match at % 5 {
+                0 => Vec::new(),
+                1 => vec![b'x'; at as usize % 97],
+                _ => format!("key {at}").into_bytes(),
+            })
+            .collect();
+        let mut expected: Vec<&[u8]> = Vec::new();
+        let (mut single, mut several, mut numbers) = (KeyTable::default(), KeyTable::default(), Vec::new());
+        assert_eq!(single.find(b"key 2"), None);
+        for key in &keys {
+            if !expected.contains(&key.as_slice()) {
+                expected.push(key);
+            }
+            let number = expected.iter().position(|known| known == key).unwrap() as u32;
+            assert_eq!(single.intern(key), number);
+            assert_eq!(single.find(key), Some(number));
+        }
+        let slices: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        several.intern_all(&slices, &mut numbers);
+        assert_eq!(numbers, slices.iter().map(|key| single.find(key).unwrap()).collect::<Vec<_>>());
+        assert_eq!((single.len(), several.len()), (expected.len(), expected.len()));
+        assert!((0..expected.len()).all(|at| single.key(at) == expected[at] && several.key(at) == expected[at]));
+        assert_eq!(single.find(b"key 3001"), None);
+    }
+}

@@ -1,0 +1,341 @@
+//! Aggregation that can be split: each worker folds the rows it reads ([`folder`]), folders join, the whole finishes.
+//!
+//! Every stats function is a short list of *parts* ([`Part`]), each a state per group with a way to fold values in and
+//! to join two workers' states ([`fold`]), also as a column ([`state`]), which is how they are given away when memory is
+//! short and merged part by part ([`given`]). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
+//! parts into the function's value. Which group a row is in is for [`groups`], which values are equal for [`values`].
+//!
+//! Not here: which rows, the shape of the result (chart, timechart, top are in the engine).
+
+pub mod digest;
+mod direct;
+mod distinct;
+mod finish;
+mod fold;
+pub mod folder;
+mod given;
+mod groups;
+mod integers;
+pub mod keys;
+pub mod moments;
+pub mod numbers;
+mod pairs;
+mod picked;
+mod sparkline;
+mod state;
+mod sums;
+#[cfg(test)]
+mod tests;
+pub mod total;
+mod values;
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::ast::{Aggregate, AggregateArg, PercentileKind, StatsFunction};
+
+pub use self::folder::{Folded, FoldedPart, Folder};
+pub use self::given::MergedFolders;
+use crate::EngineError;
+use crate::context::CommandContext;
+use crate::expr::{CompiledExpr, ExprContext};
+use crate::field_names::METADATA_FIELDS;
+use crate::rows::batch_of;
+
+/// Values `list` keeps (limits.conf `[stats] list_maxsize`).
+pub const LIST_VALUES_MAX: usize = 100;
+
+/// One state column of a function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Part {
+    /// Values of the field.
+    Values,
+    /// Values that are numbers.
+    Numbers,
+    /// Sum of the numbers.
+    Sum,
+    /// Sum of their squares.
+    SumOfSquares,
+    /// Smallest number.
+    MinNumber,
+    /// Largest number.
+    MaxNumber,
+    /// Smallest text that is no number.
+    MinText,
+    /// Largest text that is no number.
+    MaxText,
+    /// Count, mean and sum of squared distances from it.
+    Moments,
+    /// Distinct values.
+    Distinct,
+    /// First values in order, at most [`LIST_VALUES_MAX`].
+    Sequence,
+    /// Distinct values with their counts.
+    Tally,
+    /// Sketch of the distribution of the numbers.
+    Digest {
+        /// Whether it must never round.
+        exact: bool,
+    },
+    /// The values of one row with its key.
+    Pick(PickKey),
+    /// Numbers per span of time; seconds of a span when given.
+    Sparkline {
+        /// Seconds.
+        width: Option<i64>,
+        /// What of the values.
+        reads: LineReads,
+    },
+}
+
+/// What a sparkline reads of the values of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LineReads {
+    /// Those that are numbers.
+    Numbers,
+    /// That they are there.
+    Values,
+    /// Which they are.
+    Distinct,
+}
+
+/// Which row a [`Part::Pick`] takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PickKey {
+    /// First in order of arrival at the command.
+    First,
+    /// Last in that order.
+    Last,
+    /// Smallest `_time`.
+    Earliest,
+    /// Largest `_time`.
+    Latest,
+}
+
+/// An aggregate ready to run.
+#[derive(Clone)]
+pub struct AggregateColumn {
+    /// Function.
+    pub function: StatsFunction,
+    /// Where its values come from.
+    pub argument: Argument,
+    /// Output name.
+    pub name: String,
+}
+
+/// Where the values of an aggregate come from.
+#[derive(Clone)]
+pub enum Argument {
+    /// None: rows are counted.
+    Rows,
+    /// A field.
+    Field(String),
+    /// An expression.
+    Expr(Arc<CompiledExpr>),
+}
+
+/// A set of aggregates over groups.
+#[derive(Clone)]
+pub struct AggregatePlan {
+    /// Aggregates in order of output.
+    pub columns: Vec<AggregateColumn>,
+    /// Names of the grouping fields.
+    pub by: Vec<String>,
+    /// Where the last of them comes from when it is the series of a table.
+    pub series: Option<Series>,
+}
+
+/// The field that splits a table into series.
+#[derive(Clone)]
+pub struct Series {
+    /// The field.
+    pub field: String,
+    /// What stands for a missing value.
+    pub null: &'static str,
+}
+
+impl Argument {
+    /// Whether both read the same values. Expressions are not compared.
+    fn is_same(&self, other: &Argument) -> bool {
+        match (self, other) {
+            (Argument::Rows, Argument::Rows) => true,
+            (Argument::Field(a), Argument::Field(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl AggregatePlan {
+    /// Compiles the aggregates of a command. Wildcard arguments must be expanded before ([`has_wildcards`]).
+    pub fn new(aggregates: &[Aggregate], by: Vec<String>, context: &ExprContext) -> Result<AggregatePlan, EngineError> {
+        let columns = aggregates.iter().map(|aggregate| {
+            let argument = match &aggregate.arg {
+                AggregateArg::Rows => Argument::Rows,
+                AggregateArg::Field(field) => Argument::Field(field.text.clone()),
+                AggregateArg::Eval(expr) => Argument::Expr(Arc::new(CompiledExpr::new(expr, context)?)),
+            };
+            if let StatsFunction::Sparkline { inner, .. } = &aggregate.function
+                && !sparkline::takes(inner)
+            {
+                let message = "sparkline takes count, dc, sum, sumsq, avg, min, max, range, stdev, stdevp, var or varp"
+                    .to_owned();
+                return Err(EngineError::Invalid { message, span: Some(aggregate.span) });
+            }
+            let mut function = aggregate.function.clone();
+            if let StatsFunction::Percentile { method, .. } = &mut function {
+                *method = context.percentiles;
+            }
+            Ok(AggregateColumn { function, argument, name: aggregate.name.clone() })
+        });
+        Ok(AggregatePlan { columns: columns.collect::<Result<_, EngineError>>()?, by, series: None })
+    }
+
+    /// Whether the first and the last of some events that differ in `_time` only tell as much as all of them.
+    pub fn takes_extremes(&self) -> bool {
+        use StatsFunction::{Count, Dc, Earliest, EarliestTime, EstDc, Latest, LatestTime, Max, Min, Range, Values};
+        let is_alike = |name: &str| METADATA_FIELDS.contains(&name);
+        let takes = |column: &AggregateColumn| match (&column.function, &column.argument) {
+            (Count, Argument::Rows) => true,
+            (Dc | EstDc | Values, Argument::Field(name)) => is_alike(name),
+            (Min | Max | Range | Earliest | EarliestTime | Latest | LatestTime, Argument::Field(name)) => {
+                name == "_time" || is_alike(name)
+            }
+            _ => false,
+        };
+        self.series.is_none() && self.by.iter().all(|name| is_alike(name)) && self.columns.iter().all(takes)
+    }
+
+    /// Whether rows that stand for all events with the same values tell as much as these.
+    pub fn takes_counts(&self) -> bool {
+        use StatsFunction::{Count, Dc, EstDc, Max, Min, Range, Values};
+        let takes = |column: &AggregateColumn| {
+            let asked = (&column.function, &column.argument);
+            matches!(asked, (Count, Argument::Rows) | (Dc | EstDc | Values | Min | Max | Range, Argument::Field(_)))
+        };
+        self.series.is_none() && self.columns.iter().all(takes)
+    }
+
+    /// Whether the value of a group depends on the others: sparklines of all groups cover the same spans.
+    pub fn looks_at_all_groups(&self) -> bool {
+        self.columns.iter().any(|column| matches!(column.function, StatsFunction::Sparkline { .. }))
+    }
+
+    /// The columns that keys are read from.
+    fn key_fields(&self) -> impl Iterator<Item = &str> {
+        let series = self.series.as_ref().map(|series| series.field.as_str());
+        let last = self.by.len().wrapping_sub(1);
+        (self.by.iter().enumerate()).map(move |(at, name)| series.filter(|_| at == last).unwrap_or(name))
+    }
+
+    /// What stands for a missing value of each key; `None` where such a row belongs to no group.
+    fn key_texts_of_null(&self) -> Vec<Option<&'static str>> {
+        let last = self.by.len().wrapping_sub(1);
+        let series = self.series.as_ref().map(|series| series.null);
+        (0..self.by.len()).map(|at| series.filter(|_| at == last)).collect()
+    }
+
+    /// Merges states of which several may be of one group into one state per group.
+    pub fn merge(&self, states: &RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+        let mut folder = Folder::with_limit(self, usize::MAX, context);
+        folder.add_states(states)?;
+        folder.take_state()
+    }
+
+    /// Values of merged states: the BY fields, then the aggregates.
+    pub fn finish(&self, merged: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let groups = merged.num_rows();
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for (at, name) in self.by.iter().enumerate() {
+            columns.push((name.clone(), keys::shown_key(name, merged.column(at))));
+        }
+        let mut at = self.by.len();
+        for column in &self.columns {
+            let count = parts_of(&column.function).len();
+            let states = &merged.columns()[at..at + count];
+            columns.push((column.name.clone(), finish::value_of(&column.function, states, groups)));
+            at += count;
+        }
+        batch_of(columns, groups)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
+        self.columns.iter().flat_map(|column| parts_of(&column.function))
+    }
+
+    fn state_schema(&self) -> Schema {
+        let keys = (0..self.by.len()).map(|at| Field::new(format!("k{at}"), DataType::Utf8View, true));
+        let states = self.parts().enumerate();
+        let states = states.map(|(at, part)| Field::new(format!("s{at}"), state::state_type(part), true));
+        Schema::new(keys.chain(states).collect::<Vec<_>>())
+    }
+}
+
+/// The state columns of a function.
+pub fn parts_of(function: &StatsFunction) -> Vec<Part> {
+    match function {
+        StatsFunction::Count | StatsFunction::EstDcError => vec![Part::Values],
+        StatsFunction::Dc | StatsFunction::EstDc | StatsFunction::Values => vec![Part::Distinct],
+        StatsFunction::Sum | StatsFunction::Per(_) => vec![Part::Sum, Part::Numbers],
+        StatsFunction::SumSq => vec![Part::SumOfSquares, Part::Numbers],
+        StatsFunction::Avg => vec![Part::Sum, Part::Numbers],
+        StatsFunction::Min => vec![Part::MinNumber, Part::MinText],
+        StatsFunction::Max => vec![Part::MaxNumber, Part::MaxText],
+        StatsFunction::Range => vec![Part::MinNumber, Part::MaxNumber],
+        StatsFunction::Stdev | StatsFunction::StdevP | StatsFunction::Var | StatsFunction::VarP => vec![Part::Moments],
+        StatsFunction::Percentile { kind, .. } => vec![Part::Digest { exact: *kind == PercentileKind::Exact }],
+        StatsFunction::Mode => vec![Part::Tally],
+        StatsFunction::List => vec![Part::Sequence],
+        StatsFunction::First => vec![Part::Pick(PickKey::First)],
+        StatsFunction::Last => vec![Part::Pick(PickKey::Last)],
+        StatsFunction::Earliest | StatsFunction::EarliestTime => vec![Part::Pick(PickKey::Earliest)],
+        StatsFunction::Latest | StatsFunction::LatestTime => vec![Part::Pick(PickKey::Latest)],
+        StatsFunction::Rate | StatsFunction::SeriesRate { .. } => {
+            vec![Part::Pick(PickKey::Earliest), Part::Pick(PickKey::Latest)]
+        }
+        StatsFunction::Sparkline { span, inner } => {
+            let width = span.as_ref().map(|span| crate::spans::length_of(span) / NS_PER_SEC);
+            let reads = match **inner {
+                StatsFunction::Count => LineReads::Values,
+                StatsFunction::Dc => LineReads::Distinct,
+                _ => LineReads::Numbers,
+            };
+            vec![Part::Sparkline { width, reads }]
+        }
+    }
+}
+
+/// Whether an argument names several fields, so that the columns depend on the rows.
+pub fn has_wildcards(aggregates: &[Aggregate]) -> bool {
+    aggregates.iter().any(|aggregate| matches!(&aggregate.arg, AggregateArg::Field(field) if field.is_wildcard()))
+}
+
+/// Replaces wildcard arguments by one aggregate per field of `names` that fits and is not grouped by.
+pub fn expand_wildcards(aggregates: &[Aggregate], by: &[String], names: &[String]) -> Vec<Aggregate> {
+    let mut expanded = Vec::new();
+    for aggregate in aggregates {
+        let AggregateArg::Field(pattern) = &aggregate.arg else {
+            expanded.push(aggregate.clone());
+            continue;
+        };
+        if !pattern.is_wildcard() {
+            expanded.push(aggregate.clone());
+            continue;
+        }
+        let shown = |name: &&String| !name.starts_with('_') && !by.contains(name);
+        for name in names.iter().filter(shown) {
+            let Some(parts) = crate::field_names::wildcard_parts(&pattern.text, name) else { continue };
+            let mut one = aggregate.clone();
+            one.arg = AggregateArg::Field(quarry_spl::ast::FieldPattern { text: name.clone(), span: pattern.span });
+            one.name = if aggregate.renamed {
+                crate::field_names::fill_wildcards(&aggregate.name, &parts)
+            } else {
+                aggregate.name.replace(&pattern.text, name)
+            };
+            expanded.push(one);
+        }
+    }
+    expanded
+}

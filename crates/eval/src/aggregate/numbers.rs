@@ -1,0 +1,282 @@
+//! The numbers of a column as folds read them: a double each, and what is needed to answer in the digits that were read.
+//!
+//! Sums are taken of doubles. A double holds most decimals only nearly; as long as it is known how many digits after
+//! the point the numbers had at most (their *scale*), the sum can be rounded to that many, which is the sum of what was
+//! written. Integers beyond 2^53 and instants have a *rest* beside their double.
+//!
+//! Not here: what folds make of them ([`super::fold`]).
+
+use arrow::array::{Array, ArrayRef, Float64Array};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::decimal::Decimal;
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
+
+use crate::rows::{ColumnReader, DictionaryColumn};
+
+/// Scale of numbers of which one has more digits than a decimal.
+pub const NO_SCALE: u8 = u8::MAX;
+/// Digits after the point of an instant.
+const TIME_SCALE: u8 = 9;
+/// Bytes of a text up to which its digits are no more than a decimal's.
+const SHORT_TEXT: usize = 16;
+/// Scales tried for doubles before the general way.
+const SCALES_TRIED: usize = 10;
+/// Seconds below which their billionths fit 64 bits.
+const NANOS_FIT: f64 = 9e9;
+
+/// One number.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// The double next to it.
+    pub value: f64,
+    /// Billionths it is more than the double. Never none for an integer beyond 2^53, to know it from a double: there it
+    /// is one billionth more, which is to be dropped.
+    pub rest: i64,
+    /// Digits after the point, or [`NO_SCALE`].
+    pub scale: u8,
+}
+
+/// Billionths of a double.
+fn nanos_of(value: f64) -> i128 {
+    if value.abs() < NANOS_FIT {
+        // A conversion truncates, so that this is the same in 64 bits.
+        let whole = value as i64;
+        let part = (value - whole as f64) * NS_PER_SEC as f64;
+        return (whole * NS_PER_SEC + (part + 0.5f64.copysign(part)) as i64).into();
+    }
+    let whole = value.trunc();
+    whole as i128 * i128::from(NS_PER_SEC) + ((value - whole) * NS_PER_SEC as f64).round() as i128
+}
+
+impl Figure {
+    /// The figure of a number, with its scale.
+    pub fn of(number: Number) -> Figure {
+        let scale = Decimal::of(number).and_then(|decimal| u8::try_from(decimal.scale).ok());
+        Figure { scale: scale.unwrap_or(NO_SCALE), ..Figure::without_scale(number) }
+    }
+
+    fn without_scale(number: Number) -> Figure {
+        let value = number.as_f64();
+        let exact = match number {
+            Number::Int(integer) if integer.unsigned_abs() > MAX_EXACT_INTEGER as u64 => {
+                i128::from(integer) * i128::from(NS_PER_SEC) + 1
+            }
+            Number::Nanos(ns) => i128::from(ns),
+            Number::Int(_) | Number::Float(_) => return Figure { value, rest: 0, scale: NO_SCALE },
+        };
+        Figure { value, rest: (exact - nanos_of(value)) as i64, scale: NO_SCALE }
+    }
+
+    /// The number of a text, with its scale where that is asked for.
+    fn of_text(text: &str, with_scale: bool) -> Option<Figure> {
+        let number = exact_number(text)?;
+        let figure = Figure::without_scale(number);
+        Some(match with_scale {
+            false => figure,
+            true if text.len() <= SHORT_TEXT && !text.contains(['e', 'E']) => {
+                let digits = text.rfind('.').map_or(0, |point| text.len() - point - 1);
+                Figure { scale: digits as u8, ..figure }
+            }
+            true => Figure::of(number),
+        })
+    }
+
+    /// The rest as a double.
+    #[inline]
+    pub fn more(self) -> f64 {
+        match self.value.abs() >= MAX_EXACT_INTEGER {
+            true => self.rest.div_euclid(NS_PER_SEC) as f64,
+            false => self.rest as f64 / NS_PER_SEC as f64,
+        }
+    }
+
+    /// The number it is the figure of.
+    pub fn number(self) -> Number {
+        match self.rest {
+            0 => Number::of_float(self.value),
+            rest if self.value.abs() >= MAX_EXACT_INTEGER => {
+                let units = self.value as i128 + i128::from(rest.div_euclid(NS_PER_SEC));
+                Decimal { units, scale: 0 }.number()
+            }
+            rest => Decimal { units: nanos_of(self.value) + i128::from(rest), scale: u32::from(TIME_SCALE) }.number(),
+        }
+    }
+}
+
+/// The numbers of a batch's rows.
+pub struct NumberColumn {
+    /// Their doubles; null where a row has no number.
+    pub values: Float64Array,
+    /// What they are more, where any is.
+    rests: Option<Vec<i64>>,
+    scales: Scales,
+}
+
+enum Scales {
+    All(u8),
+    Each(Vec<u8>),
+}
+
+impl NumberColumn {
+    /// The number of a row that has one.
+    #[inline]
+    pub fn figure(&self, row: usize) -> Figure {
+        let scale = match &self.scales {
+            Scales::All(scale) => *scale,
+            Scales::Each(scales) => scales[row],
+        };
+        let rest = self.rests.as_ref().map_or(0, |rests| rests[row]);
+        Figure { value: self.values.value(row), rest, scale }
+    }
+
+    /// The scale of all numbers, where doubles tell all else.
+    pub fn plain(&self) -> Option<(&Float64Array, u8)> {
+        match &self.scales {
+            Scales::All(scale) if self.rests.is_none() => Some((&self.values, *scale)),
+            _ => None,
+        }
+    }
+
+    /// Whether doubles tell the numbers apart.
+    pub fn has_rests(&self) -> bool {
+        self.rests.is_some()
+    }
+
+    fn of_figures(figures: impl Iterator<Item = Option<Figure>>, rows: usize) -> NumberColumn {
+        let (mut values, mut rests, mut scales) =
+            (Vec::with_capacity(rows), Vec::with_capacity(rows), Vec::with_capacity(rows));
+        for figure in figures {
+            let Figure { rest, scale, .. } = figure.unwrap_or_default();
+            values.push(figure.map(|figure| figure.value));
+            rests.push(rest);
+            scales.push(scale);
+        }
+        let rests = rests.iter().any(|rest| *rest != 0).then_some(rests);
+        NumberColumn { values: values.into_iter().collect(), rests, scales: Scales::Each(scales) }
+    }
+}
+
+/// Reads the numbers of one argument's columns, and remembers how those of its last dictionary were read.
+#[derive(Default)]
+pub struct Numbers {
+    dictionary: Option<(ArrayRef, Vec<Option<Figure>>)>,
+    with_scales: bool,
+}
+
+impl Numbers {
+    /// From now on scales are read, too.
+    pub fn read_scales(&mut self) {
+        self.with_scales = true;
+    }
+
+    /// The number of each row; `None` for multivalues.
+    pub fn of(&mut self, column: &ColumnReader) -> Option<NumberColumn> {
+        let plain = |values: Float64Array, scale| NumberColumn { values, rests: None, scales: Scales::All(scale) };
+        let is_short = |value: &i64| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64;
+        Some(match column {
+            ColumnReader::Multi(..) => return None,
+            ColumnReader::Float(array) if self.with_scales => {
+                NumberColumn { values: array.clone(), rests: None, scales: scales_of(array) }
+            }
+            ColumnReader::Float(array) => plain(array.clone(), NO_SCALE),
+            ColumnReader::Int(array) if array.values().iter().all(is_short) => {
+                plain(array.unary(|value| value as f64), 0)
+            }
+            ColumnReader::Decimal(array, digits) if array.values().iter().all(is_short) => {
+                let unit = 10f64.powi(i32::from(*digits));
+                plain(array.unary(|value| value as f64 / unit), *digits)
+            }
+            ColumnReader::Dictionary(column) => self.of_dictionary(column),
+            ColumnReader::Int(_) | ColumnReader::Time(_) | ColumnReader::Decimal(..) => {
+                let figures = (0..column.len()).map(|row| column.exact_number(row).map(Figure::without_scale));
+                let scale = match column {
+                    ColumnReader::Int(_) => 0,
+                    ColumnReader::Decimal(_, digits) => *digits,
+                    _ => TIME_SCALE,
+                };
+                NumberColumn { scales: Scales::All(scale), ..NumberColumn::of_figures(figures, column.len()) }
+            }
+            _ => {
+                let (with_scales, mut scratch) = (self.with_scales, String::new());
+                let figures =
+                    (0..column.len()).map(|row| Figure::of_text(column.text(row, &mut scratch)?, with_scales));
+                NumberColumn::of_figures(figures, column.len())
+            }
+        })
+    }
+
+    fn of_dictionary(&mut self, column: &DictionaryColumn) -> NumberColumn {
+        let with_scales = self.with_scales;
+        let known = self.dictionary.take().filter(|(values, _)| column.shares(values));
+        let (_, figures) = self.dictionary.insert(known.unwrap_or_else(|| {
+            let figures = column.texts.iter().map(|text| Figure::of_text(text?, with_scales)).collect();
+            (column.values.clone(), figures)
+        }));
+        let rows = column.codes.len();
+        match column.codes.null_count() {
+            0 => NumberColumn::of_figures(column.codes.values().iter().map(|code| figures[*code as usize]), rows),
+            _ => NumberColumn::of_figures(column.codes.iter().map(|code| figures[code? as usize]), rows),
+        }
+    }
+}
+
+/// The scales of doubles. Neighbours mostly have the same one, so that of the row before is tried first.
+fn scales_of(values: &Float64Array) -> Scales {
+    const UNITS: [f64; SCALES_TRIED] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+    /// A decimal with as many digits comes back from its double.
+    const UNITS_MAX: f64 = 1e15;
+    let mut last = 0;
+    let scales = values.iter().map(|value| {
+        let value = value.unwrap_or(0.0);
+        let units = value * UNITS[last];
+        if units.abs() < UNITS_MAX && units.round() / UNITS[last] == value {
+            return last as u8;
+        }
+        let scale = Figure::of(Number::Float(value)).scale;
+        if usize::from(scale) < SCALES_TRIED {
+            last = usize::from(scale);
+        }
+        scale
+    });
+    Scales::Each(scales.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Int64Array, StringViewArray};
+
+    use super::*;
+
+    fn figures(array: ArrayRef) -> Vec<Option<Number>> {
+        let mut numbers = Numbers::default();
+        numbers.read_scales();
+        let column = numbers.of(&ColumnReader::new(&array)).unwrap();
+        (0..array.len()).map(|row| column.values.is_valid(row).then(|| column.figure(row).number())).collect()
+    }
+
+    #[test]
+    fn numbers_come_back_from_their_figures() {
+        let texts =
+            ["1", "-0.25", "9007199254740993", "-9223372036854775808", "1732060800.123456789", "1732060800.5", "x"];
+        let expected: Vec<Option<Number>> = texts.iter().map(|text| exact_number(text)).collect();
+        assert_eq!(figures(Arc::new(StringViewArray::from_iter_values(texts))), expected);
+        let wide = vec![i64::MAX, 1, i64::MIN, (1 << 53) + 1];
+        assert_eq!(
+            figures(Arc::new(Int64Array::from(wide.clone()))),
+            wide.into_iter().map(|value| Some(Number::Int(value))).collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn scales_are_those_of_the_digits_written() {
+        for (text, scale) in
+            [("7", 0), ("8.70", 2), ("1e-3", 3), ("0.1234567890123456789", NO_SCALE), ("1e300", NO_SCALE)]
+        {
+            assert_eq!(Figure::of_text(text, true).unwrap().scale, scale, "{text}");
+        }
+        let Scales::Each(scales) = scales_of(&Float64Array::from(vec![1.5, 0.25, 3.0, 1.0 / 3.0])) else { panic!() };
+        assert_eq!(scales, [1, 2, 2, NO_SCALE]);
+    }
+}

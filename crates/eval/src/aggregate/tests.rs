@@ -1,0 +1,180 @@
+//! Every function gives the same whether its rows came in one slice or in many.
+
+mod coded;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeRange;
+use quarry_spl::ast::{Command, StatsCommand};
+
+use super::{AggregatePlan, Folded, Folder};
+use crate::coded_rows::lines_of;
+use crate::context::{CommandContext, Stop};
+use crate::dataflow::Dataflow;
+use crate::expr::ExprContext;
+use crate::messages::Messages;
+use crate::rows::{batch_of, column_or_null};
+
+fn context() -> CommandContext {
+    CommandContext {
+        id: Arc::from(""),
+        search: Arc::from(""),
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        range: TimeRange::ALL,
+        dataflow: Arc::new(Dataflow::new(64 << 20, None).unwrap()),
+        percentiles: quarry_spl::ast::PercentileMethod::default(),
+        tables: crate::expr::ExprTables::default(),
+        transactions: Default::default(),
+        messages: Arc::<Messages>::default(),
+        stop: Arc::<Stop>::default(),
+        permissions: Arc::default(),
+    }
+}
+
+fn plan(stats: &str) -> AggregatePlan {
+    let parsed = quarry_spl::parse(&format!("* | stats {stats}"));
+    assert!(parsed.is_ok(), "{stats}: {:?}", parsed.diagnostics);
+    let Some(Command::Stats(StatsCommand { aggregates, by, .. })) =
+        parsed.pipeline.commands.get(1).map(|stage| stage.command.clone())
+    else {
+        panic!("{stats} is no stats")
+    };
+    let by = by.into_iter().map(|field| field.text).collect();
+    AggregatePlan::new(&aggregates, by, &ExprContext::new(0, jiff::tz::TimeZone::UTC)).unwrap()
+}
+
+/// Rows of `_time` (seconds), group and value; a value of `-` is missing.
+fn rows(rows: &[(i64, &str, &str)]) -> RecordBatch {
+    let times: ArrayRef =
+        Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.0 * 1_000_000_000)));
+    let texts = |texts: Vec<&str>| -> ArrayRef {
+        Arc::new(texts.into_iter().map(|text| (text != "-").then_some(text)).collect::<StringViewArray>())
+    };
+    let group = texts(rows.iter().map(|row| row.1).collect());
+    let value = texts(rows.iter().map(|row| row.2).collect());
+    batch_of([("_time", times), ("g", group), ("v", value)], rows.len()).unwrap()
+}
+
+/// How rows reach their groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// All slices in one folder.
+    OneFolder,
+    /// A folder per slice, joined in memory.
+    Folders,
+    /// States given away after every slice, and merged.
+    States,
+}
+
+const WAYS: [Way; 3] = [Way::OneFolder, Way::Folders, Way::States];
+
+fn answer_by(stats: &str, slices: &[RecordBatch], way: Way) -> Vec<String> {
+    let (plan, context) = (plan(stats), context());
+    let mut folders: Vec<Folder> = Vec::new();
+    for (rows, slice) in slices.iter().zip(0..) {
+        // What has no groups cannot be given away.
+        let limit = if way == Way::States && !plan.by.is_empty() { 0 } else { usize::MAX };
+        if folders.is_empty() || way == Way::Folders {
+            folders.push(Folder::with_limit(&plan, limit, &context));
+        }
+        folders.last_mut().unwrap().add(rows, slice, 0).unwrap();
+    }
+    lines_of(&plan.values(plan.gather(folders, &context).unwrap(), &context).unwrap())
+}
+
+fn answer(stats: &str, slices: &[RecordBatch]) -> Vec<String> {
+    let answers = WAYS.map(|way| answer_by(stats, slices, way));
+    for (way, answer) in WAYS.iter().zip(&answers) {
+        assert_eq!(answer, &answers[0], "{stats} by {way:?}");
+    }
+    answers.into_iter().next().unwrap()
+}
+
+const ROWS: [(i64, &str, &str); 8] = [
+    (9, "a", "3"),
+    (8, "b", "x"),
+    (7, "a", "1"),
+    (6, "a", "-"),
+    (5, "b", "10"),
+    (4, "-", "99"),
+    (3, "a", "1"),
+    (2, "b", "y"),
+];
+
+#[test]
+fn functions_do_not_depend_on_slices() {
+    for (stats, expected) in [
+        ("count by g", vec!["a 4", "b 3"]),
+        ("count(v) as n, dc(v) as d by g", vec!["a 3 2", "b 3 3"]),
+        ("sum(v), avg(v) by g", vec!["a 5 1.6666666666666667", "b 10 10"]),
+        ("min(v), max(v), range(v) by g", vec!["a 1 3 2", "b 10 y 0"]),
+        ("values(v) by g", vec!["a 1+3", "b 10+x+y"]),
+        ("list(v) by g", vec!["a 3+1+1", "b x+10+y"]),
+        ("first(v), last(v) by g", vec!["a 3 1", "b x y"]),
+        ("earliest(v), latest(v) by g", vec!["a 1 3", "b y x"]),
+        ("earliest_time(v), latest_time(v) by g", vec!["a 3 9", "b 2 8"]),
+        ("mode(v) by g", vec!["a 1", "b 10"]),
+        ("median(v), p100(v) by g", vec!["a 1 3", "b 10 10"]),
+        (
+            "stdev(v), var(v), stdevp(v), varp(v) by g",
+            vec!["a 1.1547005383792515 1.3333333333333333 0.9428090415820634 0.8888888888888888", "b 0 0 0 0"],
+        ),
+        ("sumsq(v) by g", vec!["a 11", "b 100"]),
+        ("count(eval(v>1)) as big by g", vec!["a 1", "b 3"]),
+        ("count, sum(v)", vec!["8 114"]),
+        ("sparkline(count, 4s) as s by g", vec!["a ##__SPARKLINE__##+1+2+1", "b ##__SPARKLINE__##+1+1+1"]),
+        ("sparkline(sum(v), 8s) as s by g", vec!["a ##__SPARKLINE__##+2+3", "b ##__SPARKLINE__##+10+0"]),
+    ] {
+        let all = rows(&ROWS);
+        for slices in
+            [vec![all.clone()], vec![all.slice(0, 3), all.slice(3, 5)], (0..8).map(|row| all.slice(row, 1)).collect()]
+        {
+            assert_eq!(answer(stats, &slices), expected, "{stats} in {} slices", slices.len());
+        }
+    }
+}
+
+#[test]
+fn no_rows_give_one_row_without_by_and_none_with() {
+    assert_eq!(answer("count, sum(v), values(v)", &[]), ["0 - -"]);
+    assert_eq!(answer("count by g", &[]), Vec::<String>::new());
+}
+
+#[test]
+fn a_row_with_several_values_is_in_several_groups() {
+    let values = crate::rows::Value::multi(vec!["x".into(), "y".into()]);
+    let mut column = crate::rows::ColumnBuilder::new(1);
+    column.push(values);
+    let one = batch_of([("g", column.finish()), ("v", column_or_null(&rows(&ROWS[..1]), "v"))], 1).unwrap();
+    assert_eq!(answer("count, sum(v) by g", &[one]), ["x 1 3", "y 1 3"]);
+}
+
+#[test]
+fn more_groups_than_memory_spill_and_stay_right() {
+    for stats in ["count, sum(v) by g", "count, values(v), dc(v), avg(v), first(v) by g"] {
+        groups_beyond_memory(stats);
+    }
+}
+
+fn groups_beyond_memory(stats: &str) {
+    let context = CommandContext { dataflow: Arc::new(Dataflow::new(24 << 20, None).unwrap()), ..context() };
+    let plan = plan(stats);
+    let slice = |from: usize| {
+        let names: Vec<String> = (from..from + 50_000).map(|at| format!("group number {at}")).collect();
+        let group: ArrayRef = Arc::new(names.iter().map(Some).collect::<StringViewArray>());
+        let value: ArrayRef = Arc::new(names.iter().map(|_| Some("2")).collect::<StringViewArray>());
+        batch_of([("g", group), ("v", value)], names.len()).unwrap()
+    };
+    let mut folder = Folder::new(&plan, &context);
+    [0, 25_000, 50_000, 75_000].into_iter().zip(0..).for_each(|(from, at)| folder.add(&slice(from), at, 0).unwrap());
+    let folded = plan.gather(vec![folder], &context).unwrap();
+    assert!(matches!(folded, Folded::Parts(_)), "the groups must not fit");
+    let result = plan.values(folded, &context).unwrap();
+    assert_eq!(result.num_rows(), 125_000);
+    let counts = crate::rows::as_number_array(&column_or_null(&result, "count"));
+    assert_eq!(counts.values().iter().sum::<f64>(), 200_000.0);
+    assert_eq!(counts.len(), 125_000);
+}

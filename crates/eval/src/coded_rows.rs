@@ -1,0 +1,152 @@
+//! Rows for tests: as texts, and as a scan codes them (numbers, addresses, decimals, dictionaries).
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, AsArray, Decimal64Array, DictionaryArray, Int64Array, StringViewArray, StringViewBuilder,
+    TimestampNanosecondArray, UInt32Array,
+};
+use arrow::record_batch::RecordBatch;
+use quarry_event::shape::NumberFormat;
+
+use crate::rows::{ColumnReader, batch_of};
+
+/// Rows of a batch.
+pub const BATCH: usize = 50;
+/// Batches; every third keeps its texts.
+const BATCHES: usize = 12;
+
+/// Values of a column, by row.
+pub type Values = fn(usize) -> Option<String>;
+
+/// A number that looks drawn by chance.
+pub fn mixed(row: usize) -> usize {
+    row.wrapping_mul(2_654_435_761) >> 7
+}
+
+fn texts_of(values: Values, batch: usize) -> Vec<Option<String>> {
+    (batch * BATCH..(batch + 1) * BATCH).map(values).collect()
+}
+
+/// Columns by name, and their values.
+pub const COLUMNS: [(&str, Values); 7] = [
+    ("word", |row| (!mixed(row).is_multiple_of(11)).then(|| format!("word {}", mixed(row) % 5))),
+    ("path", |row| Some(["/a", "/b", "/a/long/path/that/needs/a/buffer", "7"][mixed(row + 1) % 4].to_owned())),
+    ("user", |row| (!mixed(row).is_multiple_of(7)).then(|| (mixed(row) as i64 % 90 - 20).to_string())),
+    ("big", |row| Some((mixed(row) as i64 % 9 * 1_000_000_007_000).to_string())),
+    ("price", |row| {
+        let cents = mixed(row) as i64 % 500 - 100;
+        (cents % 9 != 0)
+            .then(|| format!("{}{}.{:02}", if cents < 0 { "-" } else { "" }, cents.abs() / 100, cents.abs() % 100))
+    }),
+    ("address", |row| Some(format!("10.0.{}.{}", mixed(row) % 3, mixed(row) % 6))),
+    // Numbers in forms that no column of integers has, beside ones that it has.
+    ("odd", |row| {
+        Some(
+            ["007", "7", "1.0", "1", "-0", "1e3", "10.0.0.1", "", "1.50", "12345678901234567890"][mixed(row) % 10]
+                .to_owned(),
+        )
+    }),
+];
+
+fn plain(texts: &[Option<String>]) -> ArrayRef {
+    Arc::new(texts.iter().map(Option::as_deref).collect::<StringViewArray>())
+}
+
+/// The values of a dictionary for these texts, in an order of its own, with a text no row has and perhaps a null.
+pub fn dictionary_values(texts: &[Option<String>], shift: usize, has_null: bool) -> ArrayRef {
+    let mut distinct: Vec<&str> = texts.iter().flatten().map(String::as_str).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let at = shift % distinct.len().max(1);
+    distinct.rotate_left(at);
+    let mut values = StringViewBuilder::new();
+    distinct.iter().for_each(|text| values.append_value(text));
+    values.append_value("a text of no row");
+    if has_null {
+        values.append_null();
+    }
+    Arc::new(values.finish())
+}
+
+/// The texts as codes; a missing one as the code of null where the dictionary has one.
+pub fn dictionary(texts: &[Option<String>], values: &ArrayRef) -> ArrayRef {
+    let known = values.as_string_view();
+    let code_of = |text: Option<&str>| known.iter().position(|known| known == text).map(|code| code as u32);
+    let codes: UInt32Array = texts.iter().map(|text| code_of(text.as_deref())).collect();
+    Arc::new(DictionaryArray::new(codes, Arc::clone(values)))
+}
+
+/// Texts as integers in a form; `None` when one has another form.
+fn integers(texts: &[Option<String>], format: NumberFormat) -> Option<Vec<Option<i64>>> {
+    let parse = |text: &Option<String>| match text {
+        None => Some(None),
+        Some(text) => format.parse(text.as_bytes()).map(Some),
+    };
+    texts.iter().map(parse).collect()
+}
+
+fn coded(texts: &[Option<String>], batch: usize) -> ArrayRef {
+    if let Some(numbers) = integers(texts, NumberFormat::Integer) {
+        return Arc::new(numbers.into_iter().collect::<Int64Array>());
+    }
+    if let Some(numbers) = integers(texts, NumberFormat::Ip4) {
+        return Arc::new(numbers.into_iter().map(|number| number.map(|number| number as u32)).collect::<UInt32Array>());
+    }
+    if let Some(numbers) = integers(texts, NumberFormat::Decimal { digits: 2 }) {
+        let decimals: Decimal64Array = numbers.into_iter().collect();
+        return Arc::new(decimals.with_precision_and_scale(18, 2).unwrap());
+    }
+    dictionary(texts, &dictionary_values(texts, batch, batch % 4 == 1))
+}
+
+/// Batches that share the dictionaries of their columns.
+const SLAB: usize = 4;
+
+/// The dictionaries of a column, slab by slab.
+fn slabs(values: Values) -> Vec<ArrayRef> {
+    let texts =
+        |slab: usize| (slab * SLAB..(slab + 1) * SLAB).flat_map(|batch| texts_of(values, batch)).collect::<Vec<_>>();
+    (0..BATCHES.div_ceil(SLAB)).map(|slab| dictionary_values(&texts(slab), slab, slab == 1)).collect()
+}
+
+/// The rows as texts, typed with a dictionary per batch where there is no type, and with dictionaries of slabs.
+pub fn batches() -> [Vec<RecordBatch>; 3] {
+    let slabs: Vec<Vec<ArrayRef>> = COLUMNS.iter().map(|(_, values)| slabs(*values)).collect();
+    let slabs = &slabs;
+    let make = |coding: usize| {
+        (0..BATCHES).map(move |batch| {
+            let times = (batch * BATCH..(batch + 1) * BATCH).map(|row| (9_000 - row as i64 * 13) * 1_000_000_000);
+            let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_iter_values(times));
+            let columns = COLUMNS.iter().zip(slabs).map(move |((name, values), slabs)| {
+                let texts = texts_of(*values, batch);
+                // Plain batches come in between, of one column or of all.
+                let is_plain = coding == 0 || batch % 5 == 4 || (coding == 1 && (batch + name.len()) % 3 == 0);
+                let column = match coding {
+                    _ if is_plain => plain(&texts),
+                    1 => coded(&texts, batch),
+                    _ => dictionary(&texts, &slabs[batch / SLAB]),
+                };
+                (*name, column)
+            });
+            batch_of([("_time", times)].into_iter().chain(columns), BATCH).unwrap()
+        })
+    };
+    [make(0).collect(), make(1).collect(), make(2).collect()]
+}
+
+/// The lines of a table, sorted.
+pub fn lines_of(result: &RecordBatch) -> Vec<String> {
+    let mut lines: Vec<String> = (0..result.num_rows())
+        .map(|row| {
+            let cells = result.columns().iter().map(|column| {
+                let mut scratch = String::new();
+                ColumnReader::new(column).text(row, &mut scratch).unwrap_or("-").replace('\n', "+")
+            });
+            cells.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    lines.sort();
+    lines
+}

@@ -1,0 +1,127 @@
+//! What a search may hold in memory and where it spills.
+//!
+//! All searches of an engine share one memory pool of DataFusion's runtime. Rows that are kept ask it for their bytes
+//! and go to a file when it refuses ([`crate::rows::KeptRows`]); what cannot go to a file ends with an error that names
+//! the limit ([`MemoryAccount`]).
+//!
+//! Not here: sorting ([`crate::rows::sorted`]), grouping ([`crate::aggregate`]).
+
+mod pool;
+
+use std::fmt::{self, Debug, Formatter};
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use datafusion_execution::SpillFile;
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+
+use self::pool::WatchedPool;
+use crate::EngineError;
+
+/// In which portions rows are read and handed on; no answer depends on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slicing {
+    /// Pages of a segment that one worker reads and folds together.
+    pub window_pages: usize,
+    /// Threads that read at once; one per core when absent.
+    pub workers: Option<usize>,
+    /// Rows that a command which goes row by row is given at once.
+    pub step_rows: usize,
+}
+
+impl Default for Slicing {
+    fn default() -> Slicing {
+        Slicing { window_pages: 32, workers: None, step_rows: 4_096 }
+    }
+}
+
+/// A memory pool and a place for spill files.
+pub struct Dataflow {
+    environment: Arc<RuntimeEnv>,
+    pool: Arc<WatchedPool>,
+    memory_bytes: usize,
+    slicing: Slicing,
+}
+
+impl Debug for Dataflow {
+    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Dataflow").finish_non_exhaustive()
+    }
+}
+
+/// Bytes of what a command holds and cannot spill.
+pub struct MemoryAccount(MemoryReservation);
+
+impl MemoryAccount {
+    /// Notes that so many bytes are held; an error where they are more than the search may have.
+    pub fn set(&mut self, bytes: usize) -> Result<(), EngineError> {
+        self.0.try_resize(bytes).map_err(EngineError::from)
+    }
+}
+
+impl Dataflow {
+    /// A dataflow that holds at most `memory_bytes` and spills into `spill`, or the system's folder for such files.
+    pub fn new(memory_bytes: usize, spill: Option<PathBuf>) -> Result<Dataflow, EngineError> {
+        let pool = Arc::new(WatchedPool::new(memory_bytes));
+        let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as Arc<dyn MemoryPool>;
+        let mut builder = RuntimeEnvBuilder::new().with_memory_pool(shared);
+        if let Some(folder) = spill {
+            builder = builder.with_temp_file_path(folder);
+        }
+        Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, slicing: Slicing::default() })
+    }
+
+    /// The same with portions of other sizes.
+    pub fn with_slicing(self, slicing: &Slicing) -> Dataflow {
+        let (window_pages, step_rows) = (slicing.window_pages.max(1), slicing.step_rows.max(1));
+        Dataflow { slicing: Slicing { window_pages, workers: slicing.workers, step_rows }, ..self }
+    }
+
+    /// Pages of a segment that one worker reads and folds together.
+    pub fn window_pages(&self) -> usize {
+        self.slicing.window_pages
+    }
+
+    /// Rows that a command which goes row by row is given at once.
+    pub fn step_rows(&self) -> usize {
+        self.slicing.step_rows
+    }
+
+    /// Threads that read at once.
+    pub fn workers(&self) -> usize {
+        self.slicing.workers.map_or_else(worker_count, |workers| workers.max(1))
+    }
+
+    /// Bytes it may hold.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
+    }
+
+    /// Bytes that were held at the fullest moment so far.
+    pub fn most_bytes(&self) -> usize {
+        self.pool.most_bytes()
+    }
+
+    /// An empty account of the pool.
+    pub fn reservation(&self, what: &str, can_spill: bool) -> MemoryReservation {
+        MemoryConsumer::new(what).with_can_spill(can_spill).register(&self.environment.memory_pool)
+    }
+
+    /// An account for what cannot spill.
+    pub fn account(&self, what: &str) -> MemoryAccount {
+        MemoryAccount(self.reservation(what, false))
+    }
+
+    /// A new file, gone when nobody holds it.
+    pub fn spill_file(&self) -> Result<Arc<dyn SpillFile>, EngineError> {
+        Ok(self.environment.disk_manager.create_tmp_file("keeping rows")?)
+    }
+}
+
+/// One per core.
+fn worker_count() -> usize {
+    // The system reads several files to answer, which a search for one id would feel.
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}

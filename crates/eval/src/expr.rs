@@ -1,0 +1,197 @@
+//! Eval expressions, compiled once and run over batches of rows.
+//!
+//! Compiling resolves field names to slots, folds constants and prepares patterns and formats. Running goes by whole
+//! columns where a node has such a way (fields, comparisons, arithmetic, AND/OR/NOT) and row by row below the others,
+//! so that `if`, `case` and `AND` need not compute what a row does not use. Nothing fails while running: what cannot
+//! be computed is null.
+//!
+//! Not here: what functions compute ([`crate::functions`]), assignment to fields (the eval command).
+
+mod arithmetic;
+mod batch;
+mod column;
+mod compare;
+mod compile;
+mod node;
+mod single;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use quarry_event::TimeNs;
+use quarry_spl::ast::{Expr, PercentileMethod};
+
+use crate::EngineError;
+use crate::functions::CallState;
+use crate::lookup::LookupSource;
+use crate::row_filter::RowFilter;
+use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
+
+pub use batch::Batch;
+pub use compare::{Literal, compare_column, compare_values, holds, order_values};
+pub use node::{Node, Row};
+
+/// Rows whose values are looked at before the others are computed.
+const TRIAL_ROWS: usize = 64;
+/// Bytes of a value that is not large.
+const LIGHT_BYTES: usize = 16 << 10;
+/// Bytes of large values of one batch of rows.
+const VALUES_BYTES_MAX: usize = 256 << 20;
+
+/// What an expression may know about the search it belongs to.
+#[derive(Clone, Debug)]
+pub struct ExprContext {
+    /// Start of the search; `now()`.
+    pub now: TimeNs,
+    /// Time zone of the user.
+    pub zone: jiff::tz::TimeZone,
+    /// What `lookup()` reads.
+    pub tables: ExprTables,
+    /// How percentiles are read off.
+    pub percentiles: PercentileMethod,
+}
+
+/// The tables `lookup()` may read; none outside of searches.
+#[derive(Clone, Default)]
+pub struct ExprTables(pub Option<Arc<dyn LookupSource>>);
+
+impl std::fmt::Debug for ExprTables {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(if self.0.is_some() { "tables" } else { "no tables" })
+    }
+}
+
+impl ExprContext {
+    /// One without tables.
+    pub fn new(now: TimeNs, zone: jiff::tz::TimeZone) -> ExprContext {
+        ExprContext { now, zone, tables: ExprTables::default(), percentiles: PercentileMethod::default() }
+    }
+}
+
+/// An expression ready to run. Clones share the state of `random()`.
+#[derive(Clone, Debug)]
+pub struct CompiledExpr {
+    root: Arc<Node>,
+    slots: Arc<[Slot]>,
+    context: ExprContext,
+    state: Arc<CallState>,
+}
+
+/// What a slot reads from a batch.
+#[derive(Debug)]
+pub enum Slot {
+    /// A column.
+    Field(String),
+    /// The rows a `searchmatch()` selects.
+    Search(Box<RowFilter>),
+}
+
+impl CompiledExpr {
+    /// Compiles an expression; errors name patterns, formats and arguments that cannot work.
+    pub fn new(expr: &Expr, context: &ExprContext) -> Result<CompiledExpr, EngineError> {
+        let (root, slots) = compile::compile(expr, context)?;
+        Ok(CompiledExpr {
+            root: Arc::new(single::with_singles(root, &slots)),
+            slots: slots.into(),
+            context: context.clone(),
+            state: Arc::new(CallState::new(context.now as u64)),
+        })
+    }
+
+    /// The value of every row as a column; conditions are Boolean columns.
+    pub fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
+        let values = self.evaluate_guarded(rows)?;
+        self.state.check()?;
+        Ok(values)
+    }
+
+    fn evaluate_guarded(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
+        if rows.num_rows() <= TRIAL_ROWS {
+            return column::evaluate(&self.root, &self.batch(rows)?);
+        }
+        // The first rows tell whether values are large: then rows go in small parts, under a limit.
+        let trial = rows.slice(0, TRIAL_ROWS);
+        let trial = column::evaluate(&self.root, &self.batch(&trial)?)?;
+        if weight_of(&trial) <= TRIAL_ROWS * LIGHT_BYTES {
+            return column::evaluate(&self.root, &self.batch(rows)?);
+        }
+        self.evaluate_in_parts(rows)
+    }
+
+    /// [`CompiledExpr::evaluate`] for large values.
+    fn evaluate_in_parts(&self, rows: &RecordBatch) -> Result<ArrayRef, EngineError> {
+        const NAME: &str = "value";
+        let (mut parts, mut weight) = (Vec::new(), 0);
+        for start in (0..rows.num_rows()).step_by(TRIAL_ROWS) {
+            let part = rows.slice(start, TRIAL_ROWS.min(rows.num_rows() - start));
+            let values = column::evaluate(&self.root, &self.batch(&part)?)?;
+            weight += weight_of(&values);
+            if weight > VALUES_BYTES_MAX {
+                let what = "values that one expression makes of a batch of rows are too large".to_owned();
+                return Err(EngineError::Limit { what, limit: "expression bytes", value: VALUES_BYTES_MAX as u64 });
+            }
+            parts.push(batch_of([(NAME, plain_column(&values)?)], part.num_rows())?);
+        }
+        Ok(column_or_null(&concat_rows(parts)?, NAME))
+    }
+
+    /// Names of the fields it reads, by slot; `None` if it also searches.
+    pub fn field_names(&self) -> Option<Vec<String>> {
+        let name = |slot: &Slot| match slot {
+            Slot::Field(name) => Some(name.clone()),
+            Slot::Search(_) => None,
+        };
+        self.slots.iter().map(name).collect()
+    }
+
+    /// The value of one row that is given as a column for each slot.
+    pub fn evaluate_one(&self, columns: Vec<ArrayRef>) -> Result<Value<'static>, EngineError> {
+        let batch = Batch::of_arrays(columns, 1, &self.context, &self.state);
+        let value = self.root.value(&batch.row(0)).into_owned();
+        self.state.check()?;
+        Ok(value)
+    }
+
+    /// The rows where the condition is true; null and what is no condition count as false.
+    pub fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
+        let batch = self.batch(rows)?;
+        let mask = column::condition(&self.root, &batch)?;
+        self.state.check()?;
+        Ok(if mask.nulls().is_some() { arrow::compute::prep_null_mask_filter(&mask) } else { mask })
+    }
+
+    /// Whether the result is a condition whatever the rows hold. Such a value cannot be assigned to a field.
+    pub fn is_condition(&self) -> bool {
+        self.root.is_condition()
+    }
+
+    fn batch<'a>(&'a self, rows: &'a RecordBatch) -> Result<Batch<'a>, EngineError> {
+        Batch::new(rows, &self.slots, &self.context, &self.state)?.with_singles(&self.root)
+    }
+}
+
+/// Bytes of the values of a column of texts or multivalues; nothing for numbers.
+fn weight_of(values: &ArrayRef) -> usize {
+    /// Bytes a value of a multivalue takes besides its text.
+    const VALUE_BYTES: usize = 16;
+    match values.data_type() {
+        DataType::Utf8View => values.as_string_view().iter().flatten().map(str::len).sum(),
+        DataType::List(_) => {
+            let lists = values.as_list::<i32>();
+            (0..lists.len()).map(|row| lists.value_length(row) as usize * VALUE_BYTES).sum()
+        }
+        DataType::Dictionary(..) => match ColumnReader::new(values) {
+            ColumnReader::Dictionary(column) => {
+                let bytes = |row| column.code(row).map_or(0, |code| column.texts.value(code).len());
+                (0..column.codes.len()).map(bytes).sum()
+            }
+            _ => 0,
+        },
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! `+ - * / %` on values and on columns.
+//!
+//! Numbers are computed with as they are written ([`quarry_event::value::decimal`]): integers and decimals exactly as
+//! long as they fit, times to the nanosecond. A value that is no number gives null, and so does division by zero.
+
+use arrow::array::{ArrayRef, Datum, Int64Array, Scalar};
+use arrow::compute::kernels::numeric;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::Number;
+use quarry_event::value::decimal::Decimal;
+
+use crate::messages::TEXT_BYTES_MAX;
+use crate::messages::{Loss, note};
+use crate::rows::{ColumnBuilder, ColumnReader, Value};
+
+/// The operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// `+`.
+    Add,
+    /// `-`.
+    Sub,
+    /// `*`.
+    Mul,
+    /// `/`.
+    Div,
+    /// `%`.
+    Rem,
+}
+
+/// One side of a column operation.
+pub(super) enum Operand {
+    /// A column.
+    Column(ColumnReader),
+    /// The same value in every row.
+    Constant(Value<'static>),
+}
+
+impl Operand {
+    fn value(&self, row: usize) -> Value<'_> {
+        match self {
+            Operand::Column(reader) => reader.value(row),
+            Operand::Constant(value) => value.clone(),
+        }
+    }
+
+    fn is_numeric(&self) -> bool {
+        matches!(
+            self,
+            Operand::Column(ColumnReader::Int(_) | ColumnReader::Float(_) | ColumnReader::Decimal(..))
+                | Operand::Constant(Value::Int(_) | Value::Float(_))
+        )
+    }
+
+    fn as_int(&self) -> Option<Box<dyn Datum>> {
+        match self {
+            Operand::Column(ColumnReader::Int(array)) => Some(Box::new(array.clone())),
+            Operand::Constant(Value::Int(value)) => Some(Box::new(Scalar::new(Int64Array::from(vec![*value])))),
+            _ => None,
+        }
+    }
+
+    /// The decimal of a row that is stored as one.
+    #[inline]
+    fn decimal(&self, row: usize) -> Option<Decimal> {
+        match self {
+            Operand::Column(reader) => reader.decimal(row),
+            Operand::Constant(value) => Decimal::of(value.exact_number()?),
+        }
+    }
+
+    fn number(&self, row: usize) -> Option<Number> {
+        match self {
+            Operand::Column(reader) => reader.exact_number(row),
+            Operand::Constant(value) => value.exact_number(),
+        }
+    }
+}
+
+/// Computes `a op b` for two values.
+pub(crate) fn calculate(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
+    if let Some(time) = moved_time(op, a, b) {
+        return time;
+    }
+    let result = a.exact_number().zip(b.exact_number()).and_then(|(a, b)| number_of(op, a, b));
+    result.map_or(Value::Null, Value::of_number)
+}
+
+/// `a op b` for two numbers; none by zero.
+fn number_of(op: Arithmetic, a: Number, b: Number) -> Option<Number> {
+    match op {
+        Arithmetic::Add => Some(a.plus(b)),
+        Arithmetic::Sub => Some(a.minus(b)),
+        Arithmetic::Mul => Some(a.times(b)),
+        Arithmetic::Div => a.divided_by(b),
+        Arithmetic::Rem => a.rest_by(b),
+    }
+}
+
+/// `a op b` for two decimals; none by zero and where the result is no decimal.
+fn decimal_of(op: Arithmetic, a: Decimal, b: Decimal) -> Option<Number> {
+    match op {
+        Arithmetic::Add => a.plus(b),
+        Arithmetic::Sub => a.minus(b),
+        Arithmetic::Mul => a.times(b),
+        Arithmetic::Div => a.divided_by(b),
+        Arithmetic::Rem => a.rest_by(b),
+    }
+}
+
+/// `+` as eval has it: the sum of two numbers, else two texts in a row.
+pub(crate) fn add(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
+    let sum = calculate(Arithmetic::Add, a, b);
+    if !sum.is_null() {
+        return sum;
+    }
+    let joinable =
+        |value: &Value<'_>| matches!(value, Value::Text(_) | Value::Int(_) | Value::Float(_) | Value::Time(_));
+    if joinable(a) && joinable(b) { concatenate(a, b) } else { Value::Null }
+}
+
+/// `.`: the texts of both; null if either is.
+pub(crate) fn concatenate(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
+    match (a.text(), b.text()) {
+        (Some(a), Some(b)) if a.len() + b.len() <= TEXT_BYTES_MAX => {
+            let mut text = String::with_capacity(a.len() + b.len());
+            text.push_str(&a);
+            text.push_str(&b);
+            Value::owned(text)
+        }
+        (Some(_), Some(_)) => {
+            note(Loss::Text);
+            Value::Null
+        }
+        _ => Value::Null,
+    }
+}
+
+/// An instant so many seconds later or earlier is an instant again, also where its number would not need one.
+fn moved_time(op: Arithmetic, a: &Value<'_>, b: &Value<'_>) -> Option<Value<'static>> {
+    let moved = match (op, a, b) {
+        (Arithmetic::Add, Value::Time(time), Value::Int(seconds))
+        | (Arithmetic::Add, Value::Int(seconds), Value::Time(time)) => {
+            time.checked_add(seconds.checked_mul(NS_PER_SEC)?)?
+        }
+        (Arithmetic::Sub, Value::Time(time), Value::Int(seconds)) => {
+            time.checked_sub(seconds.checked_mul(NS_PER_SEC)?)?
+        }
+        _ => return None,
+    };
+    Some(Value::Time(moved))
+}
+
+/// Computes `a op b` for `rows` rows.
+pub(super) fn calculate_column(op: Arithmetic, a: &Operand, b: &Operand, rows: usize) -> ArrayRef {
+    if let Some(array) = int_column(op, a, b) {
+        return array;
+    }
+    let mut builder = ColumnBuilder::new(rows);
+    if a.is_numeric() && b.is_numeric() {
+        for row in 0..rows {
+            let decimal = a.decimal(row).zip(b.decimal(row)).and_then(|(a, b)| decimal_of(op, a, b));
+            let number = || a.number(row).zip(b.number(row)).and_then(|(a, b)| number_of(op, a, b));
+            let result = decimal.or_else(number);
+            builder.push(result.map_or(Value::Null, Value::of_number));
+        }
+        return builder.finish();
+    }
+    for row in 0..rows {
+        let (a, b) = (a.value(row), b.value(row));
+        builder.push(if op == Arithmetic::Add { add(&a, &b) } else { calculate(op, &a, &b) });
+    }
+    builder.finish()
+}
+
+/// Integers that do not overflow; a quotient need not be one.
+fn int_column(op: Arithmetic, a: &Operand, b: &Operand) -> Option<ArrayRef> {
+    let (a, b) = (a.as_int()?, b.as_int()?);
+    match op {
+        Arithmetic::Add => numeric::add(a.as_ref(), b.as_ref()).ok(),
+        Arithmetic::Sub => numeric::sub(a.as_ref(), b.as_ref()).ok(),
+        Arithmetic::Mul => numeric::mul(a.as_ref(), b.as_ref()).ok(),
+        Arithmetic::Div | Arithmetic::Rem => None,
+    }
+}

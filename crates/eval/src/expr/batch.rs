@@ -1,0 +1,103 @@
+//! The columns of one batch, resolved for the slots of an expression.
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::record_batch::RecordBatch;
+
+use super::single::Single;
+use super::{ExprContext, Node, Row, Slot};
+use crate::EngineError;
+use crate::functions::CallState;
+use crate::rows::{self, ColumnReader};
+
+/// A batch as an expression sees it.
+pub struct Batch<'a> {
+    arrays: Vec<ArrayRef>,
+    readers: Vec<ColumnReader>,
+    singles: Vec<Option<ArrayRef>>,
+    single_readers: Vec<Option<ColumnReader>>,
+    rows: usize,
+    context: &'a ExprContext,
+    state: &'a CallState,
+}
+
+impl<'a> Batch<'a> {
+    /// Resolves `slots` in `batch`.
+    pub fn new(
+        batch: &RecordBatch,
+        slots: &[Slot],
+        context: &'a ExprContext,
+        state: &'a CallState,
+    ) -> Result<Batch<'a>, EngineError> {
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(slots.len());
+        for slot in slots {
+            arrays.push(match slot {
+                Slot::Field(name) => rows::column_or_null(batch, name),
+                Slot::Search(filter) => {
+                    let found: BooleanArray = filter.matches(batch)?;
+                    std::sync::Arc::new(found)
+                }
+            });
+        }
+        Ok(Batch::of_arrays(arrays, batch.num_rows(), context, state))
+    }
+
+    /// A batch of one column at its slot; the others are null.
+    pub(super) fn of_slot(slot: usize, values: &ArrayRef, context: &'a ExprContext, state: &'a CallState) -> Batch<'a> {
+        let mut arrays = vec![rows::null_column(values.len()); slot];
+        arrays.push(std::sync::Arc::clone(values));
+        Batch::of_arrays(arrays, values.len(), context, state)
+    }
+
+    /// A batch of columns by slot.
+    pub(super) fn of_arrays(
+        arrays: Vec<ArrayRef>,
+        rows: usize,
+        context: &'a ExprContext,
+        state: &'a CallState,
+    ) -> Batch<'a> {
+        let readers = arrays.iter().map(ColumnReader::new).collect();
+        Batch { arrays, readers, singles: Vec::new(), single_readers: Vec::new(), rows, context, state }
+    }
+
+    /// Computes the parts that read one coded column only.
+    pub(super) fn with_singles(mut self, root: &Node) -> Result<Batch<'a>, EngineError> {
+        let mut singles: Vec<Option<ArrayRef>> = Vec::new();
+        root.each_single(&mut |single| {
+            let found = self.array(single.slot).map_or(Ok(None), |column| single.compute(column, self.context))?;
+            singles.resize(singles.len().max(single.at + 1), None);
+            singles[single.at] = found;
+            Ok(())
+        })?;
+        self.single_readers = singles.iter().map(|array| array.as_ref().map(ColumnReader::new)).collect();
+        self.singles = singles;
+        Ok(self)
+    }
+
+    /// What a part of the expression gave, if it was computed.
+    pub(super) fn single(&self, single: &Single) -> Option<&ArrayRef> {
+        self.singles.get(single.at).and_then(Option::as_ref)
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// The column of a slot.
+    pub fn array(&self, slot: usize) -> Option<&ArrayRef> {
+        self.arrays.get(slot)
+    }
+
+    /// One row.
+    #[inline]
+    pub fn row(&self, row: usize) -> Row<'_> {
+        Row {
+            columns: &self.readers,
+            singles: &self.single_readers,
+            row,
+            binding: None,
+            context: self.context,
+            state: self.state,
+        }
+    }
+}

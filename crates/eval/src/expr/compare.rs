@@ -1,0 +1,189 @@
+//! Comparing values: by number if both read as numbers, else by the bytes of their texts.
+//!
+//! Null compares to null. A multivalue holds if any of its values does. Comparing a column with a literal, the most
+//! common condition, has its own ways by column type.
+
+use std::cmp::Ordering;
+
+use arrow::array::TimestampNanosecondArray;
+use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};
+use arrow::compute::kernels::cmp;
+use arrow::datatypes::Float64Type;
+use quarry_event::value::{MAX_EXACT_INTEGER, Number, exact_number};
+use quarry_spl::ast::CompareOp;
+
+use crate::rows::{ColumnReader, Value};
+
+/// Whether `op` holds for two values in this order.
+#[inline]
+pub fn holds(op: CompareOp, order: Ordering) -> bool {
+    match op {
+        CompareOp::Eq => order == Ordering::Equal,
+        CompareOp::Ne => order != Ordering::Equal,
+        CompareOp::Lt => order == Ordering::Less,
+        CompareOp::Le => order != Ordering::Greater,
+        CompareOp::Gt => order == Ordering::Greater,
+        CompareOp::Ge => order != Ordering::Less,
+    }
+}
+
+/// The operator with its sides exchanged.
+pub(super) fn flipped(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Eq | CompareOp::Ne => op,
+        CompareOp::Lt => CompareOp::Gt,
+        CompareOp::Le => CompareOp::Ge,
+        CompareOp::Gt => CompareOp::Lt,
+        CompareOp::Ge => CompareOp::Le,
+    }
+}
+
+/// `a op b`; `None` is null.
+pub fn compare_values(op: CompareOp, a: &Value<'_>, b: &Value<'_>) -> Option<bool> {
+    match (a, b) {
+        (Value::Null, _) | (_, Value::Null) => None,
+        (Value::Multi(many), other) => {
+            Some(many.iter().any(|one| compare_values(op, &Value::text_of(one), other) == Some(true)))
+        }
+        (other, Value::Multi(many)) => {
+            Some(many.iter().any(|one| compare_values(op, other, &Value::text_of(one)) == Some(true)))
+        }
+        _ => Some(holds(op, order_values(a, b)?)),
+    }
+}
+
+/// Order of two single values; `None` if either is null.
+pub fn order_values(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
+    if let (Value::Text(a), Value::Text(b)) = (a, b) {
+        return Some(match (exact_number(a), exact_number(b)) {
+            (Some(a), Some(b)) => a.order(b),
+            _ => a.as_bytes().cmp(b.as_bytes()),
+        });
+    }
+    if let (Some(a), Some(b)) = (a.exact_number(), b.exact_number()) {
+        return Some(a.order(b));
+    }
+    Some(a.text()?.as_bytes().cmp(b.text()?.as_bytes()))
+}
+
+/// A constant to compare with, read once.
+#[derive(Clone, Debug)]
+pub struct Literal {
+    number: Option<Number>,
+    text: String,
+}
+
+impl Literal {
+    /// A literal of this text, which may read as a number.
+    pub fn new(text: &str) -> Literal {
+        Literal { number: exact_number(text), text: text.to_owned() }
+    }
+
+    /// A single value that is not null.
+    pub fn of(value: &Value<'_>) -> Option<Literal> {
+        match value {
+            Value::Null | Value::Multi(_) => None,
+            value => Some(Literal { number: value.exact_number(), text: value.text()?.into_owned() }),
+        }
+    }
+
+    /// The number it reads as.
+    pub fn number(&self) -> Option<Number> {
+        self.number
+    }
+
+    /// Whether it reads as a number.
+    pub fn is_number(&self) -> bool {
+        self.number.is_some()
+    }
+
+    /// Order of a text against the literal.
+    #[inline]
+    pub fn order_text(&self, text: &str) -> Ordering {
+        if let Some(number) = self.number
+            && let Some(other) = exact_number(text)
+        {
+            return other.order(number);
+        }
+        text.as_bytes().cmp(self.text.as_bytes())
+    }
+
+    /// `value op literal`; `None` is null.
+    #[inline]
+    pub fn compare(&self, op: CompareOp, value: &Value<'_>) -> Option<bool> {
+        match value {
+            Value::Null => None,
+            Value::Text(text) => Some(holds(op, self.order_text(text))),
+            Value::Multi(many) => Some(many.iter().any(|one| holds(op, self.order_text(one)))),
+            single => match (self.number, single.exact_number()) {
+                (Some(number), Some(value)) => Some(holds(op, value.order(number))),
+                _ => Some(holds(op, single.text()?.as_bytes().cmp(self.text.as_bytes()))),
+            },
+        }
+    }
+}
+
+/// `column op literal` for every row; null where the column is.
+pub fn compare_column(reader: &ColumnReader, op: CompareOp, literal: &Literal) -> BooleanArray {
+    let fast = match (reader, literal.number) {
+        (ColumnReader::Int(array), Some(Number::Int(value))) => by_kernel(op, array, &Int64Array::new_scalar(value)),
+        (ColumnReader::Int(array), Some(Number::Float(value))) if are_exact(array) => {
+            let numbers = array.unary::<_, Float64Type>(|value| value as f64);
+            by_kernel(op, &numbers, &Float64Array::new_scalar(value))
+        }
+        (ColumnReader::Float(array), Some(number)) => by_kernel(op, array, &Float64Array::new_scalar(number.as_f64())),
+        (ColumnReader::Time(array), Some(number)) => {
+            number.nanos().and_then(|ns| by_kernel(op, array, &TimestampNanosecondArray::new_scalar(ns)))
+        }
+        (ColumnReader::Decimal(..), Some(number)) => Some(compare_decimals(reader, op, number)),
+        (ColumnReader::Text(array), None) => by_kernel(op, array, &StringViewArray::new_scalar(literal.text.as_str())),
+        (ColumnReader::Text(array), Some(_)) => Some(compare_texts(array, op, literal)),
+        (ColumnReader::Null(rows), _) => Some(BooleanArray::new_null(*rows)),
+        _ => None,
+    };
+    fast.unwrap_or_else(|| (0..reader.len()).map(|row| literal.compare(op, &reader.value(row))).collect())
+}
+
+fn are_exact(array: &Int64Array) -> bool {
+    array.values().iter().all(|value| value.unsigned_abs() <= MAX_EXACT_INTEGER as u64)
+}
+
+fn by_kernel(op: CompareOp, a: &dyn arrow::array::Datum, b: &dyn arrow::array::Datum) -> Option<BooleanArray> {
+    match op {
+        CompareOp::Eq => cmp::eq(a, b).ok(),
+        CompareOp::Ne => cmp::neq(a, b).ok(),
+        CompareOp::Lt => cmp::lt(a, b).ok(),
+        CompareOp::Le => cmp::lt_eq(a, b).ok(),
+        CompareOp::Gt => cmp::gt(a, b).ok(),
+        CompareOp::Ge => cmp::gt_eq(a, b).ok(),
+    }
+}
+
+/// Texts against a number: each text is read, unless it is the literal's own text.
+fn compare_texts(array: &StringViewArray, op: CompareOp, literal: &Literal) -> BooleanArray {
+    let same = holds(op, Ordering::Equal);
+    BooleanArray::from_unary(
+        array,
+        |text| {
+            if text == literal.text { same } else { holds(op, literal.order_text(text)) }
+        },
+    )
+}
+
+/// Decimals against a number: their texts have a point, so they never read as integers.
+fn compare_decimals(reader: &ColumnReader, op: CompareOp, literal: Number) -> BooleanArray {
+    let order = |row| reader.number(row).map(|number| holds(op, Number::Float(number).order(literal)));
+    (0..reader.len()).map(order).collect()
+}
+
+/// `a op b` for two columns.
+pub(super) fn compare_columns(op: CompareOp, a: &ArrayRef, b: &ArrayRef) -> BooleanArray {
+    let (left, right) = (ColumnReader::new(a), ColumnReader::new(b));
+    let fast = match (&left, &right) {
+        (ColumnReader::Int(a), ColumnReader::Int(b)) => by_kernel(op, a, b),
+        (ColumnReader::Float(a), ColumnReader::Float(b)) => by_kernel(op, a, b),
+        (ColumnReader::Time(a), ColumnReader::Time(b)) => by_kernel(op, a, b),
+        _ => None,
+    };
+    fast.unwrap_or_else(|| (0..a.len()).map(|row| compare_values(op, &left.value(row), &right.value(row))).collect())
+}

@@ -1,0 +1,320 @@
+//! From syntax tree to nodes: names become slots, constants are computed, patterns compiled.
+
+use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
+
+use super::arithmetic::Arithmetic;
+use super::compare::{Literal, flipped};
+use super::node::{Node, Row};
+use super::{ExprContext, Slot};
+use crate::EngineError;
+use crate::functions;
+use crate::functions::figures::Figures;
+use crate::functions::json_tree::Json;
+use crate::functions::table::EvalTable;
+use crate::functions::{CallState, Prepared};
+use crate::lookup::no_table;
+use crate::rows::Value;
+
+/// Compiles an expression into its root and the slots it reads.
+pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(Node, Vec<Slot>), EngineError> {
+    let mut compiler = Compiler { context, slots: Vec::new(), state: CallState::default() };
+    let root = compiler.node(expr)?;
+    compiler.state.check()?;
+    Ok((root, compiler.slots))
+}
+
+struct Compiler<'c> {
+    context: &'c ExprContext,
+    slots: Vec<Slot>,
+    state: CallState,
+}
+
+/// An error at a place of the search.
+fn invalid(expr: &Expr, message: impl Into<String>) -> EngineError {
+    EngineError::Invalid { message: message.into(), span: Some(expr.span) }
+}
+
+impl Compiler<'_> {
+    fn node(&mut self, expr: &Expr) -> Result<Node, EngineError> {
+        let node = match &expr.kind {
+            ExprKind::Text(text) => Node::Constant(Value::owned(text.clone())),
+            ExprKind::Number(value, written) => Node::Constant(number(*value, written)),
+            ExprKind::Bool(value) => Node::Constant(Value::Bool(*value)),
+            ExprKind::Field(name) => Node::Slot(self.field(name)),
+            ExprKind::Unary(UnaryOp::Plus, inner) => return self.node(inner),
+            ExprKind::Unary(UnaryOp::Neg, inner) => Node::Negate(self.boxed(inner)?),
+            ExprKind::Unary(UnaryOp::Not, inner) => Node::Not(self.boxed(inner)?),
+            ExprKind::Binary(op, a, b) => self.binary(*op, a, b)?,
+            ExprKind::In(needle, values) => self.membership(needle, values)?,
+            ExprKind::Call(name, args) => self.call(expr, name, args)?,
+        };
+        Ok(self.folded(node))
+    }
+
+    fn boxed(&mut self, expr: &Expr) -> Result<Box<Node>, EngineError> {
+        self.node(expr).map(Box::new)
+    }
+
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, EngineError> {
+        exprs.iter().map(|expr| self.node(expr)).collect()
+    }
+
+    fn field(&mut self, name: &str) -> usize {
+        let known = self.slots.iter().position(|slot| matches!(slot, Slot::Field(field) if field == name));
+        known.unwrap_or_else(|| {
+            self.slots.push(Slot::Field(name.to_owned()));
+            self.slots.len() - 1
+        })
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Node, EngineError> {
+        if op == BinaryOp::Like {
+            return self.function(b, "like", &[a.clone(), b.clone()]);
+        }
+        let (left, right) = (self.boxed(a)?, self.boxed(b)?);
+        Ok(match op {
+            BinaryOp::Add => Node::Arithmetic(Arithmetic::Add, left, right),
+            BinaryOp::Sub => Node::Arithmetic(Arithmetic::Sub, left, right),
+            BinaryOp::Mul => Node::Arithmetic(Arithmetic::Mul, left, right),
+            BinaryOp::Div => Node::Arithmetic(Arithmetic::Div, left, right),
+            BinaryOp::Rem => Node::Arithmetic(Arithmetic::Rem, left, right),
+            BinaryOp::Concat | BinaryOp::Like => Node::Concat(left, right),
+            BinaryOp::Compare(op) => comparison(op, left, right),
+            BinaryOp::And => Node::And(left, right),
+            BinaryOp::Or => Node::Or(left, right),
+            BinaryOp::Xor => Node::Xor(left, right),
+        })
+    }
+
+    /// Functions that decide which arguments to compute, or bind values; the others come from the table.
+    fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+        match (name, args) {
+            ("true", []) => Ok(Node::Constant(Value::Bool(true))),
+            ("false", []) => Ok(Node::Constant(Value::Bool(false))),
+            ("null", []) => Ok(Node::Constant(Value::Null)),
+            ("if", [condition, then, otherwise]) => {
+                let always = Node::Constant(Value::Bool(true));
+                Ok(Node::Case(vec![(self.node(condition)?, self.node(then)?), (always, self.node(otherwise)?)]))
+            }
+            ("case", args) => self.arms(expr, name, args).map(Node::Case),
+            ("validate", args) => self.arms(expr, name, args).map(Node::Validate),
+            ("coalesce", args) => self.nodes(args).map(Node::Coalesce),
+            ("isnull", [inner]) => self.boxed(inner).map(Node::IsNull),
+            ("isnotnull", [inner]) => self.boxed(inner).map(Node::IsNotNull),
+            ("in", [needle, values @ ..]) => self.membership(needle, values),
+            ("mvfilter", [predicate]) => self.mvfilter(predicate),
+            ("mvmap", [values, each, rest @ ..]) => self.mvmap(values, each, rest),
+            ("sigfig", [calculation]) => {
+                let mut parts = Vec::new();
+                let figures = Figures::of(calculation, &mut parts);
+                let nodes = parts.into_iter().map(|part| self.node(part)).collect::<Result<_, _>>()?;
+                let function = functions::find(name).ok_or_else(|| invalid(expr, "sigfig() is missing"))?;
+                Ok(Node::Call(function, nodes, Prepared::Figures(Box::new(figures))))
+            }
+            ("searchmatch", [text]) => self.searchmatch(text),
+            _ => self.function(expr, name, args),
+        }
+    }
+
+    /// `needle IN (values)`; constants are read once.
+    fn membership(&mut self, needle: &Expr, values: &[Expr]) -> Result<Node, EngineError> {
+        let (needle, values) = (self.boxed(needle)?, self.nodes(values)?);
+        let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+        let literals: Option<Vec<Literal>> = values.iter().map(literal).collect();
+        Ok(match literals {
+            Some(literals) => Node::InLiterals(needle, literals),
+            None => Node::In(needle, values),
+        })
+    }
+
+    fn arms(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Vec<(Node, Node)>, EngineError> {
+        if args.is_empty() || !args.len().is_multiple_of(2) {
+            return Err(invalid(
+                expr,
+                format!("{name}() takes pairs of a condition and a value; it has {} arguments", args.len()),
+            ));
+        }
+        args.chunks(2).map(|pair| Ok((self.node(&pair[0])?, self.node(&pair[1])?))).collect()
+    }
+
+    fn function(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+        let function = functions::find(name)
+            .ok_or_else(|| invalid(expr, format!("eval function {name}() is not known; check its spelling")))?;
+        let nodes = self.nodes(args)?;
+        let help = &function.row.help;
+        if !help.arity.allows(nodes.len()) {
+            return Err(invalid(
+                expr,
+                format!("{name}() does not take {} arguments; write {}", nodes.len(), help.syntax),
+            ));
+        }
+        let constants: Vec<Option<&Value<'static>>> =
+            nodes.iter().map(|node| if let Node::Constant(value) = node { Some(value) } else { None }).collect();
+        let prepared = match name {
+            "lookup" => self.table(args)?,
+            _ => functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?,
+        };
+        Ok(Node::Call(function, nodes, prepared))
+    }
+
+    /// The table of a `lookup()`, which must be named by a constant; columns that are named by constants must be there.
+    fn table(&self, args: &[Expr]) -> Result<Prepared, EngineError> {
+        let [table, asked @ ..] = args else { return Ok(Prepared::Nothing) };
+        let ExprKind::Text(name) = &table.kind else {
+            return Err(invalid(table, "lookup() needs the name of its table in quotes"));
+        };
+        let Some(source) = &self.context.tables.0 else {
+            return Err(invalid(table, "lookup() works in searches only"));
+        };
+        let read = source.table(name).map_err(|error| invalid(table, error))?;
+        let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
+        let found = EvalTable::new(name, found).map_err(|message| invalid(table, message))?;
+        check_json_of_lookup(asked)?;
+        let columns = asked.iter().flat_map(|asked| match &asked.kind {
+            ExprKind::Call(call, pairs) if call == "json_object" => pairs.iter().step_by(2).collect(),
+            ExprKind::Call(call, values) if call == "json_array" => values.iter().collect(),
+            _ => Vec::new(),
+        });
+        for column in columns {
+            if let ExprKind::Text(text) = &column.kind
+                && let Some(message) = found.lacks(text)
+            {
+                return Err(invalid(column, message));
+            }
+        }
+        Ok(Prepared::Table(Box::new(found)))
+    }
+
+    fn mvfilter(&mut self, predicate: &Expr) -> Result<Node, EngineError> {
+        let mut names = Vec::new();
+        collect_fields(predicate, &mut names);
+        match names.as_slice() {
+            [name] => {
+                let slot = self.field(name);
+                Ok(Node::MvFilter(slot, self.boxed(predicate)?))
+            }
+            _ => Err(invalid(
+                predicate,
+                format!("mvfilter() looks at exactly one field; this condition names {}", names.len()),
+            )),
+        }
+    }
+
+    /// The bound name is the third argument, or else the first field of the first one.
+    fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<Node, EngineError> {
+        let mut names = Vec::new();
+        match rest.first().map(|expr| &expr.kind) {
+            Some(ExprKind::Field(name) | ExprKind::Text(name)) => names.push(name.as_str()),
+            _ => collect_fields(values, &mut names),
+        }
+        let Some(name) = names.first() else {
+            return Err(invalid(
+                values,
+                "mvmap() needs a field in its first argument, or a name for the value as its third",
+            ));
+        };
+        let slot = self.field(name);
+        Ok(Node::MvMap(self.boxed(values)?, slot, self.boxed(each)?))
+    }
+
+    fn searchmatch(&mut self, text: &Expr) -> Result<Node, EngineError> {
+        let ExprKind::Text(search) = &text.kind else {
+            return Err(invalid(text, "searchmatch() takes a quoted search"));
+        };
+        let filter = crate::row_filter::RowFilter::parse(search, self.context).map_err(|error| match error {
+            EngineError::Invalid { message, .. } => invalid(text, message),
+            other => other,
+        })?;
+        self.slots.push(Slot::Search(Box::new(filter)));
+        Ok(Node::Slot(self.slots.len() - 1))
+    }
+
+    /// The node, or its value if that depends on nothing.
+    fn folded(&self, node: Node) -> Node {
+        let row = Row::detached(self.context, &self.state);
+        if matches!(node, Node::Constant(_)) || !is_constant(&node) {
+            return node;
+        }
+        let value = node.value(&row).into_owned();
+        Node::Constant(value)
+    }
+}
+
+/// Integers as written keep all their digits.
+fn number(value: f64, written: &str) -> Value<'static> {
+    written.parse().map_or_else(|_| Value::number_of(value), Value::Int)
+}
+
+/// Puts a constant on the right, where it is read only once.
+fn comparison(op: CompareOp, left: Box<Node>, right: Box<Node>) -> Node {
+    let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+    if let Some(literal) = literal(&right) {
+        return Node::CompareLiteral(op, left, literal);
+    }
+    if let Some(literal) = literal(&left) {
+        return Node::CompareLiteral(flipped(op), right, literal);
+    }
+    Node::Compare(op, left, right)
+}
+
+/// Whether the node's operands are constants. They are folded already, so one level is enough.
+fn is_constant(node: &Node) -> bool {
+    let constant = |node: &Node| matches!(node, Node::Constant(_));
+    let constant_arms = |arms: &[(Node, Node)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
+    match node {
+        Node::Constant(_) => true,
+        Node::Slot(_) | Node::MvFilter(..) | Node::MvMap(..) | Node::Single(_) => false,
+        Node::Negate(a) | Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => {
+            constant(a)
+        }
+        Node::Arithmetic(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => constant(a) && constant(b),
+        Node::And(a, b) | Node::Or(a, b) | Node::Xor(a, b) => constant(a) && constant(b),
+        Node::InLiterals(a, _) => constant(a),
+        Node::In(a, values) => constant(a) && values.iter().all(constant),
+        Node::Case(arms) | Node::Validate(arms) => constant_arms(arms),
+        Node::Coalesce(values) => values.iter().all(constant),
+        Node::Call(function, args, _) => function.is_stable() && args.iter().all(constant),
+    }
+}
+
+/// Names of the fields an expression reads, each once, in order.
+fn collect_fields<'e>(expr: &'e Expr, names: &mut Vec<&'e str>) {
+    match &expr.kind {
+        ExprKind::Field(name) if !names.contains(&name.as_str()) => names.push(name),
+        ExprKind::Unary(_, inner) => collect_fields(inner, names),
+        ExprKind::Binary(_, a, b) => {
+            collect_fields(a, names);
+            collect_fields(b, names);
+        }
+        ExprKind::In(needle, values) => {
+            collect_fields(needle, names);
+            values.iter().for_each(|value| collect_fields(value, names));
+        }
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_fields(arg, names)),
+        _ => {}
+    }
+}
+
+/// Texts in place of an object of what is looked for and a list of what is wanted would find nothing in every row.
+fn check_json_of_lookup(asked: &[Expr]) -> Result<(), EngineError> {
+    let literal = |expr: &Expr| match &expr.kind {
+        ExprKind::Text(text) | ExprKind::Number(_, text) => Some(text.clone()),
+        _ => None,
+    };
+    let parsed = |text: &str| Json::parse_container(text);
+    if let Some(object) = asked.first()
+        && let Some(text) = literal(object).filter(|text| !matches!(parsed(text), Some(Json::Object(_))))
+    {
+        let form = format!("json_object({text:?}, VALUE)");
+        let message = format!("lookup() asks by an object of columns and values: write {form} in place of {text:?}");
+        return Err(invalid(object, message));
+    }
+    if let Some(list) = asked.get(1)
+        && let Some(text) = literal(list).filter(|text| !matches!(parsed(text), Some(Json::Array(_))))
+    {
+        let form = format!("json_array({text:?})");
+        let message = format!("lookup() wants a list of columns: write {form} in place of {text:?}");
+        return Err(invalid(list, message));
+    }
+    Ok(())
+}

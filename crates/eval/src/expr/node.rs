@@ -1,0 +1,268 @@
+//! The nodes of a compiled expression and how one row runs through them.
+
+use std::borrow::Cow;
+
+use arrow::array::Array;
+use quarry_spl::ast::CompareOp;
+
+use super::ExprContext;
+use super::arithmetic::{self, Arithmetic};
+use super::compare::{Literal, compare_values};
+use super::single::Single;
+use crate::functions::CallState;
+use crate::functions::{Call, Function, Prepared};
+use crate::rows::{ColumnReader, Value};
+
+/// A compiled expression node.
+#[derive(Debug)]
+pub enum Node {
+    /// The same value in every row.
+    Constant(Value<'static>),
+    /// A column of the batch.
+    Slot(usize),
+    /// `-x`.
+    Negate(Box<Node>),
+    /// `NOT x`.
+    Not(Box<Node>),
+    /// `a + b` and the like.
+    Arithmetic(Arithmetic, Box<Node>, Box<Node>),
+    /// `a . b`.
+    Concat(Box<Node>, Box<Node>),
+    /// `a < b` and the like.
+    Compare(CompareOp, Box<Node>, Box<Node>),
+    /// A comparison with a constant on the right.
+    CompareLiteral(CompareOp, Box<Node>, Literal),
+    /// `a AND b`.
+    And(Box<Node>, Box<Node>),
+    /// `a OR b`.
+    Or(Box<Node>, Box<Node>),
+    /// `a XOR b`.
+    Xor(Box<Node>, Box<Node>),
+    /// `x IN (...)`.
+    In(Box<Node>, Vec<Node>),
+    /// `x IN (...)` with constants only.
+    InLiterals(Box<Node>, Vec<Literal>),
+    /// `isnull(x)`.
+    IsNull(Box<Node>),
+    /// `isnotnull(x)`.
+    IsNotNull(Box<Node>),
+    /// `if(a, b, c)` and `case(a, b, ...)`: the value behind the first true condition.
+    Case(Vec<(Node, Node)>),
+    /// `validate(a, b, ...)`: the value behind the first false condition.
+    Validate(Vec<(Node, Node)>),
+    /// `coalesce(...)`.
+    Coalesce(Vec<Node>),
+    /// `mvfilter(predicate)`: values of the slot for which the predicate holds.
+    MvFilter(usize, Box<Node>),
+    /// `mvmap(values, each)`: `each` with the slot bound to one value after the other.
+    MvMap(Box<Node>, usize, Box<Node>),
+    /// Any other function.
+    Call(Function, Vec<Node>, Prepared),
+    /// A part that reads one column only.
+    Single(Box<Single>),
+}
+
+/// One row, and the values bound by `mvmap` and `mvfilter` around the node.
+#[derive(Clone, Copy)]
+pub struct Row<'a> {
+    /// Columns by slot.
+    pub(super) columns: &'a [ColumnReader],
+    /// Parts of the expression that are computed already.
+    pub(super) singles: &'a [Option<ColumnReader>],
+    /// Row in the columns.
+    pub(super) row: usize,
+    /// Innermost bound value.
+    pub(super) binding: Option<&'a Binding<'a>>,
+    /// The search.
+    pub(super) context: &'a ExprContext,
+    /// What calls of the expression share.
+    pub(super) state: &'a CallState,
+}
+
+/// A value that stands in for a column.
+pub(crate) struct Binding<'a> {
+    slot: usize,
+    text: &'a str,
+    outer: Option<&'a Binding<'a>>,
+}
+
+impl<'a> Row<'a> {
+    /// A row outside any batch, to compute constants with.
+    pub(super) fn detached(context: &'a ExprContext, state: &'a CallState) -> Row<'a> {
+        Row { columns: &[], singles: &[], row: 0, binding: None, context, state }
+    }
+
+    #[inline]
+    fn slot(&self, slot: usize) -> Value<'a> {
+        let mut binding = self.binding;
+        while let Some(bound) = binding {
+            if bound.slot == slot {
+                return Value::text_of(bound.text);
+            }
+            binding = bound.outer;
+        }
+        self.columns.get(slot).map_or(Value::Null, |column| column.value(self.row))
+    }
+
+    fn is_null(&self, slot: usize) -> bool {
+        if self.binding.is_some() {
+            return self.slot(slot).is_null();
+        }
+        self.columns.get(slot).is_none_or(|column| column.is_null(self.row))
+    }
+}
+
+impl Node {
+    /// Whether the result is a condition whatever the rows hold.
+    pub fn is_condition(&self) -> bool {
+        match self {
+            Node::Constant(value) => matches!(value, Value::Bool(_)),
+            Node::Not(_) | Node::Compare(..) | Node::CompareLiteral(..) | Node::In(..) | Node::InLiterals(..) => true,
+            Node::And(..) | Node::Or(..) | Node::Xor(..) | Node::IsNull(_) | Node::IsNotNull(_) => true,
+            Node::Case(arms) | Node::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
+            Node::Coalesce(values) => values.iter().all(Node::is_condition),
+            Node::Call(function, ..) => function.is_condition(),
+            Node::Single(single) => single.inner.is_condition(),
+            _ => false,
+        }
+    }
+
+    /// The value in a row.
+    pub fn value<'a>(&'a self, row: &Row<'a>) -> Value<'a> {
+        match self {
+            Node::Constant(value) => borrowed(value),
+            Node::Slot(slot) => row.slot(*slot),
+            Node::Negate(inner) => arithmetic::calculate(Arithmetic::Sub, &Value::Int(0), &inner.value(row)),
+            Node::Arithmetic(Arithmetic::Add, a, b) => arithmetic::add(&a.value(row), &b.value(row)),
+            Node::Arithmetic(op, a, b) => arithmetic::calculate(*op, &a.value(row), &b.value(row)),
+            Node::Concat(a, b) => arithmetic::concatenate(&a.value(row), &b.value(row)),
+            Node::Case(arms) => first_arm(arms, true, row),
+            Node::Validate(arms) => first_arm(arms, false, row),
+            Node::Coalesce(values) => {
+                values.iter().map(|node| node.value(row)).find(|value| !value.is_null()).unwrap_or(Value::Null)
+            }
+            Node::MvFilter(slot, predicate) => filter_values(*slot, predicate, row),
+            Node::MvMap(values, slot, each) => map_values(values, *slot, each, row),
+            Node::Call(function, args, prepared) => call(function, args, prepared, row),
+            Node::Single(single) => match single.known(row) {
+                Some(column) => column.value(row.row),
+                None => single.inner.value(row),
+            },
+            condition => condition.truth(row).map_or(Value::Null, Value::Bool),
+        }
+    }
+
+    /// The truth in a row; `None` is null, and so is what is no condition.
+    pub fn truth<'a>(&'a self, row: &Row<'a>) -> Option<bool> {
+        match self {
+            Node::Not(inner) => inner.truth(row).map(|truth| !truth),
+            Node::Compare(op, a, b) => compare_values(*op, &a.value(row), &b.value(row)),
+            Node::CompareLiteral(op, a, literal) => literal.compare(*op, &a.value(row)),
+            Node::And(a, b) => match a.truth(row) {
+                Some(false) => Some(false),
+                Some(true) => b.truth(row),
+                None => b.truth(row).filter(|truth| !truth),
+            },
+            Node::Or(a, b) => match a.truth(row) {
+                Some(true) => Some(true),
+                Some(false) => b.truth(row),
+                None => b.truth(row).filter(|truth| *truth),
+            },
+            Node::Xor(a, b) => Some(a.truth(row)? != b.truth(row)?),
+            Node::InLiterals(needle, literals) => is_literal(&needle.value(row), literals),
+            Node::In(needle, values) => is_in(&needle.value(row), values, row),
+            Node::IsNull(inner) => Some(inner.is_null(row)),
+            Node::IsNotNull(inner) => Some(!inner.is_null(row)),
+            Node::Single(single) => match single.known(row) {
+                Some(ColumnReader::Bool(values)) => values.is_valid(row.row).then(|| values.value(row.row)),
+                _ => single.inner.truth(row),
+            },
+            other => match other.value(row) {
+                Value::Bool(truth) => Some(truth),
+                _ => None,
+            },
+        }
+    }
+
+    fn is_null<'a>(&'a self, row: &Row<'a>) -> bool {
+        match self {
+            Node::Slot(slot) => row.is_null(*slot),
+            other => other.value(row).is_null(),
+        }
+    }
+}
+
+/// A copy that borrows the texts.
+pub(super) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
+    match value {
+        Value::Text(text) => Value::text_of(text),
+        Value::Multi(values) => Value::Multi(values.iter().map(|text| Cow::Borrowed(text.as_ref())).collect()),
+        other => other.clone(),
+    }
+}
+
+fn first_arm<'a>(arms: &'a [(Node, Node)], wanted: bool, row: &Row<'a>) -> Value<'a> {
+    let arm = arms.iter().find(|(condition, _)| condition.truth(row) == Some(wanted));
+    arm.map_or(Value::Null, |(_, value)| value.value(row))
+}
+
+/// True if any value is equal; null if none is and something was null.
+fn is_in<'a>(needle: &Value<'a>, values: &'a [Node], row: &Row<'a>) -> Option<bool> {
+    let mut result = Some(false);
+    for value in values {
+        match compare_values(CompareOp::Eq, needle, &value.value(row)) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => result = None,
+        }
+    }
+    result
+}
+
+/// Whether a value equals one of the constants; null for null.
+pub(super) fn is_literal(needle: &Value<'_>, literals: &[Literal]) -> Option<bool> {
+    if needle.is_null() {
+        return None;
+    }
+    Some(literals.iter().any(|literal| literal.compare(CompareOp::Eq, needle) == Some(true)))
+}
+
+fn filter_values<'a>(slot: usize, predicate: &'a Node, row: &Row<'a>) -> Value<'a> {
+    let mut kept = row.slot(slot).into_values();
+    kept.retain(|text| {
+        let binding = Binding { slot, text, outer: row.binding };
+        predicate.truth(&Row { binding: Some(&binding), ..*row }) == Some(true)
+    });
+    Value::multi(kept)
+}
+
+fn map_values<'a>(values: &'a Node, slot: usize, each: &'a Node, row: &Row<'a>) -> Value<'a> {
+    let mut mapped: Vec<Cow<'a, str>> = Vec::new();
+    for text in values.value(row).into_values() {
+        let binding = Binding { slot, text: &text, outer: row.binding };
+        let value = each.value(&Row { binding: Some(&binding), ..*row }).into_owned();
+        mapped.extend(value.into_values());
+    }
+    Value::multi(mapped)
+}
+
+fn call<'a>(function: &Function, args: &'a [Node], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
+    /// Calls with no more arguments need no allocation.
+    const INLINE: usize = 4;
+    let call = Call { now: row.context.now, zone: &row.context.zone, state: row.state, prepared };
+    if args.len() <= INLINE {
+        let mut values: [Value<'a>; INLINE] = std::array::from_fn(|_| Value::Null);
+        for (value, node) in values.iter_mut().zip(args) {
+            *value = node.value(row);
+        }
+        return checked(function, (function.run)(&mut values[..args.len()], &call));
+    }
+    let mut values: Vec<Value<'a>> = args.iter().map(|node| node.value(row)).collect();
+    checked(function, (function.run)(&mut values, &call))
+}
+
+/// The value, which must be of the type that the function's row states: expressions are typed by it.
+fn checked<'a>(function: &Function, value: Value<'a>) -> Value<'a> {
+    debug_assert!(function.may_return(&value), "{} returned {value:?}", function.row.help.name);
+    value
+}

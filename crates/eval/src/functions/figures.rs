@@ -1,0 +1,118 @@
+//! `sigfig`: the result of a calculation in as many digits as the numbers it began with justify.
+//!
+//! A product or quotient has as many significant figures as the operand with the fewest, a sum or difference as many
+//! digits after the point: `1.00*1111` is 1111, of which three figures are known: 1110. What counts is how numbers are
+//! written, so the calculation is looked at part by part, down to its fields and numbers.
+
+use quarry_event::value::Number;
+use quarry_spl::ast::{BinaryOp, Expr, ExprKind, UnaryOp};
+
+use crate::rows::Value;
+
+/// Decimal places, to the right or left of the point, beyond which nothing is rounded.
+const PLACES_MAX: i32 = 18;
+
+/// A calculation whose figures count.
+#[derive(Clone, Debug)]
+pub enum Figures {
+    /// A number as it is written in the search.
+    Written(String),
+    /// The argument at this place of the call.
+    Argument(usize),
+    /// `a op b`.
+    Combined(BinaryOp, Box<Figures>, Box<Figures>),
+    /// `-a`.
+    Negated(Box<Figures>),
+}
+
+/// A number and the place of its last known digit: 2 for hundredths, -1 for tens.
+#[derive(Clone, Copy)]
+struct Known {
+    number: Number,
+    place: i32,
+}
+
+impl Figures {
+    /// Takes an expression apart; what is no calculation is appended to `parts`, whose values become arguments.
+    pub fn of<'e>(expr: &'e Expr, parts: &mut Vec<&'e Expr>) -> Figures {
+        match &expr.kind {
+            ExprKind::Number(_, written) => Figures::Written(written.clone()),
+            ExprKind::Unary(UnaryOp::Plus, inner) => Figures::of(inner, parts),
+            ExprKind::Unary(UnaryOp::Neg, inner) => Figures::Negated(Box::new(Figures::of(inner, parts))),
+            ExprKind::Binary(
+                op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem),
+                a,
+                b,
+            ) => Figures::Combined(*op, Box::new(Figures::of(a, parts)), Box::new(Figures::of(b, parts))),
+            _ => {
+                parts.push(expr);
+                Figures::Argument(parts.len() - 1)
+            }
+        }
+    }
+
+    /// The result, rounded to its last known digit; null where an operand is no number.
+    pub fn rounded<'a>(&self, args: &[Value<'a>]) -> Value<'a> {
+        self.known(args).map_or(Value::Null, |known| Value::of_number(round_at(known.number, known.place)))
+    }
+
+    fn known(&self, args: &[Value<'_>]) -> Option<Known> {
+        match self {
+            Figures::Written(text) => known_of(text),
+            Figures::Argument(at) => known_of(&args.get(*at)?.text()?),
+            Figures::Negated(inner) => inner.known(args).map(|known| Known { number: known.number.negated(), ..known }),
+            Figures::Combined(op, a, b) => {
+                let (a, b) = (a.known(args)?, b.known(args)?);
+                let number = match op {
+                    BinaryOp::Add => a.number.plus(b.number),
+                    BinaryOp::Sub => a.number.minus(b.number),
+                    BinaryOp::Mul => a.number.times(b.number),
+                    BinaryOp::Div => a.number.divided_by(b.number)?,
+                    _ => a.number.rest_by(b.number)?,
+                };
+                let place = match op {
+                    BinaryOp::Mul | BinaryOp::Div => a.figures().min(b.figures()) - 1 - magnitude(number),
+                    _ => a.place.min(b.place),
+                };
+                Some(Known { number, place })
+            }
+        }
+    }
+}
+
+impl Known {
+    fn figures(self) -> i32 {
+        (self.place + magnitude(self.number) + 1).max(1)
+    }
+}
+
+/// Exponent of the first digit.
+fn magnitude(number: Number) -> i32 {
+    let value = number.as_f64().abs();
+    if value == 0.0 {
+        0
+    } else {
+        format!("{value:e}").split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// A number as it is written: its digits after the point are known.
+fn known_of(text: &str) -> Option<Known> {
+    let number = quarry_event::value::exact_number(text)?;
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let decimals = mantissa.split_once('.').map_or(0, |(_, fraction)| fraction.len() as i32);
+    Some(Known { number, place: decimals - exponent.parse::<i32>().ok()? })
+}
+
+/// Rounds half away from zero.
+fn round_at(number: Number, place: i32) -> Number {
+    if place.abs() > PLACES_MAX {
+        return number;
+    }
+    let unit = Number::Int(10i64.pow(place.unsigned_abs()));
+    let scaled = if place >= 0 { Some(number.times(unit)) } else { number.divided_by(unit) };
+    let Some(Number::Float(scaled)) = scaled else { return number };
+    let whole = Number::of_float(scaled.round());
+    let back = if place >= 0 { whole.divided_by(unit) } else { Some(whole.times(unit)) };
+    back.unwrap_or(number)
+}

@@ -1,0 +1,95 @@
+//! `lookup(TABLE, OBJECT, ARRAY)`: what the first row of a table says that matches, as a JSON object.
+//!
+//! The table is read when the expression is compiled; an index is made for each set of columns that is asked by, the
+//! first time it is. Not here: the lookup command ([`crate::lookup`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_spl::ast::{LookupCommand, Span};
+
+use super::json_tree::Json;
+use super::{Call, Prepared, Run};
+use crate::lookup::{LookupIndex, LookupTable, csv_columns};
+use crate::rows::Value;
+
+/// Sets of columns that one call asks by, at most; a call beyond finds nothing.
+const INDEXES_MAX: usize = 16;
+
+pub(super) static BODIES: &[(&str, Run)] = &[("lookup", lookup)];
+
+/// A table that a call reads.
+#[derive(Clone)]
+pub struct EvalTable {
+    name: Arc<str>,
+    table: LookupTable,
+    columns: Arc<[String]>,
+    /// By the columns asked by.
+    indexes: Arc<Mutex<Indexes>>,
+}
+
+/// Indexes by their columns; `None` where the table lacks one of them.
+type Indexes = BTreeMap<Vec<String>, Option<Arc<LookupIndex>>>;
+
+impl std::fmt::Debug for EvalTable {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "table {}", self.name)
+    }
+}
+
+impl EvalTable {
+    /// Reads the names of the columns; the error is a message for the user.
+    pub fn new(name: &str, table: LookupTable) -> Result<EvalTable, String> {
+        let columns = csv_columns(&table.csv).map_err(|error| format!("lookup {name}: {error}"))?;
+        Ok(EvalTable { name: name.into(), table, columns: columns.into(), indexes: Arc::default() })
+    }
+
+    /// What to tell of a column that the table lacks.
+    pub fn lacks(&self, column: &str) -> Option<String> {
+        let known = self.columns.iter().any(|known| known == column);
+        (!known).then(|| format!("lookup {} has no column {column}; it has {}", self.name, self.columns.join(", ")))
+    }
+
+    /// The table by these columns; `None` where it lacks one.
+    fn index(&self, columns: Vec<String>) -> Option<Arc<LookupIndex>> {
+        let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = indexes.get(&columns) {
+            return known.clone();
+        }
+        if indexes.len() >= INDEXES_MAX {
+            return None;
+        }
+        let command = LookupCommand {
+            table: self.name.to_string(),
+            table_span: Span { start: 0, end: 0 },
+            inputs: columns.iter().map(|column| (column.clone(), column.clone())).collect(),
+            outputs: Vec::new(),
+            only_new: false,
+            time_field: None,
+        };
+        let index = LookupIndex::new(&command, self.table.clone()).ok().map(Arc::new);
+        indexes.insert(columns, index.clone());
+        index
+    }
+}
+
+/// Null without a match; a column that is empty in the row is left out.
+fn lookup<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
+    let Prepared::Table(table) = call.prepared else { return Value::Null };
+    let document = |at: usize| args.get(at).and_then(Value::text).and_then(|text| Json::parse(&text));
+    let (Some(Json::Object(inputs)), Some(Json::Array(outputs))) = (document(1), document(2)) else {
+        return Value::Null;
+    };
+    let (columns, values): (Vec<String>, Vec<Option<String>>) =
+        inputs.iter().map(|(column, value)| (column.clone(), value.field_text())).unzip();
+    let Some(values) = values.into_iter().collect::<Option<Vec<String>>>().filter(|values| !values.is_empty()) else {
+        return Value::Null;
+    };
+    let Some(index) = table.index(columns) else { return Value::Null };
+    let Some(row) = index.first_match(&values) else { return Value::Null };
+    let cells = outputs.iter().filter_map(Json::field_text).filter_map(|column| {
+        let cell = index.cell(row, &column)?;
+        Some((column, Json::Text(cell)))
+    });
+    Value::owned(Json::Object(cells.collect()).to_string())
+}

@@ -1,0 +1,294 @@
+//! Functions on texts. On a multivalue those that give one text for one text work value by value.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+use quarry_event::value::exact_number;
+
+use super::{Call, Prepared, Run, integer, map_texts, part_of, printf, take};
+use crate::messages::TEXT_BYTES_MAX;
+use crate::messages::{Loss, note};
+use crate::pattern::{Regex, Replacement};
+use crate::rows::Value;
+
+pub(super) static BODIES: &[(&str, Run)] = &[
+    ("len", len),
+    ("lower", lower),
+    ("upper", upper),
+    ("substr", substr),
+    ("trim", trim),
+    ("ltrim", ltrim),
+    ("rtrim", rtrim),
+    ("replace", replace),
+    ("split", split),
+    ("urldecode", urldecode),
+    ("printf", printf::printf),
+    ("tostring", tostring),
+    ("tonumber", tonumber),
+    ("commands", commands),
+];
+
+fn len<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    match args.first() {
+        None | Some(Value::Null | Value::Multi(_)) => Value::Null,
+        Some(value) => value.text().map_or(Value::Null, |text| Value::Int(text.chars().count() as i64)),
+    }
+}
+
+fn lower<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    map_texts(take(args, 0), |text| {
+        if text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+            Cow::Owned(text.to_lowercase())
+        } else {
+            text
+        }
+    })
+}
+
+fn upper<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    map_texts(take(args, 0), |text| {
+        if text.bytes().any(|byte| byte.is_ascii_lowercase() || !byte.is_ascii()) {
+            Cow::Owned(text.to_uppercase())
+        } else {
+            text
+        }
+    })
+}
+
+fn substr<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let Some(start) = integer(args, 1) else { return Value::Null };
+    let length = match args.len() {
+        0..=2 => i64::MAX,
+        _ => match integer(args, 2) {
+            Some(length) => length,
+            None => return Value::Null,
+        },
+    };
+    map_texts(take(args, 0), |text| part_of(text, |text| substring(text, start, length)))
+}
+
+/// Characters from the one-based `start`, counted from the end if negative.
+fn substring(text: &str, start: i64, length: i64) -> &str {
+    if length <= 0 {
+        return &text[..0];
+    }
+    let first = match start {
+        ..0 => {
+            let count = if text.is_ascii() { text.len() } else { text.chars().count() };
+            (count as i64).saturating_add(start).max(0)
+        }
+        0 => 0,
+        _ => start - 1,
+    };
+    let place = |text: &str, count: i64| {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        if text.is_ascii() {
+            return count.min(text.len());
+        }
+        text.char_indices().nth(count).map_or(text.len(), |(at, _)| at)
+    };
+    let rest = &text[place(text, first)..];
+    &rest[..place(rest, length)]
+}
+
+fn trim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    trim_with(args, |text, set| text.trim_matches(|character| set.contains(character)))
+}
+
+fn ltrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    trim_with(args, |text, set| text.trim_start_matches(|character| set.contains(character)))
+}
+
+fn rtrim<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    trim_with(args, |text, set| text.trim_end_matches(|character| set.contains(character)))
+}
+
+fn trim_with<'a>(args: &mut [Value<'a>], cut: for<'t> fn(&'t str, &str) -> &'t str) -> Value<'a> {
+    /// What goes when nothing is named.
+    const BLANKS: &str = " \t";
+    let set = match args.len() {
+        0 | 1 => Cow::Borrowed(BLANKS),
+        _ => match take(args, 1).into_text() {
+            Some(set) => set,
+            None => return Value::Null,
+        },
+    };
+    map_texts(take(args, 0), |text| part_of(text, |text| cut(text, &set)))
+}
+
+/// Null instead of a text that outgrew [`TEXT_BYTES_MAX`].
+fn limited(value: Value<'_>) -> Value<'_> {
+    let outgrown = match &value {
+        Value::Text(text) => text.len() > TEXT_BYTES_MAX,
+        Value::Multi(values) => values.iter().any(|text| text.len() > TEXT_BYTES_MAX),
+        _ => false,
+    };
+    if outgrown {
+        note(Loss::Text);
+        return Value::Null;
+    }
+    value
+}
+
+fn replace<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
+    let changed = |regex: &Regex, replacement: &Replacement, args: &mut [Value<'a>]| {
+        limited(map_texts(take(args, 0), |text| regex.replace_all(&text, replacement).map_or(text, Cow::Owned)))
+    };
+    if let Prepared::Replace(regex, replacement) = call.prepared {
+        return changed(regex, replacement, args);
+    }
+    let (pattern, with) = (take(args, 1).into_text(), take(args, 2).into_text());
+    let (Some(pattern), Some(with)) = (pattern, with) else { return Value::Null };
+    match call.prepared {
+        Prepared::Regex(regex) => changed(regex, &Replacement::new(&with, regex), args),
+        _ => match Regex::new(&pattern) {
+            Ok(regex) => changed(&regex, &Replacement::new(&with, &regex), args),
+            Err(_) => Value::Null,
+        },
+    }
+}
+
+fn split<'a>(args: &mut [Value<'a>], call: &Call<'_>) -> Value<'a> {
+    let (text, delimiter) = (take(args, 0).into_text(), take(args, 1).into_text());
+    let (Some(text), Some(delimiter)) = (text, delimiter) else { return Value::Null };
+    match text {
+        Cow::Borrowed(text) => Value::multi(call.collected(pieces(text, &delimiter).map(Cow::Borrowed))),
+        Cow::Owned(text) => {
+            let pieces = pieces(&text, &delimiter);
+            Value::multi(call.collected(pieces.map(|piece| Cow::Owned(piece.to_owned()))))
+        }
+    }
+}
+
+/// The parts between delimiters; every character by itself without one.
+fn pieces<'t: 'd, 'd>(text: &'t str, delimiter: &'d str) -> Box<dyn Iterator<Item = &'t str> + 'd> {
+    if delimiter.is_empty() {
+        return Box::new(text.char_indices().map(|(at, character)| &text[at..at + character.len_utf8()]));
+    }
+    Box::new(text.split(delimiter))
+}
+
+fn urldecode<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    map_texts(take(args, 0), |text| if text.contains('%') { Cow::Owned(percent_decode(&text)) } else { text })
+}
+
+/// Replaces `%XX`; bytes that are no UTF-8 become replacement characters.
+pub fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = bytes.get(at + 1..at + 3).filter(|code| bytes[at] == b'%' && code.iter().all(u8::is_ascii_hexdigit));
+        let byte =
+            code.and_then(|code| std::str::from_utf8(code).ok()).and_then(|code| u8::from_str_radix(code, 16).ok());
+        out.push(byte.unwrap_or(bytes[at]));
+        at += if byte.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn tostring<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let format = args.get(1).and_then(Value::text).map(Cow::into_owned);
+    let value = take(args, 0);
+    let Some(format) = format else {
+        return match value {
+            multi @ Value::Multi(_) => multi,
+            single => single.into_text().map_or(Value::Null, Value::Text),
+        };
+    };
+    let Some(number) = value.number() else { return value.into_text().map_or(Value::Null, Value::Text) };
+    match format.as_str() {
+        "hex" => Value::owned(format!("{}0x{:X}", if number < 0.0 { "-" } else { "" }, number.abs() as u64)),
+        "binary" => Value::owned(format!("{}{:b}", if number < 0.0 { "-" } else { "" }, number.abs() as u64)),
+        "commas" => Value::owned(with_commas(number)),
+        "duration" => Value::owned(duration(number)),
+        _ => value.into_text().map_or(Value::Null, Value::Text),
+    }
+}
+
+/// Thousands separated, two decimals if there is a fraction.
+fn with_commas(number: f64) -> String {
+    let text = if number.fract() == 0.0 { format!("{:.0}", number.abs()) } else { format!("{:.2}", number.abs()) };
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let mut out = String::with_capacity(text.len() + text.len() / 3 + 1);
+    if number < 0.0 {
+        out.push('-');
+    }
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if !fraction.is_empty() {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
+/// Seconds as `[D+]HH:MM:SS`, with microseconds if there is a fraction.
+fn duration(number: f64) -> String {
+    let micros = (number.abs() * 1e6).round() as u64;
+    let (seconds, micros) = (micros / 1_000_000, micros % 1_000_000);
+    let mut out = String::new();
+    if number < 0.0 {
+        out.push('-');
+    }
+    let days = seconds / 86_400;
+    if days > 0 {
+        // Writing to a String cannot fail.
+        let _ignored = write!(out, "{days}+");
+    }
+    let _ignored = write!(out, "{:02}:{:02}:{:02}", seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    if micros > 0 {
+        let _ignored = write!(out, ".{micros:06}");
+    }
+    out
+}
+
+fn tonumber<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let base = if args.len() > 1 { integer(args, 1) } else { Some(10) };
+    let Some(base) = base.filter(|base| (2..=36).contains(base)) else { return Value::Null };
+    let value = take(args, 0);
+    if base == 10 {
+        return match value {
+            Value::Int(_) | Value::Float(_) | Value::Time(_) => value,
+            Value::Text(text) => exact_number(&text).map_or(Value::Null, Value::of_number),
+            _ => Value::Null,
+        };
+    }
+    let Some(text) = value.into_text() else { return Value::Null };
+    let digits = if base == 16 { text.strip_prefix("0x").or(text.strip_prefix("0X")).unwrap_or(&text) } else { &text };
+    i64::from_str_radix(digits, base as u32).map_or(Value::Null, Value::Int)
+}
+
+/// Names of the commands of a search text. Pipes in quotes and subsearches do not count.
+fn commands<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
+    let Some(text) = take(args, 0).into_text() else { return Value::Null };
+    let (mut quoted, mut escaped, mut depth, mut start) = (false, false, 0usize, 0);
+    let mut stages = Vec::new();
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' => depth += 1,
+            b']' => depth = depth.saturating_sub(1),
+            b'|' if depth == 0 => {
+                stages.push(&text[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    stages.push(&text[start..]);
+    let names = stages.iter().enumerate().filter_map(|(at, stage)| match (at, stage.trim()) {
+        (_, "") => None,
+        // A search that does not start with a pipe starts with the search command.
+        (0, _) => Some("search"),
+        (_, stage) => stage.split(|character: char| !character.is_alphanumeric() && character != '_').next(),
+    });
+    Value::multi(names.map(|name| Cow::Owned(name.to_owned())).collect())
+}

@@ -1,0 +1,29 @@
+//! Rows and what is computed over them: values, expressions, functions, patterns, conditions, aggregates, lookup tables.
+//!
+//! Rows are Arrow batches whose schema may differ from batch to batch ([`rows`]): schema on read. A command is one of
+//! three shapes ([`command`]); aggregates fold rows into groups, and spill them to files when memory is short
+//! ([`aggregate`], [`dataflow`]).
+//!
+//! Not here: where events come from (scan), which commands a search has and how they are planned (engine).
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+pub mod aggregate;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod coded_rows;
+pub mod command;
+pub mod context;
+pub mod dataflow;
+mod error;
+pub mod expr;
+pub mod field_names;
+pub mod functions;
+pub mod lookup;
+pub mod messages;
+pub mod panics;
+pub mod pattern;
+pub mod row_filter;
+pub mod rows;
+pub mod spans;
+
+pub use error::EngineError;

@@ -1,0 +1,472 @@
+//! Lookup tables: where they come from, their index, and the fields of their matching rows.
+//!
+//! A table lives in memory as one batch of texts with an index over its input columns, made once per search.
+
+use std::io::Write;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, strptime};
+use quarry_spl::ast::LookupCommand;
+
+use crate::EngineError;
+use crate::aggregate::keys::{KeyTable, add_key_part};
+use crate::command::RowCommand;
+use crate::functions::Network;
+use crate::pattern::Wildcard;
+use crate::row_filter::network_of;
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, batch_of};
+use crate::spans::time_ns;
+
+/// Writes the CSV text of a table, piece by piece.
+pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), String>;
+
+/// Where tables come from.
+pub trait LookupSource: Send + Sync {
+    /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name. An
+    /// error names the table.
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
+    /// Names there are, for a suggestion.
+    fn names(&self) -> Vec<String>;
+    /// Where tables are looked for, for whoever asks for one that is not there.
+    fn searched(&self) -> Option<String> {
+        None
+    }
+    /// Refuses a name under which [`LookupSource::write`] writes nothing, before a search does its work.
+    fn check_written(&self, _name: &str) -> Result<(), String> {
+        Ok(())
+    }
+    /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
+    fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
+        Err(format!("lookup {name}: no lookup tables can be written here"))
+    }
+    /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.
+    fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, String> {
+        Err("dump: no files can be written here".to_owned())
+    }
+    /// The bytes of a model that `fit` kept; `None` where none of this name is seen. With `shared` it is the one of the app,
+    /// else the user's own before that.
+    fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, String> {
+        Ok(None)
+    }
+    /// Keeps a model, whole or not at all, in place of one of its name: for the user, or with `shared` for the app.
+    fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), String> {
+        Err(format!("model {name}: no models can be kept here"))
+    }
+    /// Removes a model; `false` where none of this name is seen.
+    fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, String> {
+        Ok(false)
+    }
+    /// The models that are seen, by name.
+    fn models(&self) -> Result<Vec<ModelFile>, String> {
+        Ok(Vec::new())
+    }
+    /// The database of addresses that `iplocation` reads; `None` when there is none.
+    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+        Ok(None)
+    }
+}
+
+/// What a database knows of an address.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Place {
+    /// Name of the town.
+    pub city: Option<String>,
+    /// Name of the country.
+    pub country: Option<String>,
+    /// Name of the largest part of the country.
+    pub region: Option<String>,
+    /// Degrees north.
+    pub latitude: Option<f64>,
+    /// Degrees east.
+    pub longitude: Option<f64>,
+    /// Name of the continent.
+    pub continent: Option<String>,
+    /// Number of the market area, in the United States.
+    pub metro_code: Option<i64>,
+    /// Time zone, as `Europe/Berlin`.
+    pub time_zone: Option<String>,
+}
+
+/// A database of addresses.
+pub trait AddressPlaces: Send + Sync {
+    /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String>;
+}
+
+/// Where a model is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFile {
+    /// Its name.
+    pub name: String,
+    /// The app.
+    pub app: String,
+    /// Whose it is; `None` where the users of the app share it.
+    pub owner: Option<String>,
+}
+
+/// A table and how it is matched.
+#[derive(Clone, Debug)]
+pub struct LookupTable {
+    /// CSV text with a header line.
+    pub csv: Arc<str>,
+    /// `case_sensitive_match`.
+    pub case_sensitive: bool,
+    /// `max_matches`: rows of the table one event takes values from; 0 is all up to 1,000.
+    pub max_matches: usize,
+    /// `default_match`: value of outputs without a match.
+    pub default_match: Option<String>,
+    /// Columns whose cells are `*` patterns (`match_type = WILDCARD(c)`).
+    pub wildcard_columns: Vec<String>,
+    /// Columns whose cells are networks, matched by the addresses in them (`match_type = CIDR(c)`).
+    pub network_columns: Vec<String>,
+    /// `min_matches`: where fewer rows match, `default_match` makes up the number.
+    pub min_matches: usize,
+    /// Where rows hold for a time: only those before an event match, the latest first.
+    pub time: Option<TableTime>,
+}
+
+/// How rows of a table are told apart by the time of an event.
+#[derive(Clone, Debug)]
+pub struct TableTime {
+    /// Column with the time of a row (`time_field`).
+    pub column: String,
+    /// How it is written (`time_format`).
+    pub format: String,
+    /// How many seconds before the event a row may be, at most and at least (`max_offset_secs`, `min_offset_secs`).
+    pub offsets: (i64, i64),
+}
+
+impl LookupTable {
+    /// A table with Splunk's defaults.
+    pub fn of_csv(csv: impl Into<Arc<str>>) -> LookupTable {
+        LookupTable {
+            csv: csv.into(),
+            case_sensitive: true,
+            max_matches: 0,
+            default_match: None,
+            wildcard_columns: Vec::new(),
+            network_columns: Vec::new(),
+            min_matches: 0,
+            time: None,
+        }
+    }
+}
+
+/// Rows of a table one event takes values from when nothing is set.
+const MATCHES_MAX: usize = 1_000;
+
+/// What to tell where there is no table of a name.
+pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
+    let names = source.names();
+    let known = if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) };
+    let searched = source.searched().map(|places| format!(" (looked for in {places})")).unwrap_or_default();
+    format!("there is no lookup table {name}{searched}; {known}")
+}
+
+/// Names of the columns of CSV text.
+pub fn csv_columns(text: &str) -> Result<Vec<String>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?;
+    Ok(header.iter().map(str::to_owned).collect())
+}
+
+/// Reads CSV text (RFC 4180) with a header line; an empty cell is null.
+pub fn read_csv(text: &str) -> Result<RecordBatch, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
+    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?.clone();
+    let mut columns: Vec<ColumnBuilder> = header.iter().map(|_| ColumnBuilder::new(0)).collect();
+    let mut count = 0;
+    for record in reader.records() {
+        let record = record.map_err(|error| format!("cannot read CSV: {error}"))?;
+        for (at, column) in columns.iter_mut().enumerate() {
+            match record.get(at) {
+                None | Some("") => column.push_null(),
+                Some(cell) => column.push_text(cell),
+            }
+        }
+        count += 1;
+    }
+    let named = header.iter().map(str::to_owned).zip(columns.into_iter().map(ColumnBuilder::finish));
+    batch_of(named, count).map_err(|error| error.to_string())
+}
+
+/// Whether a value fits a cell of a row that is not found by its key.
+enum CellTest {
+    Same(String),
+    Pattern(Wildcard),
+    Network(Network),
+}
+
+/// A table indexed for one `lookup` command.
+pub struct LookupIndex {
+    command: LookupCommand,
+    table: LookupTable,
+    rows: RecordBatch,
+    /// Table column and event field of each output.
+    outputs: Vec<(String, String)>,
+    keys: KeyTable,
+    /// Rows of the table per key, in their order.
+    places: Vec<Vec<u32>>,
+    /// Rows whose key cells hold wildcards or networks, tried in order.
+    patterns: Vec<(Vec<CellTest>, u32)>,
+    /// The time of each row, of a table whose rows hold for a time.
+    times: Vec<Option<TimeNs>>,
+}
+
+impl LookupIndex {
+    /// Reads the table and indexes its input columns.
+    pub fn new(command: &LookupCommand, table: LookupTable) -> Result<LookupIndex, EngineError> {
+        let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
+        let rows = read_csv(&table.csv).map_err(|error| invalid(format!("lookup {}: {error}", command.table)))?;
+        let columns = crate::field_names::names_of(&rows);
+        for (column, _) in command.inputs.iter().chain(&command.outputs) {
+            if !columns.contains(column) {
+                let message = format!("lookup {} has no column {column}; it has {}", command.table, columns.join(", "));
+                return Err(invalid(message));
+            }
+        }
+        let outputs = if command.outputs.is_empty() {
+            let others = columns.iter().filter(|column| !command.inputs.iter().any(|(input, _)| input == *column));
+            others.map(|column| (column.clone(), column.clone())).collect()
+        } else {
+            command.outputs.clone()
+        };
+        let mut index = LookupIndex {
+            command: command.clone(),
+            table,
+            rows,
+            outputs,
+            keys: KeyTable::default(),
+            places: Vec::new(),
+            patterns: Vec::new(),
+            times: Vec::new(),
+        };
+        index.fill();
+        index.read_times();
+        Ok(index)
+    }
+
+    fn fill(&mut self) {
+        let inputs = &self.command.inputs;
+        let readers: Vec<_> = inputs.iter().map(|(column, _)| rows::reader(&self.rows, column)).collect();
+        let is_of = |columns: &[String], at: usize| columns.contains(&inputs[at].0);
+        let (mut key, mut scratch) = (Vec::new(), String::new());
+        for row in 0..self.rows.num_rows() {
+            let cells: Vec<String> =
+                readers.iter().map(|reader| reader.text(row, &mut scratch).unwrap_or_default().to_owned()).collect();
+            let tests: Vec<CellTest> = (cells.iter().enumerate())
+                .map(|(at, cell)| match network_of(cell).filter(|_| is_of(&self.table.network_columns, at)) {
+                    Some(network) => CellTest::Network(network),
+                    None if is_of(&self.table.wildcard_columns, at) && cell.contains('*') => {
+                        CellTest::Pattern(Wildcard::new(cell, self.table.case_sensitive))
+                    }
+                    None => CellTest::Same(self.folded(cell).into_owned()),
+                })
+                .collect();
+            if !tests.iter().all(|test| matches!(test, CellTest::Same(_))) {
+                self.patterns.push((tests, row as u32));
+                continue;
+            }
+            key.clear();
+            cells.iter().for_each(|cell| add_key_part(&mut key, &self.folded(cell), cells.len()));
+            let at = self.keys.intern(&key) as usize;
+            if at >= self.places.len() {
+                self.places.push(Vec::new());
+            }
+            self.places[at].push(row as u32);
+        }
+    }
+
+    /// Reads the times of the rows.
+    fn read_times(&mut self) {
+        let Some(time) = &self.table.time else { return };
+        let (reader, mut scratch) = (rows::reader(&self.rows, &time.column), String::new());
+        let whole_seconds = matches!(time.format.as_str(), "%s" | "%s.%Q" | "%s.%3N" | "%s.%6N");
+        for row in 0..self.rows.num_rows() {
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            let number = text.trim().parse::<f64>().ok().filter(|_| whole_seconds);
+            let read = match number {
+                Some(seconds) => Some((seconds * NS_PER_SEC as f64) as TimeNs),
+                None => strptime(text, &time.format, &TimeZone::UTC),
+            };
+            self.times.push(read);
+        }
+    }
+
+    /// Of rows that match, those that hold at a moment, the latest first.
+    fn at_moment(&self, mut found: Vec<u32>, moment: Option<TimeNs>) -> Vec<u32> {
+        let Some(time) = &self.table.time else { return found };
+        let (most, least) = time.offsets;
+        let age = |row: &u32| Some(moment?.saturating_sub(self.times.get(*row as usize).copied().flatten()?));
+        let seconds = |seconds: i64| seconds.saturating_mul(NS_PER_SEC);
+        found.retain(|row| age(row).is_some_and(|age| age >= seconds(least) && age <= seconds(most)));
+        found.sort_by_key(age);
+        // Of rows that hold one after the other only the last does, unless more are asked for.
+        found.truncate(self.table.max_matches.max(1));
+        found
+    }
+
+    fn folded<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        if self.table.case_sensitive { text.into() } else { text.to_lowercase().into() }
+    }
+
+    /// Rows of the table that match these values.
+    fn find(&self, values: &[String], key: &mut Vec<u8>) -> Vec<u32> {
+        key.clear();
+        values.iter().for_each(|value| add_key_part(key, &self.folded(value), values.len()));
+        let limit = match self.table.max_matches {
+            _ if self.table.time.is_some() => usize::MAX,
+            0 => MATCHES_MAX,
+            limit => limit,
+        };
+        let exact = self.keys.find(key).map(|at| self.places[at as usize].as_slice()).unwrap_or_default();
+        let fits = |tests: &[CellTest]| {
+            tests.iter().zip(values).all(|(test, value)| match test {
+                CellTest::Same(cell) => *cell == *self.folded(value),
+                CellTest::Pattern(pattern) => pattern.is_match(value),
+                CellTest::Network(network) => network.contains(value),
+            })
+        };
+        let by_pattern = self.patterns.iter().filter(|(patterns, _)| fits(patterns)).map(|(_, row)| *row);
+        exact.iter().copied().chain(by_pattern).take(limit).collect()
+    }
+}
+
+impl LookupIndex {
+    /// The first row of the table that matches these values of its inputs.
+    pub fn first_match(&self, values: &[String]) -> Option<u32> {
+        self.find(values, &mut Vec::new()).first().copied()
+    }
+
+    /// A cell of the table; `None` where it is empty or there is no such column.
+    pub fn cell(&self, row: u32, column: &str) -> Option<String> {
+        let column = rows::column(&self.rows, column)?;
+        ColumnReader::new(column).values(row as usize).next().map(std::borrow::Cow::into_owned)
+    }
+}
+
+/// `lookup`.
+#[derive(Clone)]
+pub struct Lookup {
+    index: Arc<LookupIndex>,
+    /// What a table without further inputs says of each value.
+    memo: Arc<DistinctMemo>,
+}
+
+impl Lookup {
+    /// The command on a table.
+    pub fn new(index: LookupIndex) -> Lookup {
+        Lookup { index: Arc::new(index), memo: Arc::default() }
+    }
+
+    /// The outputs for each row of the inputs.
+    fn outputs(&self, inputs: &[ArrayRef], moments: Option<&ColumnReader>, count: usize) -> Vec<ArrayRef> {
+        let index = &self.index;
+        let inputs: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
+        let table: Vec<_> = index.outputs.iter().map(|(column, _)| rows::reader(&index.rows, column)).collect();
+        let mut columns: Vec<ColumnBuilder> = table.iter().map(|_| ColumnBuilder::new(count)).collect();
+        let mut key = Vec::new();
+        for row in 0..count {
+            let found = matches_of_row(index, &inputs, row, &mut key);
+            let found = index.at_moment(found, moments.and_then(|moments| time_ns(moments, row)));
+            for (column, table) in columns.iter_mut().zip(&table) {
+                let mut values: Vec<String> = Vec::new();
+                for place in &found {
+                    let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
+                    cells.for_each(|cell| {
+                        if !values.contains(&cell) {
+                            values.push(cell)
+                        }
+                    });
+                }
+                let is_short = found.is_empty() || found.len() < index.table.min_matches;
+                let default = index.table.default_match.as_ref().filter(|_| is_short);
+                if let Some(default) = default.filter(|default| !values.contains(default)) {
+                    values.push(default.clone());
+                }
+                column.push_multi(values);
+            }
+        }
+        columns.into_iter().map(ColumnBuilder::finish).collect()
+    }
+}
+
+impl RowCommand for Lookup {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let command = &self.index.command;
+        let inputs: Vec<ArrayRef> =
+            command.inputs.iter().map(|(_, field)| rows::column_or_null(&rows, field)).collect();
+        let by_value = match inputs.as_slice() {
+            [input] if self.index.table.time.is_none() => self.memo.run(input, Numbers::ByValue, |values| {
+                Ok(Some(self.outputs(&[Arc::clone(values)], None, values.len())))
+            })?,
+            _ => None,
+        };
+        let moments = rows::reader(&rows, command.time_field.as_deref().unwrap_or("_time"));
+        let found = by_value.unwrap_or_else(|| self.outputs(&inputs, Some(&moments), rows.num_rows()));
+        let asks_nothing = rows_without_input(&inputs, rows.num_rows());
+        let mut result = rows.clone();
+        for ((_, field), column) in self.index.outputs.iter().zip(found) {
+            let column = match &asks_nothing {
+                Some(asks_nothing) => chosen(&rows::column_or_null(&rows, field), &column, asks_nothing),
+                None => column,
+            };
+            let column = match rows::column(&rows, field).filter(|_| command.only_new) {
+                Some(old) => rows::first_of(old, &column),
+                None => column,
+            };
+            result = rows::with_column(&result, field, column)?;
+        }
+        Ok(result)
+    }
+}
+
+/// Which rows have none of the inputs: there is nothing to look up, so that they stay as they are. `None` when every
+/// row has one.
+fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
+    if inputs.iter().any(|input| input.null_count() == 0 && input.data_type() != &DataType::Null) {
+        return None;
+    }
+    let readers: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
+    let lacks: Vec<bool> = (0..count).map(|row| readers.iter().all(|reader| reader.is_null(row))).collect();
+    lacks.contains(&true).then_some(lacks)
+}
+
+/// Values of one column where `takes_first`, else of the other.
+fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
+    let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
+    let mut column = ColumnBuilder::new(takes_first.len());
+    for (row, takes_first) in takes_first.iter().enumerate() {
+        column.push(if *takes_first { first.value(row) } else { second.value(row) });
+    }
+    column.finish()
+}
+
+/// Matches of a row; an input with several values tries each combination of its values in turn.
+fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for reader in inputs {
+        let values: Vec<String> = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+        let longer = combinations.iter().flat_map(|head| {
+            values.iter().map(|value| head.iter().cloned().chain([value.clone()]).collect::<Vec<_>>())
+        });
+        combinations = longer.take(MATCHES_MAX).collect();
+    }
+    let mut found: Vec<u32> = Vec::new();
+    for values in &combinations {
+        for place in index.find(values, key) {
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,135 @@
+//! What a search tells its user: messages, and how much single values lost on the way.
+//!
+//! A match may be given up and a text may grow too long deep down, in functions and patterns that know nothing of the
+//! search they work for. Its threads carry a note of it, so that such a loss is counted among its messages. Silence would
+//! be a wrong answer.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Longest text a replacement or concatenation may make, in bytes; what would be longer is null.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+/// Steps that PCRE2 takes for one match.
+pub const MATCH_STEPS_MAX: u32 = 100_000;
+
+/// Messages collected while a search runs, each once, at most [`Messages::LIMIT`].
+#[derive(Debug, Default)]
+pub struct Messages {
+    list: std::sync::Mutex<Vec<String>>,
+    pushes: AtomicU64,
+    /// Matches that were given up.
+    matches_lost: AtomicU64,
+    /// Texts that grew too long.
+    texts_lost: AtomicU64,
+}
+
+impl Messages {
+    /// Most messages kept.
+    pub const LIMIT: usize = 100;
+
+    /// Adds a message unless it is already there.
+    pub fn push(&self, message: impl Into<String>) {
+        let message = message.into();
+        self.pushes.fetch_add(1, Ordering::Relaxed);
+        let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if all.len() < Self::LIMIT && !all.contains(&message) {
+            all.push(message);
+        }
+    }
+
+    /// Counts a loss.
+    pub fn note(&self, loss: Loss) {
+        self.pushes.fetch_add(1, Ordering::Relaxed);
+        let count = match loss {
+            Loss::Match => &self.matches_lost,
+            Loss::Text => &self.texts_lost,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often something was to be added, also what was there.
+    pub fn pushes(&self) -> u64 {
+        self.pushes.load(Ordering::Relaxed)
+    }
+
+    /// The messages so far.
+    pub fn list(&self) -> Vec<String> {
+        let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let texts = |count: u64| if count == 1 { " 1 text".to_owned() } else { format!(" {count} texts") };
+        match self.matches_lost.load(Ordering::Relaxed) {
+            0 => {}
+            count => all.push(format!(
+                "a regular expression was given up on{} after {MATCH_STEPS_MAX} steps; that counts as no match: make it simpler",
+                texts(count)
+            )),
+        }
+        match self.texts_lost.load(Ordering::Relaxed) {
+            0 => {}
+            count => all.push(format!("{} longer than {TEXT_BYTES_MAX} bytes became null", texts(count).trim())),
+        }
+        all
+    }
+}
+
+thread_local! {
+    static SEARCH: RefCell<Option<Arc<Messages>>> = const { RefCell::new(None) };
+}
+
+/// What was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// A pattern took too many steps on a text; that counts as no match.
+    Match,
+    /// A text would have become longer than its limit; it is null.
+    Text,
+}
+
+/// The search whose threads note their losses; the thread forgets it with this value.
+pub struct Noted(Option<Arc<Messages>>);
+
+impl Drop for Noted {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        SEARCH.with(|search| *search.borrow_mut() = before);
+    }
+}
+
+/// From now on this thread works for the search of these messages.
+pub fn work_for(messages: Option<Arc<Messages>>) -> Noted {
+    Noted(SEARCH.with(|search| std::mem::replace(&mut *search.borrow_mut(), messages)))
+}
+
+/// Counts a loss.
+#[cold]
+pub fn note(loss: Loss) {
+    SEARCH.with(|search| {
+        if let Some(messages) = search.borrow().as_ref() {
+            messages.note(loss);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_of_the_search_that_had_them() {
+        let (one, other) = (Arc::new(Messages::default()), Arc::new(Messages::default()));
+        note(Loss::Match);
+        let noted = work_for(Some(Arc::clone(&one)));
+        note(Loss::Match);
+        {
+            let _other = work_for(Some(Arc::clone(&other)));
+            note(Loss::Text);
+        }
+        note(Loss::Match);
+        drop(noted);
+        note(Loss::Match);
+        assert_eq!(one.list().len(), 1);
+        assert!(one.list()[0].contains(" 2 "), "{:?}", one.list());
+        assert!(other.list()[0].starts_with("1 text longer"), "{:?}", other.list());
+        assert!(one.pushes() == 2 && other.pushes() == 1, "states of folds that lost something are not used again");
+    }
+}

@@ -1,0 +1,231 @@
+//! Patterns a user writes: regular expressions in PCRE syntax, LIKE patterns, `*` wildcards.
+//!
+//! A regular expression runs on the linear-time `regex` crate when it means the same there ([`translate`] says when
+//! and rewrites what differs); look-around, back references, possessive quantifiers and the rest run on PCRE2 with a
+//! match limit. A match that hits the limit counts as no match.
+//!
+//! Not here: keyword patterns over `_raw` (event), extraction settings of props.conf (pipeline).
+
+mod like;
+mod replacement;
+pub mod shaped;
+mod translate;
+mod wildcard;
+
+use crate::messages::{Loss, TEXT_BYTES_MAX, note};
+
+pub use like::LikePattern;
+pub use replacement::Replacement;
+pub use wildcard::Wildcard;
+
+/// Longest regular expression accepted, in bytes.
+pub const PATTERN_BYTES_MAX: usize = 64 * 1024;
+/// Most memory one compiled expression of the linear engine may take, in bytes.
+const COMPILED_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Most stack compiled code of PCRE2 may take, in bytes; the default is too small for long events.
+const JIT_STACK_BYTES_MAX: usize = 1024 * 1024;
+/// Set in front of every PCRE2 pattern: bounds the work of one match by [`crate::messages::MATCH_STEPS_MAX`].
+const PCRE_LIMITS: &str = "(*LIMIT_MATCH=100000)";
+
+/// A compiled regular expression.
+#[derive(Clone, Debug)]
+pub struct Regex {
+    engine: Engine,
+    names: Vec<Option<String>>,
+}
+
+#[derive(Clone, Debug)]
+enum Engine {
+    Linear(regex::Regex),
+    Backtracking(pcre2::bytes::Regex),
+}
+
+/// Places of the groups of one match; reuse it from text to text.
+#[derive(Clone, Debug)]
+pub struct Captures(Places);
+
+#[derive(Clone, Debug)]
+enum Places {
+    Linear(regex::CaptureLocations),
+    Backtracking(pcre2::bytes::CaptureLocations),
+}
+
+impl Captures {
+    /// First byte and end of a group that took part in the match; 0 is the whole match.
+    #[inline]
+    pub fn get(&self, group: usize) -> Option<(usize, usize)> {
+        match &self.0 {
+            Places::Linear(places) => places.get(group),
+            Places::Backtracking(places) => places.get(group),
+        }
+    }
+
+    /// Text of a group that took part in the match of `text`.
+    pub fn text<'t>(&self, text: &'t str, group: usize) -> Option<&'t str> {
+        let (start, end) = self.get(group)?;
+        text.get(start..end)
+    }
+}
+
+impl Regex {
+    /// Compiles `pattern`; the error is a message for the user.
+    pub fn new(pattern: &str) -> Result<Regex, String> {
+        if pattern.len() > PATTERN_BYTES_MAX {
+            return Err(format!("regular expression is longer than {PATTERN_BYTES_MAX} bytes; shorten it"));
+        }
+        if let Some(regex) = translate::translate(pattern).and_then(|pattern| linear(&pattern)) {
+            let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
+            return Ok(Regex { engine: Engine::Linear(regex), names });
+        }
+        let mut builder = pcre2::bytes::RegexBuilder::new();
+        builder.utf(true).jit_if_available(true).max_jit_stack_size(Some(JIT_STACK_BYTES_MAX));
+        // With the limit in front the pattern's own leading verbs still work: PCRE2 reads several.
+        match builder.build(&format!("{PCRE_LIMITS}{pattern}")) {
+            Ok(regex) => {
+                let names = regex.capture_names().to_vec();
+                Ok(Regex { engine: Engine::Backtracking(regex), names })
+            }
+            Err(error) => Err(pcre_message(pattern, &error)),
+        }
+    }
+
+    /// Whether the text holds a match.
+    #[inline]
+    pub fn is_match(&self, text: &str) -> bool {
+        match &self.engine {
+            Engine::Linear(regex) => regex.is_match(text),
+            Engine::Backtracking(regex) => known(regex.is_match(text.as_bytes())),
+        }
+    }
+
+    /// Room for the groups of this expression.
+    pub fn new_captures(&self) -> Captures {
+        Captures(match &self.engine {
+            Engine::Linear(regex) => Places::Linear(regex.capture_locations()),
+            Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
+        })
+    }
+
+    /// Finds the first match and its groups; `captures` must come from [`Regex::new_captures`] of this expression.
+    #[inline]
+    pub fn captures_into(&self, text: &str, captures: &mut Captures) -> bool {
+        self.captures_at(text, 0, captures)
+    }
+
+    /// [`Regex::captures_into`] for the first match that starts at `start` or later; what lies before still counts
+    /// for `^` and look-behind.
+    #[inline]
+    pub fn captures_at(&self, text: &str, start: usize, captures: &mut Captures) -> bool {
+        if start > text.len() {
+            return false;
+        }
+        match (&self.engine, &mut captures.0) {
+            (Engine::Linear(regex), Places::Linear(places)) => regex.captures_read_at(places, text, start).is_some(),
+            (Engine::Backtracking(regex), Places::Backtracking(places)) => {
+                known(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
+            }
+            _ => false,
+        }
+    }
+
+    /// Text of the first group in the first match.
+    pub fn first_group<'t>(&self, text: &'t str) -> Option<&'t str> {
+        let mut captures = self.new_captures();
+        if self.captures_into(text, &mut captures) { captures.text(text, 1) } else { None }
+    }
+
+    /// Names of the groups by number; 0 and unnamed groups have none.
+    pub fn group_names(&self) -> &[Option<String>] {
+        &self.names
+    }
+
+    /// Number of groups, the whole match included.
+    pub fn group_count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// First byte and end of every match, left to right, without overlap.
+    pub fn find_iter<'t>(&'t self, text: &'t str) -> impl Iterator<Item = (usize, usize)> + 't {
+        let mut captures = self.new_captures();
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let found = self.captures_at(text, from, &mut captures).then(|| captures.get(0)).flatten()?;
+            from = next_start(text, found);
+            Some(found)
+        })
+    }
+
+    /// The text with every match replaced, at most `limit` of them; `None` if there is no match.
+    pub fn replace(&self, text: &str, replacement: &Replacement, limit: usize) -> Option<String> {
+        let mut captures = self.new_captures();
+        let (mut out, mut copied, mut from, mut count) = (String::new(), 0, 0, 0);
+        // Beyond the limit the text is no longer of use: callers drop it.
+        while count < limit && out.len() <= TEXT_BYTES_MAX && self.captures_at(text, from, &mut captures) {
+            let Some(found) = captures.get(0) else { break };
+            out.push_str(text.get(copied..found.0).unwrap_or_default());
+            replacement.expand(text, &captures, &mut out);
+            copied = found.1.max(copied);
+            from = next_start(text, found);
+            count += 1;
+        }
+        if count == 0 {
+            return None;
+        }
+        out.push_str(text.get(copied..).unwrap_or_default());
+        Some(out)
+    }
+
+    /// The text with every match replaced; `None` if there is no match.
+    pub fn replace_all(&self, text: &str, replacement: &Replacement) -> Option<String> {
+        self.replace(text, replacement, usize::MAX)
+    }
+
+    /// The pattern in the dialect of the linear engine, if that runs it.
+    fn linear_pattern(&self) -> Option<&str> {
+        match &self.engine {
+            Engine::Linear(regex) => Some(regex.as_str()),
+            Engine::Backtracking(_) => None,
+        }
+    }
+
+    /// Whether the linear engine runs it.
+    #[cfg(test)]
+    fn is_linear(&self) -> bool {
+        matches!(self.engine, Engine::Linear(_))
+    }
+}
+
+/// Whether there is a match; one that was given up is noted.
+fn known(matched: Result<bool, pcre2::Error>) -> bool {
+    matched.unwrap_or_else(|_| {
+        note(Loss::Match);
+        false
+    })
+}
+
+fn linear(pattern: &str) -> Option<regex::Regex> {
+    regex::RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build().ok()
+}
+
+/// Where to look after a match; behind an empty one by a whole character.
+fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
+    if end > start {
+        return end;
+    }
+    let step = text.get(end..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+    end + step
+}
+
+/// PCRE2's words about a pattern, with the place in the pattern the user wrote.
+fn pcre_message(pattern: &str, error: &pcre2::Error) -> String {
+    let place = error.offset().map(|offset| offset.saturating_sub(PCRE_LIMITS.len()));
+    let text = error.to_string();
+    let reason = text.rsplit_once(": ").map_or(text.as_str(), |(_, reason)| reason);
+    match place {
+        Some(place) => format!("regular expression '{pattern}' is not valid at byte {place}: {reason}"),
+        None => format!("regular expression '{pattern}' is not valid: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

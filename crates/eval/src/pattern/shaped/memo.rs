@@ -1,0 +1,109 @@
+//! Answers by dictionary code: each combination of values is asked once.
+
+use hashbrown::HashMap;
+
+/// Combinations of values remembered for one template of one slab; beyond them each row is asked on its own.
+pub(crate) const COMBINATIONS_MAX: usize = 65_536;
+
+/// An answer for each combination of dictionary codes that was asked for, up to [`COMBINATIONS_MAX`].
+#[derive(Clone, Debug)]
+pub struct CombinationMemo<T> {
+    answers: Vec<T>,
+    /// Number of the answer, plus one, by the code of a single slot.
+    single: Vec<u32>,
+    pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
+    others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,
+}
+
+impl<T> Default for CombinationMemo<T> {
+    fn default() -> CombinationMemo<T> {
+        CombinationMemo {
+            answers: Vec::new(),
+            single: Vec::new(),
+            pairs: HashMap::default(),
+            others: HashMap::default(),
+        }
+    }
+}
+
+impl<T> CombinationMemo<T> {
+    /// Number in [`CombinationMemo::answers`] of the answer for these codes, if they were asked for. All calls must
+    /// give as many codes.
+    #[inline]
+    pub fn known(&self, codes: &[u32]) -> Option<u32> {
+        match codes {
+            [code] => self.single.get(*code as usize)?.checked_sub(1),
+            [first, second] => self.pairs.get(&pair(*first, *second)).copied(),
+            codes => self.others.get(codes).copied(),
+        }
+    }
+
+    /// Whether no further combination is remembered.
+    pub fn is_full(&self) -> bool {
+        self.answers.len() >= COMBINATIONS_MAX
+    }
+
+    /// Number of the answer for these codes; `None` if the memo is full.
+    pub fn number(&mut self, codes: &[u32], find: impl FnOnce() -> T) -> Option<u32> {
+        let known = self.known(codes);
+        if known.is_some() {
+            return known;
+        }
+        let single_beyond = matches!(codes, [code] if *code as usize >= COMBINATIONS_MAX);
+        if self.answers.len() >= COMBINATIONS_MAX || single_beyond {
+            return None;
+        }
+        let number = self.answers.len() as u32;
+        self.answers.push(find());
+        match codes {
+            [code] => {
+                let at = *code as usize;
+                if self.single.len() <= at {
+                    self.single.resize(at + 1, 0);
+                }
+                self.single[at] = number + 1;
+            }
+            [first, second] => {
+                self.pairs.insert(pair(*first, *second), number);
+            }
+            codes => {
+                self.others.insert(codes.into(), number);
+            }
+        }
+        Some(number)
+    }
+
+    /// Every answer found so far.
+    pub fn answers(&self) -> &[T] {
+        &self.answers
+    }
+}
+
+fn pair(first: u32, second: u32) -> u64 {
+    u64::from(first) << 32 | u64::from(second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_combination_is_asked_once() {
+        for codes in [&[][..], &[7], &[7, 8], &[7, 8, 9]] {
+            let mut memo = CombinationMemo::default();
+            assert_eq!(memo.number(codes, || codes.len()), Some(0));
+            assert_eq!(memo.number(codes, || panic!("asked twice")), Some(0));
+            assert_eq!(memo.answers(), [codes.len()]);
+        }
+    }
+
+    #[test]
+    fn a_full_memo_says_so() {
+        let mut memo = CombinationMemo::default();
+        for code in 0..COMBINATIONS_MAX as u32 {
+            assert_eq!(memo.number(&[code, 1], || code), Some(code));
+        }
+        assert_eq!(memo.number(&[0, 2], || 0), None);
+        assert_eq!(memo.number(&[5, 1], || 0), Some(5));
+    }
+}

@@ -1,0 +1,220 @@
+//! The condition of `search` on rows: field tests, keywords on `_raw`, AND, OR, NOT.
+//!
+//! Compiled once and run column by column. Each test only looks at rows the answer still depends on, and tests of
+//! `_raw`, which cost most, come after the others of the same AND or OR.
+//!
+//! Unlike `where` the values are literals and case does not count; a row without the field passes no test of it,
+//! `!=` included, while `NOT field=x` holds for it. Of several values one that passes is enough.
+//! Not here: which events to read at all (pruning by terms and time).
+
+mod field;
+
+use arrow::array::{Array, BooleanArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::record_batch::RecordBatch;
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
+
+use crate::EngineError;
+use crate::expr::ExprContext;
+use crate::pattern::Wildcard;
+use crate::rows::{self, ColumnReader};
+
+pub use field::network_of;
+use field::{FieldTest, ValueTest};
+
+/// The column keywords look at.
+const RAW_FIELD: &str = "_raw";
+
+/// A compiled search condition.
+#[derive(Clone, Debug)]
+pub struct RowFilter {
+    test: Test,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    All,
+    And(Vec<Test>),
+    Or(Vec<Test>),
+    Not(Box<Test>),
+    Raw(Box<WordPattern>),
+    Field(FieldName, FieldTest),
+}
+
+#[derive(Clone, Debug)]
+enum FieldName {
+    Plain(String),
+    Pattern(Wildcard),
+}
+
+impl RowFilter {
+    /// Compiles a condition. Subsearches must have been replaced by their results.
+    pub fn new(expr: &SearchExpr, _: &ExprContext) -> Result<RowFilter, EngineError> {
+        Ok(RowFilter { test: compile(expr)? })
+    }
+
+    /// Reads and compiles the text of a condition, as `searchmatch()` has it.
+    pub fn parse(text: &str, context: &ExprContext) -> Result<RowFilter, EngineError> {
+        let expr = quarry_spl::parse_condition(text).map_err(|remarks| {
+            let reason = remarks.first().map_or_else(|| "it cannot be read".to_owned(), ToString::to_string);
+            EngineError::invalid(format!("search condition '{text}': {reason}"))
+        })?;
+        RowFilter::new(&expr, context)
+    }
+
+    /// The rows that pass; no row is null.
+    pub fn matches(&self, rows: &RecordBatch) -> Result<BooleanArray, EngineError> {
+        let everything = BooleanBuffer::new_set(rows.num_rows());
+        Ok(BooleanArray::new(self.test.run(rows, &everything), None))
+    }
+}
+
+fn compile(expr: &SearchExpr) -> Result<Test, EngineError> {
+    let word = |pattern: &SearchPattern, bound, case_sensitive| {
+        Test::Raw(Box::new(WordPattern::new(&pattern.text, bound, case_sensitive)))
+    };
+    Ok(match expr {
+        SearchExpr::All => Test::All,
+        SearchExpr::And(parts) => Test::of_parts(compile_parts(parts)?, Test::And),
+        SearchExpr::Or(parts) => Test::of_parts(join_alternatives(compile_parts(parts)?), Test::Or),
+        SearchExpr::Not(part) => Test::Not(Box::new(compile(part)?)),
+        SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
+        SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
+        SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
+        SearchExpr::Compare { field, op, value, case_sensitive } => {
+            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(*op, &value.text, *case_sensitive)]))
+        }
+        SearchExpr::In { field, values } => {
+            let tests = values.iter().map(|value| ValueTest::new(CompareOp::Eq, &value.text, false));
+            Test::Field(name_of(field), FieldTest::new(tests.collect()))
+        }
+        SearchExpr::Indexed { field, value } => {
+            Test::Field(name_of(field), FieldTest::new(vec![ValueTest::new(CompareOp::Eq, &value.text, false)]))
+        }
+        SearchExpr::Subsearch(pipeline) => {
+            return Err(EngineError::Invalid {
+                message: "a subsearch cannot be used here; run it first and write its result".to_owned(),
+                span: Some(pipeline.span),
+            });
+        }
+    })
+}
+
+fn compile_parts(parts: &[SearchExpr]) -> Result<Vec<Test>, EngineError> {
+    let mut tests = parts.iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+    tests.sort_by_key(Test::cost);
+    Ok(tests)
+}
+
+/// Tests of one field among the parts of an OR as one test, which looks values up: a subsearch gives thousands.
+fn join_alternatives(parts: Vec<Test>) -> Vec<Test> {
+    let mut joined: Vec<Test> = Vec::new();
+    let mut places = hashbrown::HashMap::<String, (usize, Vec<ValueTest>), foldhash::fast::FixedState>::default();
+    for part in parts {
+        match part {
+            Test::Field(FieldName::Plain(name), tests) => match places.get_mut(&name) {
+                Some((_, known)) => known.extend(tests.into_tests()),
+                None => {
+                    places.insert(name.clone(), (joined.len(), tests.into_tests()));
+                    joined.push(Test::All);
+                }
+            },
+            other => joined.push(other),
+        }
+    }
+    for (name, (at, tests)) in places {
+        joined[at] = Test::Field(FieldName::Plain(name), FieldTest::new(tests));
+    }
+    joined
+}
+
+fn name_of(field: &FieldPattern) -> FieldName {
+    if field.is_wildcard() {
+        FieldName::Pattern(Wildcard::new(&field.text, true))
+    } else {
+        FieldName::Plain(field.text.clone())
+    }
+}
+
+impl Test {
+    /// The parts under `join`, or the only one.
+    fn of_parts(mut parts: Vec<Test>, join: fn(Vec<Test>) -> Test) -> Test {
+        match parts.len() {
+            1 => parts.pop().unwrap_or(Test::All),
+            _ => join(parts),
+        }
+    }
+
+    /// Rank of the work per row.
+    fn cost(&self) -> u8 {
+        match self {
+            Test::All => 0,
+            Test::Field(..) => 1,
+            Test::Raw(_) => 2,
+            Test::Not(part) => part.cost(),
+            Test::And(parts) | Test::Or(parts) => parts.iter().map(Test::cost).max().unwrap_or(0),
+        }
+    }
+
+    /// The rows of `open` that pass; no other row does.
+    fn run(&self, rows: &RecordBatch, open: &BooleanBuffer) -> BooleanBuffer {
+        match self {
+            Test::All => open.clone(),
+            Test::And(parts) => {
+                let mut passing = open.clone();
+                for part in parts {
+                    if passing.count_set_bits() == 0 {
+                        break;
+                    }
+                    passing = part.run(rows, &passing);
+                }
+                passing
+            }
+            Test::Or(parts) => {
+                let mut passing = BooleanBuffer::new_unset(rows.num_rows());
+                for part in parts {
+                    let undecided = open & &!&passing;
+                    if undecided.count_set_bits() == 0 {
+                        break;
+                    }
+                    passing = &passing | &part.run(rows, &undecided);
+                }
+                passing
+            }
+            Test::Not(part) => open & &!&part.run(rows, open),
+            Test::Raw(pattern) => match rows::column(rows, RAW_FIELD) {
+                Some(array) => raw_matches(&ColumnReader::new(array), pattern, open),
+                None => BooleanBuffer::new_unset(rows.num_rows()),
+            },
+            Test::Field(FieldName::Plain(name), tests) => match rows::column(rows, name) {
+                Some(array) => tests.run(&ColumnReader::new(array), open),
+                None => BooleanBuffer::new_unset(rows.num_rows()),
+            },
+            Test::Field(FieldName::Pattern(names), tests) => {
+                let mut passing = BooleanBuffer::new_unset(rows.num_rows());
+                for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+                    if names.is_match(field.name()) && !rows::is_hidden(field.name()) {
+                        passing = &passing | &tests.run(&ColumnReader::new(array), open);
+                    }
+                }
+                passing
+            }
+        }
+    }
+}
+
+/// The open rows whose text holds the word.
+fn raw_matches(reader: &ColumnReader, pattern: &WordPattern, open: &BooleanBuffer) -> BooleanBuffer {
+    if let ColumnReader::Text(texts) = reader {
+        let found = |row| open.value(row) && texts.is_valid(row) && pattern.is_match(texts.value(row).as_bytes());
+        return BooleanBuffer::collect_bool(open.len(), found);
+    }
+    let mut scratch = String::new();
+    BooleanBuffer::collect_bool(open.len(), |row| {
+        open.value(row) && reader.text(row, &mut scratch).is_some_and(|text| pattern.is_match(text.as_bytes()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

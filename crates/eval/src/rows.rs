@@ -1,0 +1,247 @@
+//! Reading and building the columns that flow between commands.
+//!
+//! Physical types: Utf8View, Int64, Float64, Boolean, Timestamp(ns) for `_time`, List<Utf8View> for multivalue, Null;
+//! from a scan also Dictionary(UInt32, Utf8View), UInt32 for IPv4 addresses, Decimal64 for decimals as written.
+//! The text form is canonical, a type is only an optimisation (see `quarry_event::value`). [`ColumnReader`] reads any
+//! column by row, [`ColumnBuilder`] takes values as they come and picks the type at the end; the functions here
+//! change whole batches. A missing column is a column of nulls.
+//!
+//! Not here: what commands and functions do with values.
+
+mod build;
+mod distinct;
+mod kept;
+mod lean;
+mod plain;
+mod read;
+mod sorted;
+mod sparse;
+mod unify;
+mod value;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, Float64Array, NullArray, RecordBatchOptions, StringViewArray};
+use arrow::array::{AsArray, StringViewBuilder, UInt32Array};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, TimeUnit};
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use crate::EngineError;
+
+pub use build::ColumnBuilder;
+pub use distinct::{DistinctMemo, Numbers};
+pub use kept::{KeptRows, compact, rows_in_memory};
+pub use plain::{DECIMAL_PRECISION, plain, plain_column};
+pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
+pub use sorted::sorted;
+pub use sparse::narrowed_at;
+pub use unify::{concat_rows, conform};
+pub use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};
+
+/// The type of `_time`.
+pub const TIME_TYPE: DataType = DataType::Timestamp(TimeUnit::Nanosecond, None);
+/// Columns of a batch up to which names are compared one by one.
+const FEW_COLUMNS: usize = 32;
+/// What joins the values of a multivalue field where one text is wanted.
+pub const MULTI_SEPARATOR: &str = "\n";
+
+/// The type of a multivalue column.
+pub fn multi_type() -> DataType {
+    DataType::List(multi_item())
+}
+
+/// The item field of a multivalue column.
+pub fn multi_item() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Utf8View, true))
+}
+
+/// Whether the name is for the engine only and never shown.
+pub fn is_hidden(name: &str) -> bool {
+    name.starts_with("__")
+}
+
+/// The column `name`; `None` means null in every row.
+pub fn column<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a ArrayRef> {
+    rows.column_by_name(name)
+}
+
+/// Column of how many events each row stands for; a name no field has. See [`crate::command::Reduce::takes_extremes`].
+pub const EVENTS: &str = "__events";
+
+/// Events that rows stand for.
+pub fn events_of(rows: &RecordBatch) -> u64 {
+    match column(rows, EVENTS).and_then(|events| events.as_primitive_opt::<Int64Type>()) {
+        Some(events) => events.values().iter().map(|events| events.unsigned_abs()).sum(),
+        None => rows.num_rows() as u64,
+    }
+}
+
+/// The column `name`, or a column of nulls.
+pub fn column_or_null(rows: &RecordBatch, name: &str) -> ArrayRef {
+    column(rows, name).cloned().unwrap_or_else(|| null_column(rows.num_rows()))
+}
+
+/// A reader of the column `name`; a missing column reads as null.
+pub fn reader(rows: &RecordBatch, name: &str) -> ColumnReader {
+    column(rows, name).map_or(ColumnReader::null(rows.num_rows()), ColumnReader::new)
+}
+
+/// A column of nulls.
+pub fn null_column(rows: usize) -> ArrayRef {
+    Arc::new(NullArray::new(rows))
+}
+
+/// A batch of named columns, all `rows` long. A name that comes twice keeps its last column, at the first place.
+pub fn batch_of<N: Into<String>>(
+    columns: impl IntoIterator<Item = (N, ArrayRef)>,
+    rows: usize,
+) -> Result<RecordBatch, EngineError> {
+    let mut fields: Vec<Field> = Vec::new();
+    let mut arrays: Vec<ArrayRef> = Vec::new();
+    // A look at each name is soon done while they are few.
+    let mut places: HashMap<String, usize, FixedState> = HashMap::default();
+    for (name, array) in columns {
+        let field = Field::new(name, array.data_type().clone(), true);
+        let known = match fields.len() {
+            ..FEW_COLUMNS => fields.iter().position(|known| known.name() == field.name()),
+            _ => {
+                let noted = places.len();
+                places.extend(fields[noted..].iter().zip(noted..).map(|(field, at)| (field.name().clone(), at)));
+                places.get(field.name()).copied()
+            }
+        };
+        match known {
+            Some(at) => {
+                fields[at] = field;
+                arrays[at] = array;
+            }
+            None => {
+                fields.push(field);
+                arrays.push(array);
+            }
+        }
+    }
+    rebuild(fields.into_iter().map(Arc::new).collect(), arrays, rows)
+}
+
+/// The rows with column `name` replaced, or added at the end.
+pub fn with_column(rows: &RecordBatch, name: &str, array: ArrayRef) -> Result<RecordBatch, EngineError> {
+    let mut fields: Vec<FieldRef> = rows.schema_ref().fields().to_vec();
+    let mut arrays = rows.columns().to_vec();
+    let field = Arc::new(Field::new(name, array.data_type().clone(), true));
+    match fields.iter().position(|known| known.name() == name) {
+        Some(at) => {
+            fields[at] = field;
+            arrays[at] = array;
+        }
+        None => {
+            fields.push(field);
+            arrays.push(array);
+        }
+    }
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// The rows without the columns for which `drop` holds.
+pub fn without(rows: &RecordBatch, mut drop: impl FnMut(&str) -> bool) -> Result<RecordBatch, EngineError> {
+    let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| !drop(field.name()));
+    let (fields, arrays) = kept.map(|(field, array)| (Arc::clone(field), Arc::clone(array))).unzip();
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// The rows with column `from` named `to`; a column that has this name already goes. A missing `from` changes nothing.
+pub fn rename(rows: &RecordBatch, from: &str, to: &str) -> Result<RecordBatch, EngineError> {
+    if from == to || column(rows, from).is_none() {
+        return Ok(rows.clone());
+    }
+    let kept = rows.schema_ref().fields().iter().zip(rows.columns()).filter(|(field, _)| field.name() != to);
+    let renamed = kept.map(|(field, array)| {
+        let field =
+            if field.name() == from { Arc::new(field.as_ref().clone().with_name(to)) } else { Arc::clone(field) };
+        (field, Arc::clone(array))
+    });
+    let (fields, arrays) = renamed.unzip();
+    rebuild(fields, arrays, rows.num_rows())
+}
+
+/// Exactly the named columns in this order; a missing one is null.
+pub fn select<N: AsRef<str>>(rows: &RecordBatch, names: &[N]) -> Result<RecordBatch, EngineError> {
+    let columns = names.iter().map(|name| (name.as_ref(), column_or_null(rows, name.as_ref())));
+    batch_of(columns, rows.num_rows())
+}
+
+/// The values of `first`, and where it has none those of `second`.
+pub fn first_of(first: &ArrayRef, second: &ArrayRef) -> ArrayRef {
+    if let DataType::Null = first.data_type() {
+        return Arc::clone(second);
+    }
+    let (values, second) = (ColumnReader::new(first), ColumnReader::new(second));
+    if values.present().is_none() {
+        return Arc::clone(first);
+    }
+    let first = values;
+    let mut column = ColumnBuilder::new(first.len());
+    for row in 0..first.len() {
+        column.push(if first.is_null(row) { second.value(row) } else { first.value(row) });
+    }
+    column.finish()
+}
+
+/// The rows where `keep` is true; null drops the row.
+pub fn filter(rows: &RecordBatch, keep: &BooleanArray) -> Result<RecordBatch, EngineError> {
+    if keep.null_count() == 0 && keep.true_count() == keep.len() {
+        return Ok(rows.clone());
+    }
+    if rows.num_columns() == 0 {
+        return rebuild(Vec::new(), Vec::new(), keep.true_count());
+    }
+    Ok(arrow::compute::filter_record_batch(rows, keep)?)
+}
+
+/// The rows at these places, in this order.
+pub fn take(rows: &RecordBatch, places: &UInt32Array) -> Result<RecordBatch, EngineError> {
+    if rows.num_columns() == 0 {
+        return rebuild(Vec::new(), Vec::new(), places.len());
+    }
+    Ok(arrow::compute::take_record_batch(rows, places)?)
+}
+
+/// The rows from the last to the first.
+pub fn reversed(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    take(rows, &(0..rows.num_rows() as u32).rev().collect())
+}
+
+/// The column as texts; a multivalue becomes its values joined by newline.
+pub fn as_text_array(array: &ArrayRef) -> StringViewArray {
+    let reader = ColumnReader::new(array);
+    if let ColumnReader::Text(texts) = reader {
+        return texts;
+    }
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    let mut scratch = String::new();
+    for row in 0..array.len() {
+        builder.append_option(reader.text(row, &mut scratch));
+    }
+    builder.finish()
+}
+
+/// The column as numbers; what does not read as a number is null.
+pub fn as_number_array(array: &ArrayRef) -> Float64Array {
+    match ColumnReader::new(array) {
+        ColumnReader::Float(numbers) => numbers,
+        ColumnReader::Int(numbers) => numbers.unary(|value| value as f64),
+        ColumnReader::Time(times) => times.unary(time_seconds),
+        reader => (0..array.len()).map(|row| reader.number(row)).collect(),
+    }
+}
+
+/// Assembles a batch, also one without columns.
+fn rebuild(fields: Vec<FieldRef>, arrays: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, EngineError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! Coded columns as the texts they stand for.
+//!
+//! A scan hands on codes of dictionaries, addresses and decimals as numbers; commands that do not know these get texts.
+//! Whole numbers stay numbers, as their text is canonical.
+
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Decimal64Type, UInt32Type};
+use arrow::record_batch::RecordBatch;
+use quarry_event::shape::NumberFormat;
+
+use super::rebuild;
+use crate::EngineError;
+
+/// Precision of decimal columns of a scan.
+pub const DECIMAL_PRECISION: u8 = 18;
+
+/// The rows with texts for codes.
+pub fn plain(rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let is_coded =
+        |kind: &DataType| matches!(kind, DataType::UInt32 | DataType::Decimal64(..) | DataType::Dictionary(..));
+    if !rows.schema_ref().fields().iter().any(|field| is_coded(field.data_type())) {
+        return Ok(rows.clone());
+    }
+    let fields = rows.schema_ref().fields().iter().map(|field| match is_coded(field.data_type()) {
+        true => Arc::new(field.as_ref().clone().with_data_type(DataType::Utf8View)),
+        false => Arc::clone(field),
+    });
+    let arrays = rows.columns().iter().map(plain_column).collect::<Result<Vec<_>, _>>()?;
+    rebuild(fields.collect(), arrays, rows.num_rows())
+}
+
+/// The column with texts for codes.
+pub fn plain_column(array: &ArrayRef) -> Result<ArrayRef, EngineError> {
+    Ok(match array.data_type() {
+        DataType::Dictionary(code, value)
+            if code.as_ref() == &DataType::UInt32 && value.as_ref() == &DataType::Utf8View =>
+        {
+            let dictionary = array.as_dictionary::<UInt32Type>();
+            Arc::new(texts_of(dictionary.keys(), dictionary.values().as_string_view())?)
+        }
+        DataType::UInt32 => {
+            let numbers = array.as_primitive::<UInt32Type>();
+            written(numbers.iter().map(|number| number.map(i64::from)), NumberFormat::Ip4)
+        }
+        DataType::Decimal64(_, digits) => {
+            let digits = u8::try_from(*digits).unwrap_or(0);
+            let format = if digits == 0 { NumberFormat::Integer } else { NumberFormat::Decimal { digits } };
+            written(array.as_primitive::<Decimal64Type>().iter(), format)
+        }
+        DataType::Dictionary(..) => arrow::compute::cast(array, &DataType::Utf8View)?,
+        _ => Arc::clone(array),
+    })
+}
+
+/// Views of the dictionary's texts, one per code.
+fn texts_of(codes: &arrow::array::UInt32Array, texts: &StringViewArray) -> Result<StringViewArray, EngineError> {
+    let views = texts.views();
+    let picked: ScalarBuffer<u128> =
+        codes.values().iter().map(|code| views.get(*code as usize).copied().unwrap_or(0)).collect();
+    let is_null = |row: usize| codes.is_null(row) || texts.is_null(codes.value(row) as usize);
+    let nulls = (codes.null_count() + texts.null_count() > 0)
+        .then(|| NullBuffer::from_iter((0..codes.len()).map(|row| !is_null(row))));
+    Ok(StringViewArray::try_new(picked, texts.data_buffers().to_vec(), nulls)?)
+}
+
+fn written(numbers: impl ExactSizeIterator<Item = Option<i64>>, format: NumberFormat) -> ArrayRef {
+    let mut builder = StringViewBuilder::with_capacity(numbers.len());
+    let mut text = Vec::new();
+    for number in numbers {
+        text.clear();
+        let written = number.map(|number| {
+            format.write(number, &mut text);
+            String::from_utf8_lossy(&text)
+        });
+        builder.append_option(written);
+    }
+    Arc::new(builder.finish())
+}

@@ -1,0 +1,144 @@
+//! Bringing batches whose schemas differ under one schema.
+
+use std::sync::Arc;
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, Int64Array, ListArray, new_null_array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use quarry_event::value::MAX_EXACT_INTEGER;
+
+use super::{ColumnReader, as_number_array, as_text_array, multi_item, multi_type, rebuild};
+use crate::EngineError;
+
+/// The narrowest type that holds values of both: missing gives way, integers become numbers, what does not agree
+/// becomes text, and a multivalue stays one.
+pub(crate) fn promote(a: &DataType, b: &DataType) -> DataType {
+    match (a, b) {
+        _ if a == b => a.clone(),
+        (DataType::Null, other) | (other, DataType::Null) => other.clone(),
+        (DataType::List(_), _) | (_, DataType::List(_)) => multi_type(),
+        (DataType::Int64, DataType::Float64) | (DataType::Float64, DataType::Int64) => DataType::Float64,
+        _ => DataType::Utf8View,
+    }
+}
+
+/// The schema of all batches seen so far.
+#[derive(Default)]
+pub(crate) struct Unified {
+    /// Name, type, and whether there are integers beyond what a double holds exactly.
+    fields: Vec<(String, DataType, bool)>,
+    places: hashbrown::HashMap<String, usize, foldhash::fast::FixedState>,
+    /// The schema seen last and its fields' places, since most batches are alike.
+    last: Option<(SchemaRef, Vec<usize>)>,
+}
+
+impl Unified {
+    /// Takes a batch into account.
+    pub(crate) fn add(&mut self, batch: &RecordBatch) {
+        let known = self.last.take().filter(|(schema, _)| schema == batch.schema_ref());
+        let (schema, places) = known.unwrap_or_else(|| self.places_of(batch.schema()));
+        for (at, array) in places.iter().zip(batch.columns()) {
+            let (_, _, wide) = &mut self.fields[*at];
+            *wide |= has_wide_integers(array);
+        }
+        self.last = Some((schema, places));
+    }
+
+    fn places_of(&mut self, schema: SchemaRef) -> (SchemaRef, Vec<usize>) {
+        let mut places = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let at = match self.places.get(field.name()) {
+                Some(at) => {
+                    let (_, kind, _) = &mut self.fields[*at];
+                    *kind = promote(kind, field.data_type());
+                    *at
+                }
+                None => {
+                    self.places.insert(field.name().clone(), self.fields.len());
+                    self.fields.push((field.name().clone(), field.data_type().clone(), false));
+                    self.fields.len() - 1
+                }
+            };
+            places.push(at);
+        }
+        (schema, places)
+    }
+
+    /// Columns in order of first appearance.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        // An integer beyond 2^53 would lose digits as a double; as text it keeps them.
+        let typed = self.fields.iter().map(|(name, kind, wide)| {
+            let kind = if *wide && *kind == DataType::Float64 { DataType::Utf8View } else { kind.clone() };
+            Field::new(name, kind, true)
+        });
+        Arc::new(Schema::new(typed.collect::<Vec<_>>()))
+    }
+}
+
+/// One schema for all batches: columns in order of first appearance.
+fn unified_schema<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> SchemaRef {
+    let mut unified = Unified::default();
+    batches.into_iter().for_each(|batch| unified.add(batch));
+    unified.schema()
+}
+
+fn has_wide_integers(array: &ArrayRef) -> bool {
+    let wide = |array: &Int64Array| array.values().iter().any(|value| value.unsigned_abs() > MAX_EXACT_INTEGER as u64);
+    array.as_primitive_opt::<Int64Type>().is_some_and(wide)
+}
+
+/// The rows under `schema`: columns by name, missing ones null, others dropped, types converted as [`promote`] says.
+pub fn conform(rows: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, EngineError> {
+    if rows.schema_ref() == schema {
+        return Ok(rows.clone());
+    }
+    let columns = schema.fields().iter().map(|field| match rows.column_by_name(field.name()) {
+        Some(array) => conform_column(array, field.data_type()),
+        None => new_null_array(field.data_type(), rows.num_rows()),
+    });
+    rebuild(schema.fields().to_vec(), columns.collect(), rows.num_rows())
+}
+
+/// The column as `kind`. Values that cannot be of that type become null; [`promote`] never asks for that.
+pub(crate) fn conform_column(array: &ArrayRef, kind: &DataType) -> ArrayRef {
+    if array.data_type() == kind {
+        return Arc::clone(array);
+    }
+    match kind {
+        _ if array.null_count() == array.len() || array.data_type() == &DataType::Null => {
+            new_null_array(kind, array.len())
+        }
+        DataType::Utf8View => Arc::new(as_text_array(array)),
+        DataType::Float64 => Arc::new(as_number_array(array)),
+        DataType::List(_) => as_multi_array(array),
+        _ => arrow::compute::cast(array, kind).unwrap_or_else(|_| new_null_array(kind, array.len())),
+    }
+}
+
+/// Each text as a list of one.
+fn as_multi_array(array: &ArrayRef) -> ArrayRef {
+    if let ColumnReader::Multi(list, _) = ColumnReader::new(array) {
+        return Arc::new(list);
+    }
+    let texts = as_text_array(array);
+    let nulls = texts.nulls().cloned();
+    let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(1, texts.len()));
+    Arc::new(ListArray::new(multi_item(), offsets, Arc::new(texts), nulls))
+}
+
+/// All rows in one batch under their [`unified_schema`]. No batch gives no rows and no columns.
+pub fn concat_rows(batches: Vec<RecordBatch>) -> Result<RecordBatch, EngineError> {
+    if batches.len() <= 1 {
+        let only = batches.into_iter().next();
+        return Ok(only.unwrap_or_else(|| RecordBatch::new_empty(Arc::new(Schema::empty()))));
+    }
+    let schema = unified_schema(&batches);
+    if schema.fields().is_empty() {
+        return rebuild(Vec::new(), Vec::new(), batches.iter().map(RecordBatch::num_rows).sum());
+    }
+    let batches = batches.iter().map(|batch| conform(batch, &schema)).collect::<Result<Vec<_>, _>>()?;
+    Ok(concat_batches(&schema, &batches)?)
+}

@@ -1,0 +1,164 @@
+//! One value of a row: what expressions compute with when no whole-column way exists.
+
+use std::borrow::Cow;
+
+use quarry_event::value::{Number, exact_number, parse_number, write_integer, write_nanos, write_number};
+
+use super::MULTI_SEPARATOR;
+
+/// Text of a true condition.
+pub const TRUE_TEXT: &str = "True";
+/// Text of a false condition.
+pub const FALSE_TEXT: &str = "False";
+
+/// A value of one row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// No value. An empty text is not null.
+    Null,
+    /// Result of a condition.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// Any other number.
+    Float(f64),
+    /// An instant in nanoseconds; acts as the number of seconds.
+    Time(i64),
+    /// A text, which may read as a number.
+    Text(Cow<'a, str>),
+    /// Several texts. Use [`Value::multi`], which keeps at least two in here.
+    Multi(Vec<Cow<'a, str>>),
+}
+
+impl<'a> Value<'a> {
+    /// A text that lives elsewhere.
+    pub fn text_of(text: &'a str) -> Value<'a> {
+        Value::Text(Cow::Borrowed(text))
+    }
+
+    /// A new text.
+    pub fn owned(text: String) -> Value<'a> {
+        Value::Text(Cow::Owned(text))
+    }
+
+    /// Several values; none is null and one is a plain text.
+    pub fn multi(mut values: Vec<Cow<'a, str>>) -> Value<'a> {
+        match values.len() {
+            0 => Value::Null,
+            1 => values.pop().map_or(Value::Null, Value::Text),
+            _ => Value::Multi(values),
+        }
+    }
+
+    /// A number, as an integer where it is one exactly.
+    pub fn number_of(value: f64) -> Value<'a> {
+        match Number::of_float(value) {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(_) | Number::Nanos(_) => Value::Float(value),
+        }
+    }
+
+    /// A number; an instant is one in nanoseconds.
+    pub fn of_number(number: Number) -> Value<'a> {
+        match number {
+            Number::Int(value) => Value::Int(value),
+            Number::Float(value) => Value::number_of(value),
+            Number::Nanos(ns) => Value::Time(ns),
+        }
+    }
+
+    /// Whether there is no value.
+    pub fn is_null(&self) -> bool {
+        matches!(self, Value::Null)
+    }
+
+    /// The canonical text; values of a multivalue are joined by newline.
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Value::Null => None,
+            Value::Text(text) => Some(Cow::Borrowed(text)),
+            Value::Bool(true) => Some(Cow::Borrowed(TRUE_TEXT)),
+            Value::Bool(false) => Some(Cow::Borrowed(FALSE_TEXT)),
+            Value::Multi(values) => Some(Cow::Owned(values.join(MULTI_SEPARATOR))),
+            Value::Int(_) | Value::Float(_) | Value::Time(_) => {
+                let mut text = String::new();
+                self.write_number_text(&mut text);
+                Some(Cow::Owned(text))
+            }
+        }
+    }
+
+    /// [`Value::text`] that keeps borrowed text borrowed.
+    pub fn into_text(self) -> Option<Cow<'a, str>> {
+        match self {
+            Value::Text(text) => Some(text),
+            other => other.text().map(|text| Cow::Owned(text.into_owned())),
+        }
+    }
+
+    /// The value as a number: numbers, times in seconds, and texts that read as numbers.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Value::Int(value) => Some(*value as f64),
+            Value::Float(value) => Some(*value),
+            Value::Time(ns) => Some(time_seconds(*ns)),
+            Value::Text(text) => parse_number(text),
+            Value::Null | Value::Bool(_) | Value::Multi(_) => None,
+        }
+    }
+
+    /// The value as its most exact number.
+    pub fn exact_number(&self) -> Option<Number> {
+        match self {
+            Value::Int(value) => Some(Number::Int(*value)),
+            Value::Time(ns) => Some(Number::Nanos(*ns)),
+            Value::Text(text) => exact_number(text),
+            other => other.number().map(Number::Float),
+        }
+    }
+
+    /// Every value as text, in order: none for null.
+    pub fn values(&self) -> Vec<Cow<'_, str>> {
+        match self {
+            Value::Multi(values) => values.iter().map(|text| Cow::Borrowed(text.as_ref())).collect(),
+            other => other.text().into_iter().collect(),
+        }
+    }
+
+    /// [`Value::values`] that keeps borrowed texts borrowed.
+    pub fn into_values(self) -> Vec<Cow<'a, str>> {
+        match self {
+            Value::Multi(values) => values,
+            other => other.into_text().into_iter().collect(),
+        }
+    }
+
+    /// A copy that borrows nothing.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Null => Value::Null,
+            Value::Bool(value) => Value::Bool(value),
+            Value::Int(value) => Value::Int(value),
+            Value::Float(value) => Value::Float(value),
+            Value::Time(value) => Value::Time(value),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Multi(values) => {
+                Value::Multi(values.into_iter().map(|text| Cow::Owned(text.into_owned())).collect())
+            }
+        }
+    }
+
+    fn write_number_text(&self, out: &mut String) {
+        match self {
+            Value::Int(value) => write_integer(*value, out),
+            Value::Float(value) => write_number(*value, out),
+            Value::Time(ns) => write_nanos(*ns, out),
+            _ => {}
+        }
+    }
+}
+
+/// Seconds since the epoch; beyond microseconds the double rounds.
+pub fn time_seconds(ns: i64) -> f64 {
+    Number::Nanos(ns).as_f64()
+}

@@ -1,0 +1,259 @@
+//! Putting values into spans: of time and of numbers; shared by bin, chart and timechart.
+//!
+//! Spans below a day start at multiples of the epoch, days and longer at local midnight (see `quarry_event::time`).
+//! When only a number of spans is asked for, the shortest usual span that needs no more is taken.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
+use quarry_event::value::{Number, format_number};
+use quarry_spl::ast::{BinOptions, BinSpan};
+
+use crate::EngineError;
+use crate::context::CommandContext;
+use crate::rows::{ColumnBuilder, ColumnReader};
+
+/// Spans of timechart and bin when nothing is said.
+pub const SPANS_MAX: usize = 100;
+/// The usual spans, ascending.
+const USUAL: [(u64, SpanUnit); 11] = [
+    (1, SpanUnit::Second),
+    (5, SpanUnit::Second),
+    (10, SpanUnit::Second),
+    (30, SpanUnit::Second),
+    (1, SpanUnit::Minute),
+    (5, SpanUnit::Minute),
+    (10, SpanUnit::Minute),
+    (30, SpanUnit::Minute),
+    (1, SpanUnit::Hour),
+    (1, SpanUnit::Day),
+    (1, SpanUnit::Month),
+];
+/// Days of a month where only its length matters.
+const DAYS_PER_MONTH: i64 = 30;
+
+/// About how long a span is, in nanoseconds.
+pub fn length_of(span: &Span) -> i64 {
+    let day = 86_400 * NS_PER_SEC;
+    let amount = i64::try_from(span.amount).unwrap_or(i64::MAX);
+    span.fixed_ns().unwrap_or_else(|| match span.unit {
+        SpanUnit::Month => amount.saturating_mul(DAYS_PER_MONTH * day),
+        SpanUnit::Quarter => amount.saturating_mul(3 * DAYS_PER_MONTH * day),
+        SpanUnit::Year => amount.saturating_mul(365 * day),
+        SpanUnit::Week => amount.saturating_mul(7 * day),
+        _ => amount.saturating_mul(day),
+    })
+}
+
+/// The shortest usual span that covers `from..to` with at most `spans` spans and is no shorter than `least`.
+pub fn usual_span(from: TimeNs, to: TimeNs, spans: usize, least: Option<&Span>) -> Span {
+    let range = to.saturating_sub(from).max(0);
+    let least = least.map_or(0, length_of);
+    let fits = |span: &Span| {
+        let length = length_of(span);
+        length >= least && range / length <= i64::try_from(spans.max(1)).unwrap_or(i64::MAX)
+    };
+    let mut usual = USUAL.iter().map(|(amount, unit)| Span::new(*amount, *unit));
+    usual.find(fits).unwrap_or(Span::new(1, SpanUnit::Month))
+}
+
+/// Spans of time with their alignment.
+#[derive(Clone, Debug)]
+pub struct TimeSpans {
+    /// Length.
+    pub span: Span,
+    floor: SpanFloor,
+    zone: TimeZone,
+    /// Where a span starts, for spans of fixed length.
+    align: Option<TimeNs>,
+    /// The span met last: times of neighbouring rows mostly share one.
+    current: std::ops::Range<TimeNs>,
+}
+
+impl TimeSpans {
+    /// Spans of this length, aligned as `align_time` says.
+    pub fn new(span: Span, align_time: Option<&str>, context: &CommandContext) -> Result<TimeSpans, EngineError> {
+        let align = match align_time {
+            None => None,
+            Some("earliest") => context.range.earliest,
+            Some("latest") => context.range.latest,
+            Some(text) => match parse_time(text, context.now, &context.zone) {
+                Ok(time) => Some(time),
+                Err(error) => return Err(EngineError::invalid(format!("aligntime={text}: {error}"))),
+            },
+        };
+        let align = align.filter(|_| is_below_day(&span));
+        let (floor, zone) = (SpanFloor::new(span, context.zone.clone()), context.zone.clone());
+        Ok(TimeSpans { span, floor, zone, align, current: 0..0 })
+    }
+
+    /// Start of the span that holds `time`.
+    #[inline]
+    pub fn floor(&mut self, time: TimeNs) -> TimeNs {
+        if !self.current.contains(&time) {
+            self.current = self.span_of(time);
+        }
+        self.current.start
+    }
+
+    /// The span that holds `time`.
+    #[cold]
+    fn span_of(&mut self, time: TimeNs) -> std::ops::Range<TimeNs> {
+        let start = match (self.align, self.span.fixed_ns()) {
+            (Some(align), Some(length)) => time - (time - align).rem_euclid(length),
+            _ => self.floor.floor(time),
+        };
+        start..self.next(start)
+    }
+
+    /// Starts of the spans that hold the times of a column.
+    pub fn starts(&mut self, times: &ColumnReader) -> ArrayRef {
+        if let ColumnReader::Time(times) = times {
+            let starts: Vec<i64> = times.values().iter().map(|time| self.floor(*time)).collect();
+            return Arc::new(TimestampNanosecondArray::new(starts.into(), times.nulls().cloned()));
+        }
+        let mut starts = ColumnBuilder::new(times.len());
+        for row in 0..times.len() {
+            match time_ns(times, row) {
+                Some(time) => starts.push_time(self.floor(time)),
+                None => starts.push_null(),
+            }
+        }
+        starts.finish()
+    }
+
+    /// Start of the span after the one that starts at `start`.
+    pub fn next(&self, start: TimeNs) -> TimeNs {
+        match (self.align, self.span.fixed_ns()) {
+            (Some(_), Some(length)) => start.saturating_add(length),
+            _ => self.span.next(start, &self.zone),
+        }
+    }
+}
+
+fn is_below_day(span: &Span) -> bool {
+    matches!(span.unit, SpanUnit::Hour | SpanUnit::Minute | SpanUnit::Second) || length_of(span) < NS_PER_SEC
+}
+
+/// Spans of numbers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum NumberSpans {
+    /// Multiples of a width.
+    Width(f64),
+    /// Powers of a base times a coefficient.
+    Log {
+        /// Coefficient.
+        coefficient: f64,
+        /// Base.
+        base: f64,
+    },
+}
+
+impl NumberSpans {
+    /// The span as text, `low-high`.
+    pub fn name(&self, value: f64) -> String {
+        let (low, high) = match *self {
+            NumberSpans::Width(width) => {
+                // By decimals: 0.3 is three tenths, and the doubles' quotient a little less.
+                let (value, width) = (Number::of_float(value), Number::of_float(width));
+                let spans = value.divided_by(width).map_or(f64::NAN, Number::as_f64).floor();
+                let low = Number::of_float(spans).times(width);
+                (low.as_f64(), low.plus(width).as_f64())
+            }
+            NumberSpans::Log { coefficient, base } => {
+                if value <= 0.0 {
+                    return "0".to_owned();
+                }
+                // A hair more than the quotient, so that a power itself falls into its own span.
+                let power = ((value / coefficient).ln() / base.ln() + 1e-12).floor();
+                (coefficient * base.powf(power), coefficient * base.powf(power + 1.0))
+            }
+        };
+        format!("{}-{}", format_number(low), format_number(high))
+    }
+
+    /// The smallest power of ten that is no less than `least` and one of `spans` equal parts of `low..high`, as Splunk
+    /// has it.
+    pub fn for_range(low: f64, high: f64, spans: usize, least: f64) -> NumberSpans {
+        let range = (high - low).abs();
+        let exact = (range / spans.max(1) as f64).max(least);
+        if exact == 0.0 || !exact.is_finite() || (range == 0.0 && least <= 1.0) {
+            return NumberSpans::Width(1.0);
+        }
+        // A hair less than the logarithm, so that a power itself stays what it is.
+        NumberSpans::Width(10f64.powi((exact.log10() - 1e-9).ceil() as i32))
+    }
+}
+
+/// What the options say about spans of time; `None` when only a count of spans is asked for.
+pub fn time_span(options: &BinOptions) -> Option<Span> {
+    match options.span.as_ref()? {
+        BinSpan::Time(span) => Some(*span),
+        BinSpan::Number(seconds) => Some(span_of_seconds(*seconds)),
+        BinSpan::Log { .. } => None,
+    }
+}
+
+fn span_of_seconds(seconds: f64) -> Span {
+    if seconds.fract() == 0.0 && seconds >= 1.0 {
+        Span::new(seconds as u64, SpanUnit::Second)
+    } else {
+        Span::new(((seconds * 1e3).round() as u64).max(1), SpanUnit::Millisecond)
+    }
+}
+
+/// What the options say about spans of numbers.
+pub fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
+    match options.span.as_ref()? {
+        BinSpan::Number(width) if *width > 0.0 => Some(NumberSpans::Width(*width)),
+        BinSpan::Number(_) => None,
+        BinSpan::Time(span) => Some(NumberSpans::Width(length_of(span) as f64 / NS_PER_SEC as f64)),
+        BinSpan::Log { coefficient, base } => Some(NumberSpans::Log { coefficient: *coefficient, base: *base }),
+    }
+}
+
+/// A `_time` value in any form as nanoseconds.
+pub fn time_ns(reader: &crate::rows::ColumnReader, row: usize) -> Option<TimeNs> {
+    match reader {
+        crate::rows::ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
+        other => {
+            let mut scratch = String::new();
+            other.text(row, &mut scratch).and_then(parse_epoch)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_spans_are_those_of_the_pickers() {
+        let hour = 3_600 * NS_PER_SEC;
+        for (hours, expected) in [(4, "5m"), (24, "30m"), (7 * 24, "1d"), (30 * 24, "1d"), (365 * 24, "1mon")] {
+            assert_eq!(usual_span(0, hours * hour, SPANS_MAX, None), Span::parse(expected).unwrap());
+        }
+        assert_eq!(usual_span(0, hour / 4, SPANS_MAX, None), Span::parse("10s").unwrap());
+        let least = Span::parse("1h").unwrap();
+        assert_eq!(usual_span(0, hour, SPANS_MAX, Some(&least)), least);
+    }
+
+    #[test]
+    fn numbers_fall_into_named_spans() {
+        assert_eq!(NumberSpans::Width(10.0).name(12.0), "10-20");
+        assert_eq!(NumberSpans::Width(10.0).name(-1.0), "-10-0");
+        assert_eq!(NumberSpans::Width(0.1).name(0.35), "0.3-0.4");
+        assert_eq!(NumberSpans::Log { coefficient: 1.0, base: 10.0 }.name(100.0), "100-1000");
+        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 10, 0.0), NumberSpans::Width(100.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_500.0, 10, 0.0), NumberSpans::Width(1_000.0));
+        assert_eq!(NumberSpans::for_range(0.0, 1_000.0, 100, 30.0), NumberSpans::Width(100.0));
+        for (value, width, name) in
+            [(0.3, 0.1, "0.3-0.4"), (0.7, 0.1, "0.7-0.8"), (-0.3, 0.1, "-0.3--0.2"), (1.15, 0.05, "1.15-1.2")]
+        {
+            assert_eq!(NumberSpans::Width(width).name(value), name);
+        }
+    }
+}
