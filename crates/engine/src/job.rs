@@ -28,7 +28,7 @@ use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::MemoryStore;
 
-use self::made::MadeRows;
+use self::made::{MadeRows, Work};
 use crate::custom::{CommandSource, NoCommands};
 use crate::explain::{Explainer, Explanation};
 use crate::knowledge::macros::expanded;
@@ -36,6 +36,7 @@ use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
 use crate::partial::PartialStates;
 use crate::permitted::permitted;
+use crate::plan::{Plan, Planner, Subsearches};
 use crate::result_rows::ResultRows;
 use crate::run::{IndexTimeSide, Runner, SnapshotSource};
 use crate::scan::ScanProgress;
@@ -236,16 +237,39 @@ impl Engine {
     ) -> Job {
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let kind = kind_of(&pipeline, self.knowledge.as_ref(), &expressions, 0);
-        let runner = self.runner(request, source);
+        self.job_of(workplace, Work::Search(pipeline), kind, spans, self.runner(request, source))
+    }
+
+    fn job_of(&self, workplace: Workplace, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
-        let made = MadeRows::new(runner, pipeline, spans);
+        let made = MadeRows::new(runner, work, spans);
         let rows = match workplace {
             Workplace::OwnThread => Rows::Queued(self.queued(made)),
             Workplace::Reader => Rows::Made(Box::new(made)),
         };
         let dataflow = Arc::clone(&self.dataflow);
         Job { id, rows, messages, stop, progress, kind, dataflow, _threads: Arc::clone(&self.threads) }
+    }
+
+    /// Plans a search. The subsearches of its condition run for that.
+    pub fn plan(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Plan, Vec<Diagnostic>> {
+        let (expansion, parsed, spans) = self.parsed(&request)?;
+        let runner = self.runner(request, source);
+        let planned = with_stack(|| {
+            caught("a search was planned", || {
+                runner.permit_all(&parsed.pipeline)?;
+                Planner::new(&runner, Subsearches::Run).plan_search(&parsed.pipeline)
+            })
+        });
+        planned.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])
+    }
+
+    /// Runs a plan, of this engine or of another one of the same version. Of `request` the text is for messages alone.
+    pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
+        let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
+        let runner = self.runner(request, source);
+        self.job_of(Workplace::OwnThread, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
     /// Rows made on a thread of the search: all of them or an error, unless the reader leaves.
@@ -284,14 +308,7 @@ impl Engine {
         let explained = caught("a search was explained", || {
             permitted.and_then(|_| explainer.explain(&runner, &parsed.pipeline, &expansion.text))
         });
-        let plan = explained.map_err(|error| {
-            let whole = quarry_spl::ast::Span { start: 0, end: expansion.text.len() };
-            let place = match &error {
-                EngineError::Invalid { span, .. } | EngineError::Forbidden { span, .. } => span.unwrap_or(whole),
-                _ => whole,
-            };
-            vec![Diagnostic::error(error.to_string(), spans.original(place))]
-        })?;
+        let plan = explained.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])?;
         let Expansion { text: expanded, replaced: macros, .. } = expansion;
         Ok(Explanation { expanded, macros, plan, messages: messages.list() })
     }
@@ -352,6 +369,16 @@ impl Engine {
             depth: 0,
         }
     }
+}
+
+/// An error of a search as a remark at its place in the text as written.
+fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagnostic {
+    let whole = quarry_spl::ast::Span { start: 0, end: expanded.len() };
+    let place = match error {
+        EngineError::Invalid { span, .. } | EngineError::Forbidden { span, .. } => span.unwrap_or(whole),
+        _ => whole,
+    };
+    Diagnostic::error(error.to_string(), spans.original(place))
 }
 
 /// What the rows of a search are; those of a saved search are what its text makes.

@@ -43,6 +43,7 @@ pub use ingest::IngestExpressions;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
 pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};
+pub use plan::Plan;
 pub use quarry_eval::EngineError;
 pub use quarry_eval::context::TransactionLimits;
 pub use quarry_eval::dataflow::Slicing;

@@ -3,6 +3,8 @@
 //! One struct per command, options already defaulted as documented, names unescaped. It knows nothing of
 //! execution; the engine lowers it. Wildcards in field names stay patterns ([`FieldPattern`]).
 
+use serde::{Deserialize, Serialize};
+
 mod aggregate;
 mod learn;
 mod series;
@@ -14,7 +16,7 @@ pub use learn::*;
 pub use series::*;
 
 /// Byte range in the search text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
     /// First byte.
     pub start: usize,
@@ -23,7 +25,7 @@ pub struct Span {
 }
 
 /// A whole search or a subsearch: commands joined by `|`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pipeline {
     /// Commands in order. A search that does not start with `|` starts with [`Command::Search`].
     pub commands: Vec<Stage>,
@@ -32,7 +34,7 @@ pub struct Pipeline {
 }
 
 /// One command with its place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     /// What it does.
     pub command: Command,
@@ -43,7 +45,7 @@ pub struct Stage {
 // ---- fields -------------------------------------------------------------------------------------------------------
 
 /// A field name that may hold `*` wildcards.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FieldPattern {
     /// Name as written, unquoted.
     pub text: String,
@@ -61,7 +63,7 @@ impl FieldPattern {
 // ---- search expressions -------------------------------------------------------------------------------------------
 
 /// Inline time modifiers as written; resolved against "now" by the caller with `quarry_event::time::parse_time`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeModifiers {
     /// `earliest=` / `starttime=`.
     pub earliest: Option<TimeText>,
@@ -74,7 +76,7 @@ pub struct TimeModifiers {
 }
 
 /// A time as written, already checked to parse.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TimeText {
     /// The modifier or absolute time.
     pub text: String,
@@ -83,7 +85,7 @@ pub struct TimeText {
 }
 
 /// Condition of `search`. Precedence: parentheses, NOT, OR, AND.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SearchExpr {
     /// `*` or nothing.
     All,
@@ -129,7 +131,7 @@ pub enum SearchExpr {
 }
 
 /// A literal of a search expression. Asterisks are wildcards, also inside quotes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchPattern {
     /// Text without quotes, escapes resolved.
     pub text: String,
@@ -140,7 +142,7 @@ pub struct SearchPattern {
 }
 
 /// Comparison operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompareOp {
     /// `=`, `==`.
     Eq,
@@ -159,7 +161,7 @@ pub enum CompareOp {
 // ---- eval expressions ---------------------------------------------------------------------------------------------
 
 /// An eval expression with its place.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expr {
     /// The node.
     pub kind: ExprKind,
@@ -169,7 +171,7 @@ pub struct Expr {
 
 /// Eval expression nodes. Precedence, loosest first: OR, XOR, AND, NOT, comparison/LIKE/IN, `.`/`+`/`-`, `*`/`/`/`%`,
 /// unary minus.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExprKind {
     /// Quoted text.
     Text(String),
@@ -190,7 +192,7 @@ pub enum ExprKind {
 }
 
 /// Unary operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnaryOp {
     /// Arithmetic negation.
     Neg,
@@ -201,7 +203,7 @@ pub enum UnaryOp {
 }
 
 /// Binary operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BinaryOp {
     /// `+`: sum, or concatenation of two texts.
     Add,
@@ -230,7 +232,7 @@ pub enum BinaryOp {
 // ---- other commands -----------------------------------------------------------------------------------------------
 
 /// A regular expression with its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pattern {
     /// PCRE text.
     pub text: String,
@@ -239,7 +241,7 @@ pub struct Pattern {
 }
 
 /// Limits of a subsearch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubsearchLimits {
     /// `maxout=`.
     pub max_out: Option<usize>,
@@ -277,7 +279,7 @@ impl StatsFunction {
 }
 
 /// What an aggregate depends on besides the values of its argument.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DependsOn {
     /// On nothing: rows may be folded in parallel, in any order.
     Nothing,

@@ -81,7 +81,7 @@ impl TimeWrap {
         if amount == 0 {
             return Ok(time);
         }
-        let unit = match self.0.unit {
+        let unit = match self.0.unit.as_str() {
             "second" => "s",
             "minute" => "m",
             "hour" => "h",
@@ -118,7 +118,7 @@ impl TimeWrap {
 
     /// Name of the series so many periods before the last.
     fn series(&self, age: u64, end: TimeNs, context: &CommandContext) -> Result<String, EngineError> {
-        let (amount, unit) = (self.0.span.amount, self.0.unit);
+        let (amount, unit) = (self.0.span.amount, &self.0.unit);
         Ok(match &self.0.series {
             WrapSeries::Short => format!("s{age}"),
             WrapSeries::Exact(format) => {

@@ -1,5 +1,6 @@
 //! The rows of a search as it makes them, on whatever thread asks for them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -9,16 +10,25 @@ use quarry_eval::{EngineError, messages, rows};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::macros::SpanMap;
 
+use crate::plan::Plan;
 use crate::run::Runner;
 use crate::shown::ShownFormats;
 
 /// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
 pub(super) struct MadeRows {
     runner: Runner,
-    pipeline: Pipeline,
+    work: Work,
     /// Leads places in the pipeline to the search as written.
     spans: SpanMap,
     state: State,
+}
+
+/// What is to be run.
+pub(super) enum Work {
+    /// A search that is not planned yet.
+    Search(Pipeline),
+    /// A plan, made here or elsewhere.
+    Plan(Box<Plan>),
 }
 
 enum State {
@@ -28,9 +38,9 @@ enum State {
 }
 
 impl MadeRows {
-    /// The rows of `pipeline`.
-    pub(super) fn new(runner: Runner, pipeline: Pipeline, spans: SpanMap) -> MadeRows {
-        MadeRows { runner, pipeline, spans, state: State::New }
+    /// The rows of a search.
+    pub(super) fn new(runner: Runner, work: Work, spans: SpanMap) -> MadeRows {
+        MadeRows { runner, work, spans, state: State::New }
     }
 
     /// Lets go of what rows are made from.
@@ -43,9 +53,17 @@ impl MadeRows {
             return Ok(None);
         }
         if let State::New = self.state {
-            self.runner.permit_all(&self.pipeline)?;
-            let formats = ShownFormats::of(&self.pipeline, &self.runner.context)?;
-            self.state = State::Begun(formats, self.runner.run_search(&self.pipeline)?);
+            let pipeline = match &self.work {
+                Work::Search(pipeline) => Cow::Borrowed(pipeline),
+                Work::Plan(plan) => Cow::Owned(plan.pipeline()),
+            };
+            self.runner.permit_all(&pipeline)?;
+            let formats = ShownFormats::of(&pipeline, &self.runner.context)?;
+            let rows = match &self.work {
+                Work::Search(pipeline) => self.runner.run_search(pipeline)?,
+                Work::Plan(plan) => self.runner.execute(plan.as_ref().clone())?,
+            };
+            self.state = State::Begun(formats, rows);
         }
         let State::Begun(formats, made) = &mut self.state else { return Ok(None) };
         let Some(batch) = made.next().transpose()? else { return Ok(None) };

@@ -11,6 +11,7 @@
 //!
 //! Not here: how commands run ([`crate::commands`]) and how events are read ([`crate::scan`]).
 
+mod bytes;
 mod condition;
 mod datasets;
 pub(crate) mod name;
@@ -24,26 +25,28 @@ mod tstats;
 use std::fmt;
 
 use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::analyse::FieldNeeds;
-use quarry_spl::ast::{RexExtraction, SearchExpr, SortKey, Span, Stage, TstatsCommand};
+use quarry_spl::analyse::{FieldNeeds, is_transforming};
+use quarry_spl::ast::{DeleteCommand, Pipeline, RexExtraction, SearchExpr, SortKey, Span, Stage, TstatsCommand};
+
+use serde::{Deserialize, Serialize};
 
 pub(crate) use planner::{Planner, Subsearches};
 
-/// How a search runs.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Plan {
+/// How a search runs: plain data that can be compared, printed, written to bytes and read back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
     /// Where rows come from.
-    pub source: Source,
+    pub(crate) source: Source,
     /// Commands that run in every worker, on the rows it reads. None without a fold.
-    pub map: Vec<Stage>,
+    pub(crate) map: Vec<Stage>,
     /// The command that every worker folds its rows with; the states of all join afterwards.
-    pub fold: Option<Stage>,
+    pub(crate) fold: Option<Stage>,
     /// Commands that run once, on the rows of all workers.
-    pub reduce: Vec<Stage>,
+    pub(crate) reduce: Vec<Stage>,
 }
 
 /// Where the rows of a plan come from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Source {
     /// From nowhere: there are none.
     Nothing,
@@ -62,7 +65,7 @@ pub(crate) enum Source {
 }
 
 /// Events that are read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Scan {
     /// Patterns of the indexes.
     pub indexes: Vec<String>,
@@ -91,7 +94,7 @@ pub(crate) struct Scan {
 }
 
 /// A `rex` command that a scan runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Extraction {
     /// The command.
     pub command: RexExtraction,
@@ -100,7 +103,7 @@ pub(crate) struct Extraction {
 }
 
 /// Which fields events have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum FieldSource {
     /// All that are extracted and computed at search time.
     SearchTime,
@@ -109,7 +112,7 @@ pub(crate) enum FieldSource {
 }
 
 /// In which order events are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Any: in parallel.
     Any,
@@ -118,7 +121,7 @@ pub(crate) enum Order {
 }
 
 /// A sort of which only the first rows are wanted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TopK {
     /// The first key.
     pub key: SortKey,
@@ -129,7 +132,7 @@ pub(crate) struct TopK {
 }
 
 /// Summaries of an object of a data model.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SummaryScan {
     /// The model and the object, as `MODEL.OBJECT`.
     pub object: String,
@@ -146,7 +149,7 @@ pub(crate) struct SummaryScan {
 }
 
 /// A saved search whose result another search begins with.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InnerSearch {
     /// Its name.
     pub name: String,
@@ -159,7 +162,7 @@ pub(crate) struct InnerSearch {
 }
 
 /// Measurements whose time series are told apart: `mstats` with `rate_avg`, `rate_sum` or `BY _timeseries`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
     /// What gives the measurements.
     pub measured: Plan,
@@ -172,7 +175,7 @@ pub(crate) struct Series {
 }
 
 /// Events that `delete` takes out of later searches.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Deletion {
     /// The events that are looked at.
     pub scan: Scan,
@@ -195,6 +198,32 @@ impl Plan {
             Source::Series(series) => series.measured.range(of_search),
             _ => of_search,
         }
+    }
+
+    /// The commands that run, the source's own among them, as a search.
+    pub(crate) fn pipeline(&self) -> Pipeline {
+        let mut commands: Vec<Stage> = match &self.source {
+            Source::Command(stage) => vec![stage.as_ref().clone()],
+            Source::Search(inner) => inner.plan.pipeline().commands,
+            Source::Series(series) => series.measured.pipeline().commands,
+            Source::Delete(deletion) => {
+                let delete = Stage { command: DeleteCommand.into(), span: deletion.span };
+                deletion.commands.iter().cloned().chain([delete]).collect()
+            }
+            Source::Nothing | Source::Row | Source::Scan(_) => Vec::new(),
+        };
+        commands.extend(self.commands().cloned());
+        Pipeline { commands, span: Span::default() }
+    }
+
+    /// Whether its rows are events.
+    pub(crate) fn gives_events(&self) -> bool {
+        let begins_with_events = match &self.source {
+            Source::Scan(_) => true,
+            Source::Search(inner) => inner.plan.gives_events(),
+            _ => false,
+        };
+        begins_with_events && !is_transforming(&self.pipeline().commands)
     }
 
     /// All commands in order.

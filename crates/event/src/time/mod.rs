@@ -28,7 +28,7 @@ pub type TimeNs = i64;
 pub const NS_PER_SEC: i64 = 1_000_000_000;
 
 /// Half-open range of instants: `earliest` inclusive, `latest` exclusive; `None` is unbounded.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TimeRange {
     /// First instant inside.
     pub earliest: Option<TimeNs>,

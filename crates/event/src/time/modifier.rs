@@ -47,7 +47,7 @@ pub enum ModifierError {
 }
 
 /// What `@` rounds down to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Snap {
     /// Unit, from second to year.
     pub unit: SpanUnit,

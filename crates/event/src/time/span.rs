@@ -7,10 +7,12 @@ use jiff::tz::TimeZone;
 
 use super::civil::{Civil, MONTHS_PER_YEAR, date_from_days, days_from_date};
 use super::modifier::{ModifierError, Snap, unit_of};
+use serde::{Deserialize, Serialize};
+
 use super::{NS_PER_SEC, TimeNs};
 
 /// Unit of a [`Span`] or of a time modifier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SpanUnit {
     /// `us`.
     Microsecond,
@@ -83,7 +85,7 @@ impl SpanUnit {
 }
 
 /// Width of time buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
     /// Number of units, at least 1.
     pub amount: u64,

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use serde::{Deserialize, Serialize};
+
 use super::read_fields::{TIME, expr_fields, reads_event};
 use crate::ast::{Aggregate, AggregateArg, DependsOn, Expr, FieldPattern};
 
 /// Fields that must be delivered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FieldNeeds {
     /// Every field.
     pub all: bool,

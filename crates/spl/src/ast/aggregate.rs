@@ -1,11 +1,12 @@
 //! Aggregates of the stats family and their functions.
 
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 use super::{Expr, FieldPattern, Span};
 
 /// One aggregate of the stats family.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Aggregate {
     /// Function.
     pub function: StatsFunction,
@@ -30,7 +31,7 @@ impl Aggregate {
 pub const PART_PREFIX: &str = "__part";
 
 /// `eval(EXPR)` of chart and timechart: an expression over aggregates.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComputedAggregate {
     /// Place of its first part among the aggregates.
     pub at: usize,
@@ -45,7 +46,7 @@ pub struct ComputedAggregate {
 }
 
 /// Argument of an aggregate.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AggregateArg {
     /// None: `count`.
     Rows,
@@ -56,7 +57,7 @@ pub enum AggregateArg {
 }
 
 /// Stats functions (tier 1 of spl-usage).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StatsFunction {
     /// `count`, `c`.
     Count,
@@ -132,7 +133,7 @@ pub enum StatsFunction {
 }
 
 /// Percentile estimates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PercentileKind {
     /// `perc`, `p`, `median`.
     Default,
@@ -143,7 +144,7 @@ pub enum PercentileKind {
 }
 
 /// Which number a percentile is where all numbers are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum PercentileMethod {
     /// The number with the rank of that share of the count.
     #[default]

@@ -1,9 +1,11 @@
 //! What the commands of machine learning share: names of models, and options of algorithms.
 
+use serde::{Deserialize, Serialize};
+
 use super::Span;
 
 /// Name of a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelName {
     /// Letters, digits, `_` and `-`.
     pub text: String,
@@ -14,7 +16,7 @@ pub struct ModelName {
 }
 
 /// `name=value` as it is given to the algorithm.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LearnOption {
     /// Name in lower case.
     pub name: String,

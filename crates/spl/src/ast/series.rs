@@ -1,9 +1,11 @@
 //! Series of `chart` and `timechart`: split fields, and how series are limited and named.
 
+use serde::{Deserialize, Serialize};
+
 use super::{BinOptions, CompareOp, FieldPattern, StatsFunction};
 
 /// A split field of chart/timechart with its binning.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SplitField {
     /// Field name.
     pub field: FieldPattern,
@@ -12,7 +14,7 @@ pub struct SplitField {
 }
 
 /// How series of chart/timechart are limited.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesOptions {
     /// `limit=`; 0 is all. Default 10.
     pub limit: usize,
@@ -37,7 +39,7 @@ pub struct SeriesOptions {
 }
 
 /// `where` clause of chart/timechart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesFilter {
     /// Aggregate over the series' cells.
     pub function: StatsFunction,
@@ -46,7 +48,7 @@ pub struct SeriesFilter {
 }
 
 /// Condition of a [`SeriesFilter`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SeriesTest {
     /// `in topN` (true) or `in bottomN` (false).
     In {

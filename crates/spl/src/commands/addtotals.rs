@@ -1,5 +1,7 @@
 //! `addtotals`: sums of rows as a field, sums of columns as a last row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -9,7 +11,7 @@ const OPTIONS: Known =
     Known { command: "addtotals", names: &["row", "col", "labelfield", "label", "fieldname"], ignored: &[] };
 
 /// `addtotals` and `addcoltotals`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AddTotalsCommand {
     /// `row=`: adds a field with the sum of each row.
     pub row: bool,

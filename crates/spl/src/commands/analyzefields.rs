@@ -1,5 +1,7 @@
 //! `analyzefields`: how well each numeric field predicts the value of one field, its class.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "analyzefields", names: &["classfield"], ignored: &[] };
 
 /// `analyzefields classfield=FIELD`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnalyzeFieldsCommand {
     /// `classfield=`: the field that is to be predicted.
     pub class_field: String,

@@ -1,5 +1,7 @@
 //! `anomalies`: how unexpected each row is after those before it.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, Span};
@@ -25,7 +27,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `anomalies`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomaliesCommand {
     /// `threshold=0.01`: rows less unexpected than this drop out.
     pub threshold: f64,

@@ -1,5 +1,7 @@
 //! `anomalousvalue`: values that are rare in their field or far from its mean.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -12,7 +14,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `anomalousvalue`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnomalousValueCommand {
     /// `action=filter`.
     pub action: AnomalyAction,
@@ -29,7 +31,7 @@ pub struct AnomalousValueCommand {
 }
 
 /// What `anomalousvalue` and `anomalydetection` do with the anomalies they find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AnomalyAction {
     /// Keep only anomalous rows.
     Filter,

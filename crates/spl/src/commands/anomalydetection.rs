@@ -1,5 +1,7 @@
 //! `anomalydetection`: improbable rows, by one of three methods.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AnomalousValueCommand, AnomalyAction, FieldPattern, OutlierCommand};
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `anomalydetection`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AnomalyDetectionCommand {
     /// `method=histogram`.
     Histogram(HistogramDetection),
@@ -24,7 +26,7 @@ pub enum AnomalyDetectionCommand {
 }
 
 /// `anomalydetection method=histogram`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HistogramDetection {
     /// `action=filter`.
     pub action: AnomalyAction,

@@ -1,5 +1,7 @@
 //! `append`: the rows of a subsearch behind those of the search.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
@@ -10,7 +12,7 @@ const OPTIONS: Known =
     Known { command: "append", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 
 /// `append [ SEARCH ]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendCommand {
     /// The subsearch.
     pub subsearch: Pipeline,

@@ -1,5 +1,7 @@
 //! `appendcols`: the columns of a subsearch, added row by row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `appendcols [override=] [maxout=N] [ SEARCH ]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendColsCommand {
     /// `override=f`: whether values of the subsearch win.
     pub replaces: bool,

@@ -1,5 +1,7 @@
 //! `appendpipe`: the result of commands on the rows, appended to the rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, needed_before};
 use crate::ast::Pipeline;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "appendpipe", names: &[], ignored: &["run_in_preview"] };
 
 /// `appendpipe [ COMMANDS ]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AppendPipeCommand {
     /// The commands.
     pub pipeline: Pipeline,

@@ -1,5 +1,7 @@
 //! `apply`: what a model that was learnt says of the rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{LearnOption, ModelName};
@@ -14,7 +16,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `apply`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyCommand {
     /// The model.
     pub model: ModelName,

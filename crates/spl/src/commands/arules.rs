@@ -1,5 +1,7 @@
 //! `arules`: association rules between the values of fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "arules", names: &["sup", "conf"], ignored: &[] };
 
 /// `arules`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArulesCommand {
     /// `sup=3`: rows that a rule holds in, at least.
     pub support: usize,

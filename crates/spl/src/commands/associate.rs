@@ -1,5 +1,7 @@
 //! `associate`: values that tell much about the values of other fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "associate", names: &["supcnt", "supfreq", "improv"], ignored: &[] };
 
 /// `associate`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AssociateCommand {
     /// `supcnt=100`: rows that have the value, at least.
     pub support: usize,

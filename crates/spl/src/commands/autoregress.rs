@@ -1,5 +1,7 @@
 //! `autoregress`: values of earlier rows, copied into each row.
 
+use serde::{Deserialize, Serialize};
+
 use super::delta::{DISTANCE_MAX, field_as};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "autoregress", names: &["p"], ignored: &[] };
 
 /// `autoregress FIELD [AS NEW] [p=N|N-M]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AutoRegressCommand {
     /// Field copied.
     pub field: String,

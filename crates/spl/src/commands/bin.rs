@@ -1,6 +1,7 @@
 //! `bin`: puts numbers or times into spans.
 
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatable};
@@ -14,7 +15,7 @@ const DEFAULT_LOG_BASE: f64 = 10.0;
 const OPTIONS: Known = Known { command: "bin", names: BinOptions::NAMES, ignored: &[] };
 
 /// `bin FIELD [AS NEW] [span=]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BinCommand {
     /// Field binned.
     pub field: FieldPattern,
@@ -25,7 +26,7 @@ pub struct BinCommand {
 }
 
 /// Binning options shared by bin, chart and timechart.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BinOptions {
     /// `span=`.
     pub span: Option<BinSpan>,
@@ -42,7 +43,7 @@ pub struct BinOptions {
 }
 
 /// `span=` of a bin.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BinSpan {
     /// Numeric width (seconds when the field is `_time`).
     Number(f64),

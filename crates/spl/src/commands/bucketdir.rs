@@ -1,5 +1,7 @@
 //! `bucketdir`: paths grouped into directories until few enough are left.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -9,7 +11,7 @@ const OPTIONS: Known =
     Known { command: "bucketdir", names: &["pathfield", "sizefield", "maxcount", "countfield", "sep"], ignored: &[] };
 
 /// `bucketdir`, and `folderize`, which stands for it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BucketDirCommand {
     /// `pathfield=`.
     pub path: String,

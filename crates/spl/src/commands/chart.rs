@@ -1,5 +1,7 @@
 //! `chart`: aggregates by a row field and, optionally, with a column for each value of another field.
 
+use serde::{Deserialize, Serialize};
+
 use super::stats::kind_of_fold;
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, repeatable};
@@ -31,7 +33,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `chart`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChartCommand {
     /// Aggregates, at least one, those inside `eval(...)` included.
     pub aggregates: Vec<Aggregate>,

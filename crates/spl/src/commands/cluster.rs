@@ -1,5 +1,7 @@
 //! `cluster`: groups of rows with similar texts.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -11,7 +13,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `cluster`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClusterCommand {
     /// `t=0.8`: how alike texts of a cluster are, above 0 and below 1.
     pub threshold: f64,
@@ -32,7 +34,7 @@ pub struct ClusterCommand {
 }
 
 /// What makes texts of `cluster` alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClusterMatch {
     /// The same words in the same order.
     TermList,

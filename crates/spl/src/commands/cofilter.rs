@@ -1,12 +1,14 @@
 //! `cofilter`: for each two items, how many users have both.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `cofilter USER ITEM`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CofilterCommand {
     /// Field of those that have items.
     pub user: String,

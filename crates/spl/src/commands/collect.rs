@@ -1,5 +1,7 @@
 //! `collect`: rows stored as events of an index.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -25,10 +27,10 @@ const OPTIONS: Known = Known {
 };
 
 /// `collect`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectCommand {
     /// How it is written: `collect`, or a command that stands for it.
-    pub name: &'static str,
+    pub name: String,
     /// `index=`.
     pub index: String,
     /// Place of the name.
@@ -67,7 +69,7 @@ impl Syntax for CollectCommand {
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<CollectCommand> {
         let mut name = None;
         let mut command = CollectCommand {
-            name: "collect",
+            name: "collect".to_owned(),
             index: String::new(),
             index_span: parser.here(),
             sourcetype: "stash".to_owned(),
@@ -131,11 +133,11 @@ impl Semantics for CollectCommand {
     }
 
     fn name<'a>(&'a self, _: &'a str) -> &'a str {
-        self.name
+        &self.name
     }
 
     fn capability(&self, declared: Option<&'static str>) -> Option<&'static str> {
-        match self.name {
+        match self.name.as_str() {
             "collect" => declared,
             _ => super::mcollect::INFO.capability,
         }

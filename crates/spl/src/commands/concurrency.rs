@@ -1,5 +1,7 @@
 //! `concurrency`: how many rows were running when each began.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "concurrency", names: &["duration", "start", "output"], ignored: &[] };
 
 /// `concurrency`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConcurrencyCommand {
     /// `duration=`.
     pub duration: String,

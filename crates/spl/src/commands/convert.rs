@@ -1,5 +1,7 @@
 //! `convert`: values of fields converted from one notation to another.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -26,7 +28,7 @@ const CONVERSIONS: &[(&str, ConvertFunction)] = &[
 ];
 
 /// `convert`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConvertCommand {
     /// `timeformat=`.
     pub time_format: String,
@@ -35,7 +37,7 @@ pub struct ConvertCommand {
 }
 
 /// One `function(FIELD) [AS NEW]` of convert.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conversion {
     /// How.
     pub function: ConvertFunction,
@@ -46,7 +48,7 @@ pub struct Conversion {
 }
 
 /// Functions of convert.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConvertFunction {
     /// To numbers by the way that fits all values.
     Auto,

@@ -1,5 +1,7 @@
 //! `correlate`: how often each two fields occur in the same rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -7,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "correlate", names: &[], ignored: &["type"] };
 
 /// `correlate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CorrelateCommand;
 
 impl Syntax for CorrelateCommand {

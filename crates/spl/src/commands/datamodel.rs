@@ -1,5 +1,7 @@
 //! `datamodel`: the events or the definition of a data model.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
@@ -14,7 +16,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `datamodel`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DataModelCommand {
     /// Model and object; `None` lists the models.
     pub name: Option<DataModelName>,
@@ -25,7 +27,7 @@ pub struct DataModelCommand {
 }
 
 /// What `datamodel` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataModelMode {
     /// The definition.
     Definition,
@@ -36,7 +38,7 @@ pub enum DataModelMode {
 }
 
 /// A data model and one of its objects.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataModelName {
     /// Name of the model.
     pub model: String,

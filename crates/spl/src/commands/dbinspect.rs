@@ -4,6 +4,7 @@ use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 const OPTIONS: Known = Known {
     command: "dbinspect",
@@ -12,7 +13,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `dbinspect`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DbInspectCommand {
     /// `index=`; empty is the default index.
     pub indexes: Vec<String>,

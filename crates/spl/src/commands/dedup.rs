@@ -1,5 +1,7 @@
 //! `dedup`: the first rows of each combination of values.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, SortKey};
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "dedup", names: &["keepevents", "keepempty", "consecutive"], ignored: &[] };
 
 /// `dedup [N] FIELD... [sortby KEY...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DedupCommand {
     /// Rows kept per combination.
     pub count: usize,

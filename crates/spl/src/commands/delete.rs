@@ -1,11 +1,13 @@
 //! `delete`: the events of a search taken out of every later one.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
 /// `delete`, which gives counts in place of its rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteCommand;
 
 impl Syntax for DeleteCommand {

@@ -1,12 +1,14 @@
 //! `deletemodel`: removes a model.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::ModelName;
 use crate::parse::{Parser, Read};
 
 /// `deletemodel`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeleteModelCommand(
     /// The model.
     pub ModelName,

@@ -1,5 +1,7 @@
 //! `delta`: the difference between a value and that of an earlier row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -11,7 +13,7 @@ const OPTIONS: Known = Known { command: "delta", names: &["p"], ignored: &[] };
 pub(super) const DISTANCE_MAX: usize = 10_000;
 
 /// `delta FIELD [AS NEW] [p=N]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeltaCommand {
     /// Field compared.
     pub field: String,

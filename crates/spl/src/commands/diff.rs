@@ -1,5 +1,7 @@
 //! `diff`: the lines in which a field of two rows differs.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -15,7 +17,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `diff`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffCommand {
     /// `position1=1` and `position2=2`: rows that are compared, counted from 1; the second is the greater.
     pub positions: (usize, usize),

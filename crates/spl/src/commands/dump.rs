@@ -1,5 +1,7 @@
 //! `dump`: the rows of a search written into files below the folder of the search.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
@@ -23,7 +25,7 @@ const COMPRESSION_MAX: u32 = 9;
 const NAME_CHARS_MAX: usize = 100;
 
 /// `dump`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpCommand {
     /// `basefilename=`: how the names of the files begin.
     pub base: String,
@@ -40,7 +42,7 @@ pub struct DumpCommand {
 }
 
 /// How `dump` writes a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DumpFormat {
     /// The text of the event.
     Raw,

@@ -1,5 +1,7 @@
 //! `erex`: a field extracted by a regular expression learnt from examples.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -10,7 +12,7 @@ const OPTIONS: Known =
     Known { command: "erex", names: &["examples", "counterexamples", "fromfield", "maxtrainers"], ignored: &[] };
 
 /// `erex`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErexCommand {
     /// Field made.
     pub output: String,

@@ -1,5 +1,7 @@
 //! `eval`: computes fields by expressions.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, is_constant};
 use crate::ast::Expr;
@@ -8,14 +10,14 @@ use crate::parse::{Parser, Read};
 use crate::slips::find_in_expression;
 
 /// `eval a=EXPR, b=EXPR`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalCommand {
     /// Assignments, made from left to right.
     pub assignments: Vec<Assignment>,
 }
 
 /// `TARGET = EXPR`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Assignment {
     /// What is assigned.
     pub target: AssignTarget,
@@ -24,7 +26,7 @@ pub struct Assignment {
 }
 
 /// Left side of an eval assignment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AssignTarget {
     /// A field of this name.
     Field(String),
@@ -33,7 +35,7 @@ pub enum AssignTarget {
 }
 
 /// Part of a dynamic field name.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum NamePart {
     /// Fixed text.
     Text(String),

@@ -1,5 +1,7 @@
 //! `eventstats`: the aggregates of its group added to every row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
@@ -10,7 +12,7 @@ use crate::slips::find_in_report;
 const OPTIONS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
 
 /// `eventstats AGG... [BY FIELD...]`, written as `stats` is.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventStatsCommand(pub StatsCommand);
 
 impl Syntax for EventStatsCommand {

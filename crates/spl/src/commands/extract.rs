@@ -1,5 +1,7 @@
 //! `extract`: the name-value pairs in the text of an event become fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
@@ -18,7 +20,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `extract` / `kv`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExtractCommand {
     /// Stanzas of transforms.conf, each with its place; with them pairs are not looked for.
     pub rules: Vec<(String, Span)>,

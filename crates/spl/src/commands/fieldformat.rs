@@ -1,5 +1,7 @@
 //! `fieldformat`: how a field is displayed, its value being kept.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Expr};
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `fieldformat FIELD=EXPR`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldFormatCommand {
     /// Field displayed.
     pub field: String,

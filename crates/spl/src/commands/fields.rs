@@ -1,5 +1,7 @@
 //! `fields`: keeps or removes fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
@@ -8,7 +10,7 @@ use crate::parse::{Parser, Read};
 use crate::slips::find_in_shown;
 
 /// `fields [+|-] FIELD...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldsCommand {
     /// `-`: removes the fields, else keeps them and no others.
     pub removes: bool,

@@ -1,5 +1,7 @@
 //! `fieldsummary`: statistics of fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::FieldPattern;
@@ -11,7 +13,7 @@ const SUMMARY_VALUES: usize = 100;
 const OPTIONS: Known = Known { command: "fieldsummary", names: &["maxvals"], ignored: &[] };
 
 /// `fieldsummary [maxvals=N] [FIELD...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldSummaryCommand {
     /// `maxvals=100`: values listed per field; 0 is all.
     pub values_max: usize,

@@ -1,12 +1,14 @@
 //! `filldown`: missing values replaced by the last value before them.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{Parser, Read};
 
 /// `filldown [FIELD...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillDownCommand {
     /// Fields filled; empty is every field.
     pub fields: Vec<FieldPattern>,

@@ -5,6 +5,8 @@
 //! kept in pieces. This is tried only where a command does not parse as it stands; those that run templates keep their
 //! brackets.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Command, CommandInfo, Group, Kind, Semantics};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
@@ -19,7 +21,7 @@ const TEMPLATES: [&str; 2] = ["foreach", "map"];
 const SUBSEARCHES_MAX: usize = 16;
 
 /// A command with subsearches for parts of its text: their results are substituted, then the command is parsed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FilledCommand {
     /// Text before the first, between any two and after the last of the subsearches.
     pub pieces: Vec<String>,

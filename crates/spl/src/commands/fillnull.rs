@@ -1,5 +1,7 @@
 //! `fillnull`: a value where fields have none.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "fillnull", names: &["value"], ignored: &[] };
 
 /// `fillnull [value=TEXT] [FIELD...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FillNullCommand {
     /// `value=0`.
     pub value: String,

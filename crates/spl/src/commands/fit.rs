@@ -1,5 +1,7 @@
 //! `fit`: learns a model of the rows; and the table of algorithms that names and options are checked against.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, LearnOption, ModelName, Span};
@@ -12,9 +14,10 @@ const GROUPED: &str = "DensityFunction";
 const BY_MAX: usize = 5;
 
 /// `fit`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FitCommand {
-    /// Row of [`ALGORITHMS`].
+    /// Row of [`ALGORITHMS`]; its name stands for it in bytes.
+    #[serde(with = "algorithm_name")]
     pub algorithm: &'static AlgorithmRow,
     /// Place of the algorithm.
     pub span: Span,
@@ -56,6 +59,24 @@ pub struct AlgorithmRow {
 
 const fn algorithm(name: &'static str, kind: AlgorithmKind, options: &'static [&'static str]) -> AlgorithmRow {
     AlgorithmRow { name, kind, options }
+}
+
+/// An algorithm as its name.
+mod algorithm_name {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    use super::{ALGORITHMS, AlgorithmRow};
+
+    pub(super) fn serialize<S: Serializer>(row: &&'static AlgorithmRow, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(row.name)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<&'static AlgorithmRow, D::Error> {
+        let name = String::deserialize(from)?;
+        let row = ALGORITHMS.iter().find(|row| row.name == name);
+        row.ok_or_else(|| D::Error::custom(format!("fit has no algorithm {name}")))
+    }
 }
 
 /// Algorithms by name.

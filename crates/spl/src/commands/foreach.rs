@@ -3,6 +3,8 @@
 //! The template is kept as text with its `<<...>>` in place. To report faults where they are, it is parsed once with a
 //! name of the same length in each place.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, Span};
@@ -16,7 +18,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `foreach`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ForeachCommand {
     /// What it goes over.
     pub over: ForeachOver,
@@ -37,7 +39,7 @@ pub struct ForeachCommand {
 }
 
 /// What `foreach` goes over.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ForeachOver {
     /// Fields of the rows.
     Fields(Vec<FieldPattern>),

@@ -1,5 +1,7 @@
 //! `format`: the rows as one search condition, in the field `search`.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -11,7 +13,7 @@ const OPTIONS: Known = Known { command: "format", names: &["mvsep", "maxresults"
 const FORMAT_TEXTS: usize = 6;
 
 /// `format [mvsep=] [maxresults=] [emptystr=] [SIX TEXTS]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FormatCommand {
     /// `mvsep=OR`.
     pub value_separator: String,

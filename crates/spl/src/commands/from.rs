@@ -1,5 +1,7 @@
 //! `from`: a data model, a lookup table or a saved search as a data set.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{DataModelName, Span, Stage};
@@ -8,7 +10,7 @@ use crate::needs::Needs;
 use crate::parse::{Parser, Read};
 
 /// `from`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromCommand {
     /// `datamodel:MODEL.OBJECT`.
     DataModel(DataModelName),
@@ -21,7 +23,7 @@ pub enum FromCommand {
 }
 
 /// `searchtxn`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchTxnCommand {
     /// Stanza of transactiontypes.conf.
     pub kind: String,

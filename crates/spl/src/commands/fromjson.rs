@@ -1,5 +1,7 @@
 //! `fromjson`: the members of a JSON object as fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "fromjson", names: &["prefix"], ignored: &[] };
 
 /// `fromjson FIELD [prefix=TEXT]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FromJsonCommand {
     /// Field with the objects.
     pub field: String,

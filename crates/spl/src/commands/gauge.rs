@@ -1,12 +1,14 @@
 //! `gauge`: the value and the ranges that a gauge shows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `gauge VALUE [BOUND...]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GaugeCommand {
     /// The value and the bounds of its ranges: numbers or fields.
     pub parts: Vec<String>,

@@ -1,6 +1,7 @@
 //! `gentimes`: a row for each step of a time range.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -10,7 +11,7 @@ use crate::parse::{Known, OptionArg, Parser, Read};
 const OPTIONS: Known = Known { command: "gentimes", names: &["start", "end", "increment"], ignored: &[] };
 
 /// `gentimes start=TIME [end=TIME] [increment=N(s|m|h|d)]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GenTimesCommand {
     /// `start=`.
     pub start: GenTime,
@@ -21,7 +22,7 @@ pub struct GenTimesCommand {
 }
 
 /// A time of `gentimes`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GenTime {
     /// Days from today, at midnight.
     Days(i64),

@@ -1,5 +1,7 @@
 //! `head`: the first rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Expr, ExprKind};
@@ -13,7 +15,7 @@ const DEFAULT_ROWS: usize = 10;
 const OPTION_NAMES: &[&str] = &["limit", "null", "keeplast"];
 
 /// `head [N] [(CONDITION)]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeadCommand {
     /// Rows kept at most; default 10 without a condition.
     pub limit: Option<usize>,

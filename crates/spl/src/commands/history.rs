@@ -1,5 +1,7 @@
 //! `history`: the searches that ran before.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -7,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "history", names: &[], ignored: &["events"] };
 
 /// `history`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryCommand;
 
 impl Syntax for HistoryCommand {

@@ -1,5 +1,7 @@
 //! `inputlookup`: the rows of a lookup table.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, required_fields};
 use crate::ast::{Pipeline, SearchExpr, Span, Stage};
@@ -14,7 +16,7 @@ const OPTIONS: Known =
     Known { command: "inputlookup", names: &["append", "strict", "start", "max"], ignored: &["events", "dispatch"] };
 
 /// `inputlookup`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InputLookupCommand {
     /// Table name.
     pub table: String,

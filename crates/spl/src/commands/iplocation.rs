@@ -1,5 +1,7 @@
 //! `iplocation`: where IP addresses are.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "iplocation", names: &["prefix", "allfields", "lang"], ignored: &[] };
 
 /// `iplocation`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IpLocationCommand {
     /// Field with the address.
     pub field: String,

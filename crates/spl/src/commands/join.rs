@@ -1,5 +1,7 @@
 //! `join`: rows joined with those of a subsearch.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{FieldPattern, Pipeline, SubsearchLimits};
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `join`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinCommand {
     /// Fields of both sides; empty is all in common.
     pub fields: Vec<FieldPattern>,
@@ -36,7 +38,7 @@ pub struct JoinCommand {
 }
 
 /// Aliased form of join.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JoinAliases {
     /// Left alias.
     pub left: String,

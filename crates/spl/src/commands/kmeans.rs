@@ -1,5 +1,7 @@
 //! `kmeans`: groups of rows whose numbers are near each other.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -16,7 +18,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `kmeans`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KMeansCommand {
     /// `k=2`: groups, or from fewest to most.
     pub groups: (usize, usize),
@@ -37,7 +39,7 @@ pub struct KMeansCommand {
 }
 
 /// Distances of `kmeans`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KMeansDistance {
     /// `l1`, `cityblock`.
     Sum,

@@ -1,11 +1,13 @@
 //! `listmodels`: the models there are.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
 /// `listmodels`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModelsCommand;
 
 impl Syntax for ListModelsCommand {

@@ -1,5 +1,7 @@
 //! `loadjob`: the result of a search that ended.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `loadjob`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadJobCommand {
     /// What is loaded.
     pub job: LoadedJob,
@@ -26,7 +28,7 @@ pub struct LoadJobCommand {
 }
 
 /// Which results `loadjob` reads.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LoadedJob {
     /// A search id.
     Sid(String),

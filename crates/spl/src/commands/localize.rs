@@ -1,6 +1,7 @@
 //! `localize`: the ranges of time in which rows lie close together.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
@@ -12,7 +13,7 @@ const AROUND_SECONDS: u64 = 30;
 const OPTIONS: Known = Known { command: "localize", names: &["maxpause", "timeafter", "timebefore"], ignored: &[] };
 
 /// `localize`; a time of zero is `None`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LocalizeCommand {
     /// `maxpause=1m`: longest time between two rows of a region.
     pub max_pause: Option<TimeSpan>,

@@ -1,5 +1,7 @@
 //! `lookup`: fields of the matching rows of a lookup table.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Span, Stage};
@@ -10,7 +12,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "lookup", names: &["event_time_field"], ignored: &["local", "update"] };
 
 /// `lookup`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LookupCommand {
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,

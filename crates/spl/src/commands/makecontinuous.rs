@@ -1,6 +1,7 @@
 //! `makecontinuous`: rows for the values that are missing between others.
 
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -13,7 +14,7 @@ const OPTIONS: Known =
     Known { command: "makecontinuous", names: &["span", "bins", "start", "end"], ignored: &["aligntime"] };
 
 /// `makecontinuous`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MakeContinuousCommand {
     /// Field that gets no gaps.
     pub field: String,
@@ -24,7 +25,7 @@ pub struct MakeContinuousCommand {
 }
 
 /// How far values of a continuous field are apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ContinuousStep {
     /// Nothing was said: by the smallest usual span that gives at most so many rows.
     Bins(usize),

@@ -1,5 +1,7 @@
 //! `makemv`: splits a field into several values.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pattern;
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "makemv", names: &["delim", "tokenizer", "allowempty", "setsv"], ignored: &[] };
 
 /// `makemv [delim=TEXT|tokenizer=REGEX] FIELD`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MakeMvCommand {
     /// Field split.
     pub field: String,
@@ -22,7 +24,7 @@ pub struct MakeMvCommand {
 }
 
 /// How makemv splits.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MvSplit {
     /// `delim=" "`.
     Delimiter(String),

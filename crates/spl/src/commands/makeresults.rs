@@ -1,5 +1,7 @@
 //! `makeresults`: rows made from nothing, or from data in the search.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -12,7 +14,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `makeresults`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MakeResultsCommand {
     /// `count=1`.
     pub count: usize,
@@ -23,7 +25,7 @@ pub struct MakeResultsCommand {
 }
 
 /// Inline data of makeresults.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum InlineData {
     /// CSV text.
     Csv(String),

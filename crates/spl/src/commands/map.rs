@@ -1,5 +1,7 @@
 //! `map`: a search for each row, with the row's values written into it.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
@@ -13,7 +15,7 @@ const DEFAULT_SEARCHES: usize = 10;
 const OPTIONS: Known = Known { command: "map", names: &["search", "maxsearches"], ignored: &["maxtime", "timeout"] };
 
 /// `map`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapCommand {
     /// What is run for each row.
     pub search: MapSearch,
@@ -22,7 +24,7 @@ pub struct MapCommand {
 }
 
 /// What `map` runs; `$field$` is replaced.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum MapSearch {
     /// `search="..."` or `[ ... ]`.
     Text(String, Span),

@@ -77,7 +77,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Vec<Command
     let mut commands = parser.standing_for(&text)?;
     if let Some(Command::Collect(collect)) = commands.last_mut() {
         collect.index_span = place;
-        collect.name = if name == "mcollect" { "mcollect" } else { "meventcollect" };
+        collect.name = name.to_owned();
     }
     Ok(commands)
 }

@@ -1,5 +1,7 @@
 //! `metadata`: the hosts, sources or sourcetypes there are.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -11,7 +13,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `metadata`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetadataCommand {
     /// `type=`: `hosts`, `sources` or `sourcetypes`.
     pub kind: String,

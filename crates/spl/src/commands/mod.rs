@@ -5,6 +5,8 @@
 //! gives the nodes of those. [`each_command`] lists them; the enum [`Command`], look-up by name, help and every question
 //! about a command are made of that list. How commands run is the matter of the engine, whose files have the same names.
 
+use serde::{Deserialize, Serialize};
+
 mod filled;
 mod info;
 mod not_yet;
@@ -282,7 +284,7 @@ macro_rules! define_commands {
         }
 
         /// A command of a search.
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         pub enum Command {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
             /// A command with subsearches for parts of its text.

@@ -1,5 +1,7 @@
 //! `multikv`: the rows of a table in the text of an event become rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `multikv`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MultiKvCommand {
     /// `copyattrs=t`: rows keep the fields of their event.
     pub copies_fields: bool,

@@ -1,5 +1,7 @@
 //! `multireport`: the results of several pipelines of commands on the same rows, one after the other.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, needed_before};
 use crate::ast::Pipeline;
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `multireport [ COMMANDS ] [ COMMANDS ]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MultiReportCommand {
     /// The pipelines.
     pub reports: Vec<Pipeline>,

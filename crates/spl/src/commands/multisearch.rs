@@ -1,12 +1,14 @@
 //! `multisearch`: the events of several searches merged, newest first.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
 use crate::parse::{Parser, Read};
 
 /// `multisearch [ SEARCH ] [ SEARCH ]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MultiSearchCommand {
     /// The searches.
     pub searches: Vec<Pipeline>,

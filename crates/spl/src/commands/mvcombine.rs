@@ -1,5 +1,7 @@
 //! `mvcombine`: rows that differ in one field combined into one row, whose field has all the values.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "mvcombine", names: &["delim"], ignored: &[] };
 
 /// `mvcombine [delim=TEXT] FIELD`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MvCombineCommand {
     /// Field whose values are gathered.
     pub field: String,

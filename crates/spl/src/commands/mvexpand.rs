@@ -1,5 +1,7 @@
 //! `mvexpand`: a row for each value of a field.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "mvexpand", names: &["limit"], ignored: &[] };
 
 /// `mvexpand FIELD [limit=N]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MvExpandCommand {
     /// Field expanded.
     pub field: String,

@@ -1,11 +1,13 @@
 //! `nomv`: the values of a multivalue field joined into one.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
 /// `nomv FIELD`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoMvCommand {
     /// The field.
     pub field: String,

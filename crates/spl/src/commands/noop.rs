@@ -1,13 +1,15 @@
 //! `noop` and other commands that leave the rows as they are: they concern how Splunk distributes a search or displays
 //! its result.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, Command, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `noop`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NoopCommand;
 
 impl Syntax for NoopCommand {

@@ -1,5 +1,7 @@
 //! `outlier`: numbers far from the others are cut off, or their rows removed.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -9,7 +11,7 @@ const OPTIONS: Known =
     Known { command: "outlier", names: &["action", "param", "uselower", "mark"], ignored: &["type"] };
 
 /// `outlier`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutlierCommand {
     /// `action=rm`: the row drops out; else the number is cut off.
     pub removes: bool,

@@ -27,7 +27,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, call: Call<'_>) -> Read<Command> {
         remark
     })?;
     command.table = table_of(&command.table);
-    command.name = "outputcsv";
+    command.name = "outputcsv".to_owned();
     Ok(command.into())
 }
 

@@ -1,5 +1,7 @@
 //! `outputlookup`: rows written into a lookup table.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -13,10 +15,10 @@ const OPTIONS: Known = Known {
 };
 
 /// `outputlookup`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OutputLookupCommand {
     /// How it is written: `outputlookup` or `outputcsv`.
-    pub name: &'static str,
+    pub name: String,
     /// Table: a transforms.conf stanza or a CSV file name.
     pub table: String,
     /// Place of the name.
@@ -48,7 +50,7 @@ impl Syntax for OutputLookupCommand {
 
     fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<OutputLookupCommand> {
         let mut command = OutputLookupCommand {
-            name: "outputlookup",
+            name: "outputlookup".to_owned(),
             table: String::new(),
             table_span: parser.here(),
             append: false,
@@ -93,6 +95,6 @@ impl Semantics for OutputLookupCommand {
     }
 
     fn name<'a>(&'a self, _: &'a str) -> &'a str {
-        self.name
+        &self.name
     }
 }

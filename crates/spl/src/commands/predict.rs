@@ -1,5 +1,7 @@
 //! `predict`: the future values of time series.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::diagnostic::Diagnostic;
@@ -13,7 +15,7 @@ const BETWEEN: f64 = 95.0;
 const NAMES: [&str; 5] = ["algorithm", "correlate", "future_timespan", "holdback", "period"];
 
 /// `predict`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PredictCommand {
     /// Series, each with its name in the output.
     pub series: Vec<(String, String)>,
@@ -34,7 +36,7 @@ pub struct PredictCommand {
 }
 
 /// Models of `predict`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PredictAlgorithm {
     /// A level that wanders.
     Level,

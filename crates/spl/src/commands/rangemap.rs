@@ -1,5 +1,7 @@
 //! `rangemap`: the name of the range that a number lies in.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -9,7 +11,7 @@ use crate::parse::{Parser, Read};
 const NO_RANGE: &str = "None";
 
 /// `rangemap field=FIELD [NAME=START-END]... [default=TEXT]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RangeMapCommand {
     /// `field=`.
     pub field: String,

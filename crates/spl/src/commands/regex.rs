@@ -1,5 +1,7 @@
 //! `regex`: the rows whose field matches a regular expression.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Pattern;
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read, Word};
 
 /// `regex [FIELD=|FIELD!=]"REGEX"`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegexCommand {
     /// Field tested; default `_raw`.
     pub field: String,

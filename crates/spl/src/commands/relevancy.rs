@@ -1,12 +1,14 @@
 //! `relevancy`: how much of each text is what the search asks for.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::{Command, SearchExpr, Stage};
 use crate::parse::{Parser, Read};
 
 /// `relevancy`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelevancyCommand {
     /// Words that the search asks for, in lower case.
     pub words: Vec<String>,

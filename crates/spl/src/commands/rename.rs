@@ -1,5 +1,7 @@
 //! `rename`: gives fields other names.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `rename FIELD AS NEW [, FIELD AS NEW]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RenameCommand {
     /// Old and new names, which have the same number of `*`.
     pub pairs: Vec<(FieldPattern, FieldPattern)>,

@@ -1,5 +1,7 @@
 //! `replace`: whole values replaced by others.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read, Word};
 
 /// `replace OLD WITH NEW [, ...] [IN FIELD...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReplaceCommand {
     /// What is replaced with what, wildcards included.
     pub pairs: Vec<(String, String)>,

@@ -1,5 +1,7 @@
 //! `rest`: the entries of a REST endpoint of this node.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -13,7 +15,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `rest`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RestCommand {
     /// Path of the endpoint, from `/services`.
     pub path: String,

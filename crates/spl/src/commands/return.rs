@@ -1,12 +1,14 @@
 //! `return`: fields of the first rows as one search condition.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `return [N] FIELD... | NAME=FIELD... | $FIELD...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReturnCommand {
     /// Rows taken. Default 1.
     pub count: usize,
@@ -15,7 +17,7 @@ pub struct ReturnCommand {
 }
 
 /// One item of `return`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReturnItem {
     /// `field` or `name=field`: `name="value"`.
     Pair {

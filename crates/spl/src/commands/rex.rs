@@ -1,5 +1,7 @@
 //! `rex`: fields from the named groups of a regular expression, or values rewritten by sed commands.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::{Pattern, Span};
@@ -9,7 +11,7 @@ use crate::parse::{Known, OptionArg, Parser, Read, Word};
 const OPTIONS: Known = Known { command: "rex", names: &["field", "max_match", "offset_field", "mode"], ignored: &[] };
 
 /// `rex`, in one of its modes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RexCommand {
     /// Extracts fields.
     Extract(RexExtraction),
@@ -18,7 +20,7 @@ pub enum RexCommand {
 }
 
 /// `rex [field=FIELD] "REGEX"`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RexExtraction {
     /// Field read; default `_raw`.
     pub field: String,
@@ -33,7 +35,7 @@ pub struct RexExtraction {
 }
 
 /// `rex mode=sed`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SedCommand {
     /// Field rewritten; default `_raw`.
     pub field: String,
@@ -42,7 +44,7 @@ pub struct SedCommand {
 }
 
 /// One sed command.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SedEdit {
     /// `s/pattern/replacement/flags`.
     Substitute {
@@ -63,7 +65,7 @@ pub enum SedEdit {
 }
 
 /// Which matches a substitution changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SedMatches {
     /// The first.
     First,

@@ -1,5 +1,7 @@
 //! `savedsearch`: the result of a saved search.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
@@ -8,7 +10,7 @@ use crate::needs::Needs;
 use crate::parse::{Parser, Read};
 
 /// `savedsearch`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SavedSearchCommand {
     /// Name of the saved search.
     pub name: String,

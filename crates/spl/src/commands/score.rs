@@ -1,5 +1,7 @@
 //! `score`: how well predictions fit; and the table of methods that names and options are checked against.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, LearnOption, Span};
@@ -7,9 +9,10 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
 
 /// `score`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScoreCommand {
-    /// Row of [`SCORES`].
+    /// Row of [`SCORES`]; its name stands for it in bytes.
+    #[serde(with = "method_name")]
     pub method: &'static ScoreRow,
     /// Fields before `against`: what is true, or the group of each row.
     pub actual: Vec<FieldPattern>,
@@ -32,6 +35,24 @@ pub struct ScoreRow {
 
 const fn score(name: &'static str, options: &'static [&'static str]) -> ScoreRow {
     ScoreRow { name, options }
+}
+
+/// A method as its name.
+mod method_name {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    use super::{SCORES, ScoreRow};
+
+    pub(super) fn serialize<S: Serializer>(row: &&'static ScoreRow, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(row.name)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<&'static ScoreRow, D::Error> {
+        let name = String::deserialize(from)?;
+        let row = SCORES.iter().find(|row| row.name == name);
+        row.ok_or_else(|| D::Error::custom(format!("score has no method {name}")))
+    }
 }
 
 /// Methods of `score` by name.

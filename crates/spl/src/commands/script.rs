@@ -3,13 +3,15 @@
 //! Everything up to the end of the command is arguments, which the program reads. Commands of apps are found by the names
 //! that the parser was given.
 
+use serde::{Deserialize, Serialize};
+
 use super::{CUSTOM_CAPABILITY, Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::parse::{Parser, Read, quoted_len};
 
 /// A command that a program of an app runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomCommand {
     /// Name, lower-cased: `script`, `run` or that of a command of an app.
     pub name: String,

@@ -1,5 +1,7 @@
 //! `search`: the events or rows that meet a condition.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
@@ -8,7 +10,7 @@ use crate::parse::{Parser, Read};
 use crate::slips;
 
 /// `search EXPR`; the first one of a search selects events, later ones filter rows.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchCommand {
     /// The condition, inline time modifiers taken out.
     pub expr: SearchExpr,

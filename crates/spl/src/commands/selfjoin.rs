@@ -1,5 +1,7 @@
 //! `selfjoin`: rows joined with others of the same result.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -9,7 +11,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "selfjoin", names: &["overwrite", "max", "keepsingle"], ignored: &[] };
 
 /// `selfjoin`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SelfJoinCommand {
     /// `overwrite=t`: values of the other row win.
     pub overwrites: bool,

@@ -1,5 +1,7 @@
 //! `sendalert`: rows handed to an alert action of an app.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
@@ -10,7 +12,7 @@ const OPTIONS: Known =
     Known { command: "sendalert", names: &["results_link", "results_path", "param.name"], ignored: &[] };
 
 /// `sendalert`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SendAlertCommand {
     /// Stanza of alert_actions.conf.
     pub action: String,

@@ -1,5 +1,7 @@
 //! `set`: union, difference or intersection of the rows of two searches.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Pipeline;
@@ -7,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `set (union|diff|intersect) [ SEARCH ] [ SEARCH ]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SetCommand {
     /// Which rows stay.
     pub operation: SetOperation,
@@ -18,7 +20,7 @@ pub struct SetCommand {
 }
 
 /// Operations of `set`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SetOperation {
     /// Rows of either side, each once.
     Union,

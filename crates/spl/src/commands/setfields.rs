@@ -1,12 +1,14 @@
 //! `setfields`: fields with the same text in every row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
 
 /// `setfields FIELD=TEXT [, ...]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetFieldsCommand {
     /// Fields and their texts.
     pub fields: Vec<(String, String)>,

@@ -1,5 +1,7 @@
 //! `sort`: orders rows by fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -12,7 +14,7 @@ const DEFAULT_LIMIT: usize = 10_000;
 const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] };
 
 /// `sort [N] KEY...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortCommand {
     /// Rows kept; 0 is all. Default 10,000.
     pub limit: usize,
@@ -23,7 +25,7 @@ pub struct SortCommand {
 }
 
 /// One sort key.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SortKey {
     /// Field name.
     pub field: FieldPattern,
@@ -34,7 +36,7 @@ pub struct SortKey {
 }
 
 /// `auto()`, `num()`, `ip()`, `str()`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SortKind {
     /// Numbers numerically, addresses as addresses, else text.
     Auto,

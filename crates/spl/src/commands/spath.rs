@@ -1,5 +1,7 @@
 //! `spath`: fields from the paths of JSON or XML.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "spath", names: &["input", "output", "path"], ignored: &[] };
 
 /// `spath [input=FIELD] [output=FIELD] [path=PATH]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpathCommand {
     /// `input=_raw`.
     pub input: String,

@@ -1,5 +1,7 @@
 //! `stats`: aggregates of groups of rows.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, repeatable};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
@@ -11,7 +13,7 @@ const OPTIONS: Known =
     Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
 
 /// `stats` and `eventstats`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatsCommand {
     /// Aggregates in order.
     pub aggregates: Vec<Aggregate>,

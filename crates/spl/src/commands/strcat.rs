@@ -1,5 +1,7 @@
 //! `strcat`: values and texts joined into a field.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read, Word};
 const OPTIONS: Known = Known { command: "strcat", names: &["allrequired"], ignored: &[] };
 
 /// `strcat [allrequired=] SOURCE... TARGET`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StrcatCommand {
     /// `allrequired=f`.
     pub all_required: bool,
@@ -19,7 +21,7 @@ pub struct StrcatCommand {
 }
 
 /// One source of strcat.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StrcatSource {
     /// Value of a field.
     Field(String),

@@ -1,6 +1,7 @@
 //! `streamstats`: aggregates over the rows seen so far, added to each row.
 
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
@@ -16,7 +17,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `streamstats AGG... [BY FIELD...]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamStatsCommand {
     /// Aggregates in order.
     pub aggregates: Vec<Aggregate>,

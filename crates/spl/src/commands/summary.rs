@@ -1,12 +1,14 @@
 //! `summary`: what a model holds.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::ModelName;
 use crate::parse::{Parser, Read};
 
 /// `summary`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryCommand(
     /// The model.
     pub ModelName,

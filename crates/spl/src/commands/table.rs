@@ -1,5 +1,7 @@
 //! `table`: the listed fields, in this order.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -8,7 +10,7 @@ use crate::parse::{Parser, Read};
 use crate::slips::find_in_shown;
 
 /// `table FIELD...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableCommand {
     /// Fields in the order of the columns.
     pub fields: Vec<FieldPattern>,

@@ -1,5 +1,7 @@
 //! `tags`: the tags of field values, as fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -8,7 +10,7 @@ const OPTIONS: Known =
     Known { command: "tags", names: &["outputfield", "inclname", "inclvalue", "allowed_tags"], ignored: &[] };
 
 /// `tags [outputfield=FIELD] [inclname=] [inclvalue=] [allowed_tags=] [FIELD...]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TagsCommand {
     /// Fields whose tags are wanted; empty is all.
     pub fields: Vec<String>,

@@ -1,5 +1,7 @@
 //! `tail`: the last rows, the last one first.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
@@ -8,7 +10,7 @@ use crate::parse::{Parser, Read};
 const DEFAULT_ROWS: usize = 10;
 
 /// `tail [N]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailCommand {
     /// Rows kept.
     pub count: usize,

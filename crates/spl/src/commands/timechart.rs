@@ -1,5 +1,7 @@
 //! `timechart`: aggregates for each span of time and, optionally, with a column for each value of a field.
 
+use serde::{Deserialize, Serialize};
+
 use super::stats::kind_of_fold;
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatable};
@@ -33,7 +35,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `timechart`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeChartCommand {
     /// Aggregates, at least one, those inside `eval(...)` included.
     pub aggregates: Vec<Aggregate>,

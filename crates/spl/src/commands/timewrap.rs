@@ -1,6 +1,7 @@
 //! `timewrap`: each period of a time chart becomes a series of its own.
 
 use quarry_event::time::{Span as TimeSpan, SpanUnit};
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -10,12 +11,12 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "timewrap", names: &["align", "series", "time_format"], ignored: &[] };
 
 /// `timewrap`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TimeWrapCommand {
     /// Length of a period.
     pub span: TimeSpan,
     /// Name of its unit: `day`, `week`.
-    pub unit: &'static str,
+    pub unit: String,
     /// `align=now`: periods end now, not at the end of the range.
     pub ends_now: bool,
     /// `series=`.
@@ -23,7 +24,7 @@ pub struct TimeWrapCommand {
 }
 
 /// How series of `timewrap` are named.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WrapSeries {
     /// `latest_day`, `1day_before`.
     Relative,
@@ -75,7 +76,7 @@ impl Syntax for TimeWrapCommand {
             series = WrapSeries::Exact(format.unwrap_or_else(|| "%Y-%m-%d %H:%M:%S".to_owned()));
         }
         match span {
-            Some((span, unit)) => Ok(TimeWrapCommand { span, unit, ends_now, series }),
+            Some((span, unit)) => Ok(TimeWrapCommand { span, unit: unit.to_owned(), ends_now, series }),
             None => Err(Diagnostic::error("timewrap: no length of a period is given", parser.here())
                 .with_hint("write `timewrap 1day`")),
         }

@@ -1,5 +1,7 @@
 //! `tojson`: the fields of a row as a JSON object.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -12,7 +14,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `tojson`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToJsonCommand {
     /// Patterns of fields and their types; empty is every field.
     pub fields: Vec<(JsonType, String)>,
@@ -27,7 +29,7 @@ pub struct ToJsonCommand {
 }
 
 /// How `tojson` writes a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum JsonType {
     /// By what the text looks like: number, condition, null, document, else text.
     Auto,

@@ -1,5 +1,7 @@
 //! `top`: the most frequent values of fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
@@ -14,7 +16,7 @@ pub(super) const OPTION_NAMES: &[&str] =
     &["limit", "showcount", "showperc", "countfield", "percentfield", "useother", "otherstr"];
 
 /// `top` or `rare`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopCommand {
     /// `rare`: the least frequent values, else the most frequent ones.
     pub rarest: bool,

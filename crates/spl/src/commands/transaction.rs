@@ -8,6 +8,7 @@ use crate::ast::{Expr, SearchExpr, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{self, Known, OptionArg, Parser, Read, parse_condition, quote, unescape};
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 /// Events of a transaction when `maxevents=` is absent.
 const DEFAULT_EVENTS: usize = 1_000;
@@ -36,7 +37,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `transaction`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransactionCommand {
     /// Fields whose values belong together.
     pub fields: Vec<String>,
@@ -75,7 +76,7 @@ pub struct TransactionCommand {
 }
 
 /// The stanza that a transaction is made by.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransactionKind {
     /// Its name.
     pub name: String,
@@ -86,7 +87,7 @@ pub struct TransactionKind {
 }
 
 /// Which fields of a transaction are lists.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransactionLists {
     /// None: sets of distinct values.
     None,
@@ -97,7 +98,7 @@ pub enum TransactionLists {
 }
 
 /// A test of an event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventTest {
     /// `"..."` or `(...)`: a search condition.
     Condition(SearchExpr),

@@ -1,5 +1,7 @@
 //! `transpose`: rows turned into columns.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -12,7 +14,7 @@ const OPTIONS: Known =
     Known { command: "transpose", names: &["int", "column_name", "header_field", "include_empty"], ignored: &[] };
 
 /// `transpose [N] [column_name=] [header_field=] [include_empty=]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransposeCommand {
     /// Rows turned; 0 is all. Default 5.
     pub limit: usize,

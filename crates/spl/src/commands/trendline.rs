@@ -1,5 +1,7 @@
 //! `trendline`: moving averages.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -9,14 +11,14 @@ use crate::parse::{Parser, Read};
 const PERIODS: std::ops::RangeInclusive<usize> = 2..=10_000;
 
 /// `trendline (sma|ema|wma)N(FIELD) [AS NEW]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrendLineCommand {
     /// Averages in order.
     pub trends: Vec<Trend>,
 }
 
 /// One moving average of `trendline`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// How values are weighted.
     pub kind: TrendKind,
@@ -29,7 +31,7 @@ pub struct Trend {
 }
 
 /// Moving averages of `trendline`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrendKind {
     /// `sma`: the arithmetic mean.
     Simple,

@@ -4,6 +4,7 @@
 //! BY outside of quotes and brackets.
 
 use quarry_event::time::Span as TimeSpan;
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -32,7 +33,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `tstats`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TstatsCommand {
     /// Aggregates, at least one.
     pub aggregates: Vec<Aggregate>,
@@ -57,7 +58,7 @@ pub struct TstatsCommand {
 }
 
 /// What `tstats` reads.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum TstatsSource {
     /// Index-time fields of the indexes that `where` names.
     Indexes,
@@ -72,7 +73,7 @@ pub enum TstatsSource {
 }
 
 /// One BY field of `tstats`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TstatsSplit {
     /// Name as written, e.g. `host`, `Processes.dest`, `PREFIX(level=)`.
     pub field: String,

@@ -1,6 +1,7 @@
 //! `typeahead`: words and field values that begin with a prefix, written out as a search of events.
 
 use quarry_event::segment::is_major;
+use serde::{Deserialize, Serialize};
 
 use super::walklex::{class_of, index_time_search, scope_of};
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
@@ -21,7 +22,7 @@ const SUGGESTIONS: usize = 50;
 const EVENT_FIELDS: [&str; 4] = ["host", "index", "source", "sourcetype"];
 
 /// `typeahead prefix=TEXT [count=N] [index=INDEX]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TypeAheadCommand {
     /// The search over index-time fields that lists the suggestions.
     pub search: Pipeline,

@@ -1,5 +1,7 @@
 //! `typer`: the event types of each row.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -7,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "typer", names: &[], ignored: &["eventtype", "maxlen"] };
 
 /// `typer`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TyperCommand;
 
 impl Syntax for TyperCommand {

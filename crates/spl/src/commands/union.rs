@@ -1,5 +1,7 @@
 //! `union`: the rows of several searches and datasets.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, SubsearchLimits};
@@ -10,7 +12,7 @@ const OPTIONS: Known =
     Known { command: "union", names: &["maxout", "maxtime", "timeout", "extendtimerange"], ignored: &[] };
 
 /// `union [maxout=N] [ SEARCH ]...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct UnionCommand {
     /// The subsearches.
     pub subsearches: Vec<Pipeline>,

@@ -1,12 +1,14 @@
 //! `untable`: a table unpivoted into a list, the opposite of `xyseries`.
 
+use serde::{Deserialize, Serialize};
+
 use super::xyseries::three_fields;
 use super::{Call, CommandInfo, Group, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
 /// `untable ROWS NAMES VALUES`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UntableCommand {
     /// Field that stays.
     pub row: String,

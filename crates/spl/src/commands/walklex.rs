@@ -4,6 +4,7 @@
 //! events have none yet, so that a list of the dictionaries alone would be incomplete.
 
 use quarry_event::segment::{is_breaker, is_major};
+use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
@@ -18,7 +19,7 @@ const OPTIONS: Known = Known {
 };
 
 /// `walklex [type=field|fieldvalue|term|all] [prefix=TEXT|pattern=TEXT] index=INDEX...`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WalkLexCommand {
     /// The search over index-time fields that lists the words.
     pub search: Pipeline,

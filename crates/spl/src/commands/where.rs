@@ -1,5 +1,7 @@
 //! `where`: the rows for which an expression is true.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, is_constant};
 use crate::ast::Expr;
@@ -8,7 +10,7 @@ use crate::parse::{Parser, Read};
 use crate::slips::find_in_expression;
 
 /// `where EXPR`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhereCommand {
     /// The condition.
     pub condition: Expr,

@@ -1,5 +1,7 @@
 //! `xmlkv`: the leaf elements of XML become fields.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Known, Parser, Read};
@@ -7,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "xmlkv", names: &[], ignored: &["maxinputs"] };
 
 /// `xmlkv [FIELD]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XmlKvCommand {
     /// Field with the XML; default `_raw`.
     pub field: String,

@@ -1,5 +1,7 @@
 //! `xmlunescape`: the entities of XML in `_raw` become characters.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::parse::{Known, Parser, Read};
@@ -7,7 +9,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "xmlunescape", names: &[], ignored: &["maxinputs"] };
 
 /// `xmlunescape`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XmlUnescapeCommand;
 
 impl Syntax for XmlUnescapeCommand {

@@ -1,5 +1,7 @@
 //! `xpath`: the values that a path selects in XML.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "xpath", names: &["field", "outfield", "default"], ignored: &[] };
 
 /// `xpath [field=] [outfield=] [default=] "PATH"`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathCommand {
     /// `field=_raw`.
     pub field: String,
@@ -21,7 +23,7 @@ pub struct XPathCommand {
 }
 
 /// A path to elements of XML, to an attribute or to their text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPath {
     /// Steps from the root, or from anywhere where the first is [`XPathStep::anywhere`].
     pub steps: Vec<XPathStep>,
@@ -30,7 +32,7 @@ pub struct XPath {
 }
 
 /// One step of a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XPathStep {
     /// Whether `//` stands before it.
     pub anywhere: bool,

@@ -1,5 +1,7 @@
 //! `xyseries`: a list of series, names and values pivoted into a table.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
@@ -8,7 +10,7 @@ use crate::parse::{Known, Parser, Read};
 const OPTIONS: Known = Known { command: "xyseries", names: &["grouped", "sep", "format"], ignored: &[] };
 
 /// `xyseries [grouped=] ROWS COLUMNS CELLS... [sep=] [format=]`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct XySeriesCommand {
     /// `grouped=f`: rows of one x stand together already.
     pub grouped: bool,
