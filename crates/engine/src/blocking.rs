@@ -4,13 +4,13 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{RowIter, of_batches};
 
 /// A command that needs every row before it can answer.
 pub(crate) trait Blocking: Send + Sync {
     /// Takes the rows and gives the result. Rows that have to wait are kept in [`quarry_eval::rows::KeptRows`], which bounds
-    /// memory; a result that is small or held anyway goes out by [`quarry_eval::command::of_batches`].
+    /// memory; a result that is small or held anyway goes out by [`quarry_eval::rows::of_batches`].
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError>;
 }
 

@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{MakeRowCommand, Reduce, RowIter, of_batches};
+use quarry_eval::command::{MakeRowCommand, Reduce};
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::KeptRows;
+use quarry_eval::rows::{KeptRows, RowIter, of_batches};
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
 use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};

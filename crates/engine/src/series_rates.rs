@@ -8,10 +8,9 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, BinCommand, BinOptions, BinSpan, Command, FieldPattern, FillNullCommand, SeriesOptions,
     Span, SplitField, Stage, StatsCommand, StatsFunction, TimeChartCommand, TstatsCommand, TstatsSplit,

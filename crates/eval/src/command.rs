@@ -11,14 +11,7 @@ use arrow::record_batch::RecordBatch;
 use crate::EngineError;
 use crate::aggregate::Folder;
 use crate::context::CommandContext;
-
-/// Rows on their way between commands; schemas may differ from batch to batch.
-pub type RowIter = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
-
-/// Rows that are there already.
-pub fn of_batches(batches: Vec<RecordBatch>) -> RowIter {
-    Box::new(batches.into_iter().filter(|batch| batch.num_rows() > 0).map(Ok))
-}
+use crate::rows::RowIter;
 
 /// A command that turns each batch of rows into another.
 pub trait RowCommand: Send {

@@ -12,6 +12,7 @@ mod batch;
 mod column;
 mod compare;
 mod compile;
+mod context;
 mod node;
 mod single;
 
@@ -20,17 +21,15 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
-use quarry_event::TimeNs;
-use quarry_spl::ast::{Expr, PercentileMethod};
+use quarry_spl::ast::Expr;
 
 use crate::EngineError;
 use crate::functions::CallState;
-use crate::lookup::LookupSource;
-use crate::row_filter::RowFilter;
 use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, plain_column};
 
-pub use batch::Batch;
+pub use batch::{Batch, Slot};
 pub use compare::{Literal, compare_column, compare_values, holds, order_values};
+pub use context::{ExprContext, ExprTables};
 pub use node::{Node, Row};
 
 /// Rows whose values are looked at before the others are computed.
@@ -40,36 +39,6 @@ const LIGHT_BYTES: usize = 16 << 10;
 /// Bytes of large values of one batch of rows.
 const VALUES_BYTES_MAX: usize = 256 << 20;
 
-/// What an expression may know about the search it belongs to.
-#[derive(Clone, Debug)]
-pub struct ExprContext {
-    /// Start of the search; `now()`.
-    pub now: TimeNs,
-    /// Time zone of the user.
-    pub zone: jiff::tz::TimeZone,
-    /// What `lookup()` reads.
-    pub tables: ExprTables,
-    /// How percentiles are read off.
-    pub percentiles: PercentileMethod,
-}
-
-/// The tables `lookup()` may read; none outside of searches.
-#[derive(Clone, Default)]
-pub struct ExprTables(pub Option<Arc<dyn LookupSource>>);
-
-impl std::fmt::Debug for ExprTables {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(if self.0.is_some() { "tables" } else { "no tables" })
-    }
-}
-
-impl ExprContext {
-    /// One without tables.
-    pub fn new(now: TimeNs, zone: jiff::tz::TimeZone) -> ExprContext {
-        ExprContext { now, zone, tables: ExprTables::default(), percentiles: PercentileMethod::default() }
-    }
-}
-
 /// An expression ready to run. Clones share the state of `random()`.
 #[derive(Clone, Debug)]
 pub struct CompiledExpr {
@@ -77,15 +46,6 @@ pub struct CompiledExpr {
     slots: Arc<[Slot]>,
     context: ExprContext,
     state: Arc<CallState>,
-}
-
-/// What a slot reads from a batch.
-#[derive(Debug)]
-pub enum Slot {
-    /// A column.
-    Field(String),
-    /// The rows a `searchmatch()` selects.
-    Search(Box<RowFilter>),
 }
 
 impl CompiledExpr {

@@ -16,6 +16,7 @@ mod plain;
 mod read;
 mod sorted;
 mod sparse;
+mod stream;
 mod unify;
 mod value;
 
@@ -37,6 +38,7 @@ pub use plain::{DECIMAL_PRECISION, plain, plain_column};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
 pub use sorted::sorted;
 pub use sparse::narrowed_at;
+pub use stream::{RowIter, of_batches};
 pub use unify::{concat_rows, conform};
 pub use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowCommand, RowIter, of_batches};
+use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{names_of, wildcard_parts};
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, Value, conform, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, Value, conform, is_hidden, of_batches};
 use quarry_event::value::Number;
 use quarry_spl::ast::AddTotalsCommand;
 

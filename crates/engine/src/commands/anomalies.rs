@@ -8,10 +8,9 @@ use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::read_csv;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, rows_in_memory};
 use quarry_spl::ast::AnomaliesCommand;
 
 use super::Execute;

@@ -2,8 +2,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::AppendCommand;
 
 use super::Execute;

@@ -3,10 +3,9 @@
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, Value, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows};
 use quarry_spl::ast::AppendColsCommand;
 
 use super::Execute;

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
+use quarry_eval::rows::RowIter;
 use quarry_spl::ast::ApplyCommand;
 
 use super::Execute;

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::matching;
-use quarry_eval::rows::{Value, rows_in_memory};
+use quarry_eval::rows::{RowIter, Value, rows_in_memory};
 use quarry_spl::ast::AssociateCommand;
 
 use super::Execute;

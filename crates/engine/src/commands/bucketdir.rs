@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, rows_in_memory};
 use quarry_spl::ast::BucketDirCommand;
 
 use super::Execute;

@@ -7,11 +7,11 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::shown_key;
 use quarry_eval::aggregate::{AggregatePlan, Folder, expand_wildcards, has_wildcards};
-use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows};
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, of_batches};
 use quarry_spl::ast::{ChartCommand, SplitField, TimeChartCommand};
 
 use super::Execute;

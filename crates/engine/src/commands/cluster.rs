@@ -9,9 +9,8 @@ use std::collections::BTreeSet;
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, concat_rows};
 use quarry_spl::ast::{ClusterCommand, ClusterMatch};
 
 use super::Execute;

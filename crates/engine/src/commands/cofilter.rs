@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of};
 use quarry_spl::ast::CofilterCommand;
 
 use super::Execute;

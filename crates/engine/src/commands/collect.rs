@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, KeptRows};
+use quarry_eval::rows::{self, KeptRows, RowIter};
 use quarry_eval::spans::time_ns;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_event::value::{Number, canonical_number, format_number};

@@ -2,8 +2,7 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
-use quarry_eval::rows::{ColumnBuilder, batch_of};
+use quarry_eval::rows::{ColumnBuilder, RowIter, batch_of, of_batches};
 use quarry_spl::ast::{DataModelCommand, DataModelName};
 
 use super::Execute;

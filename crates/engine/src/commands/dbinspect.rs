@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{ColumnBuilder, Value, batch_of};
+use quarry_eval::rows::{ColumnBuilder, RowIter, Value, batch_of, of_batches};
 use quarry_eval::spans::TimeSpans;
 use quarry_event::time::{NS_PER_SEC, strftime};
 use quarry_spl::ast::DbInspectCommand;

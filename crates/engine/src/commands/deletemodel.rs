@@ -1,7 +1,7 @@
 //! `deletemodel`: removes a model.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::DeleteModelCommand;
 
 use super::Execute;

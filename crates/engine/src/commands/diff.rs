@@ -6,9 +6,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of};
 use quarry_spl::ast::DiffCommand;
 
 use super::Execute;

@@ -12,11 +12,10 @@ use arrow::record_batch::RecordBatch;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::{self, ColumnReader, KeptRows, is_hidden};
+use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::{DUMP_FOLDER_FIELD, DumpCommand, DumpFormat};
 use serde_json::Value as Json;
 

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef};
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, KeptRows};
+use quarry_eval::rows::{self, KeptRows, RowIter};
 
 use crate::blocking::Blocking;
 

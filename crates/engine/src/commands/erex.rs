@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::pattern::Regex;
-use quarry_eval::rows::{self, rows_in_memory};
+use quarry_eval::rows::{self, RowIter, rows_in_memory};
 use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
 use super::Execute;

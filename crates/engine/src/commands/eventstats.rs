@@ -4,10 +4,9 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
-use quarry_eval::rows::{self, ColumnReader, KeptRows};
+use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
 use quarry_spl::ast::{EventStatsCommand, StatsCommand};
 
 use super::stats::{plan_for, write_key};

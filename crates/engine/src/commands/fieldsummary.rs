@@ -3,10 +3,9 @@
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{names_of, wildcard_parts};
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, of_batches};
 use quarry_event::value::Number;
 use quarry_spl::ast::{FieldPattern, FieldSummaryCommand};
 

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, Value, is_hidden};
+use quarry_eval::rows::{
+    self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, RowIter, Value, is_hidden,
+};
 use quarry_event::value::{Number, canonical_number};
 use quarry_spl::ast::FillNullCommand;
 

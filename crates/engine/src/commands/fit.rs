@@ -9,11 +9,10 @@ use std::sync::Arc;
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, batch_of};
 use quarry_learn::{Answer, Column, FitRequest, Fitted, LearnError, Options, ROWS_MAX, fit, sample, wire};
 use quarry_spl::ast::{FitCommand, ModelName};
 

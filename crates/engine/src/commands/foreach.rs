@@ -9,10 +9,9 @@ use std::sync::Arc;
 use arrow::array::{BooleanArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::wildcard_parts;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden};
 use quarry_spl::ast::{FieldPattern, ForeachCommand, ForeachOver};
 
 use super::Execute;

@@ -2,10 +2,9 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnReader};
+use quarry_eval::rows::{self, ColumnReader, RowIter};
 use quarry_spl::ast::FormatCommand;
 
 use super::Execute;

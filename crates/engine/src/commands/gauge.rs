@@ -1,9 +1,8 @@
 //! `gauge`: the value and the ranges that a gauge shows.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches};
 use quarry_event::value::parse_number;
 use quarry_spl::ast::GaugeCommand;
 

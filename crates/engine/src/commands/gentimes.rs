@@ -3,9 +3,8 @@
 use arrow::record_batch::RecordBatch;
 use jiff::civil::DateTime;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{ColumnBuilder, batch_of};
+use quarry_eval::rows::{ColumnBuilder, RowIter, batch_of, of_batches};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, SpanUnit, apply_modifier, strftime};
 use quarry_spl::ast::{GenTime, GenTimesCommand};

@@ -2,8 +2,7 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
-use quarry_eval::rows::{self, ColumnBuilder};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, of_batches};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::HistoryCommand;
 

@@ -2,10 +2,9 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::lookup::read_csv;
 use quarry_eval::row_filter::RowFilter;
-use quarry_eval::rows;
+use quarry_eval::rows::{self, RowIter, of_batches};
 use quarry_spl::ast::InputLookupCommand;
 
 use super::Execute;

@@ -4,10 +4,9 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::{KeyTable, add_key_part};
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, KeptRows, RowIter, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::JoinCommand;
 
 use super::Execute;

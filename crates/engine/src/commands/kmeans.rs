@@ -5,10 +5,9 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{matching, names_of};
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, is_hidden, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, is_hidden, rows_in_memory};
 use quarry_spl::ast::{KMeansCommand, KMeansDistance};
 
 use super::Execute;

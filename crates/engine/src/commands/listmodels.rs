@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, wire};
 use quarry_spl::ast::ListModelsCommand;

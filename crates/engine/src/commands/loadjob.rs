@@ -2,7 +2,7 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;

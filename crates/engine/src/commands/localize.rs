@@ -2,9 +2,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of};
 use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span};

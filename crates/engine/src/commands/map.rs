@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, KeptRows, is_hidden};
+use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
 use super::Execute;

@@ -5,7 +5,7 @@
 //! not compile.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
+use quarry_eval::rows::RowIter;
 use quarry_spl::ast::Command;
 
 use crate::lower::{Lowering, Step};

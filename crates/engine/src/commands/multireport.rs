@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::KeptRows;
+use quarry_eval::rows::{KeptRows, RowIter};
 use quarry_spl::ast::MultiReportCommand;
 
 use super::Execute;

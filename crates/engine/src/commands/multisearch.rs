@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
-use quarry_eval::rows;
+use quarry_eval::rows::{self, RowIter};
 use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
 use quarry_spl::ast::{Command, MultiSearchCommand, Pipeline, Stage};

@@ -7,10 +7,9 @@ use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, is_hidden, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, is_hidden, of_batches, rows_in_memory};
 use quarry_spl::ast::MvCombineCommand;
 
 use super::Execute;

@@ -3,10 +3,9 @@
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{matching, names_of};
-use quarry_eval::rows::{self, ColumnBuilder, Value, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, concat_rows, is_hidden};
 use quarry_event::value::format_number;
 use quarry_spl::ast::OutlierCommand;
 

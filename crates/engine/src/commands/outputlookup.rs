@@ -7,11 +7,10 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::{SeenNames, names_of};
 use quarry_eval::lookup::{LookupSource, read_csv};
-use quarry_eval::rows::{self, KeptRows, is_hidden};
+use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
 use quarry_event::spreadsheet::without_formula;
 use quarry_spl::ast::OutputLookupCommand;
 

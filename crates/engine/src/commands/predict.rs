@@ -8,9 +8,8 @@
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, concat_rows, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, concat_rows, rows_in_memory};
 use quarry_eval::spans::time_ns;
 use quarry_spl::ast::{PredictAlgorithm, PredictCommand};
 

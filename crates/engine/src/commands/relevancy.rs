@@ -2,9 +2,8 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, KeptRows, Value};
+use quarry_eval::rows::{self, ColumnBuilder, KeptRows, RowIter, Value};
 use quarry_spl::ast::RelevancyCommand;
 
 use super::Execute;

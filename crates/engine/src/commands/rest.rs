@@ -4,10 +4,9 @@ mod answer;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::functions::percent_decode;
 use quarry_eval::pattern::Wildcard;
-use quarry_eval::rows::batch_of;
+use quarry_eval::rows::{RowIter, batch_of, of_batches};
 use quarry_spl::ast::RestCommand;
 
 use super::Execute;

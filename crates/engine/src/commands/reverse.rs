@@ -1,9 +1,8 @@
 //! `reverse`: the rows in the opposite order.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, reversed};
+use quarry_eval::rows::{KeptRows, RowIter, reversed};
 use quarry_spl::ast::ReverseCommand;
 
 use super::Execute;

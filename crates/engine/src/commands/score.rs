@@ -2,10 +2,9 @@
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::rows_in_memory;
+use quarry_eval::rows::{RowIter, rows_in_memory};
 use quarry_learn::LearnError;
 use quarry_learn::score::{SCORED_ROWS_MAX, score};
 use quarry_spl::ast::ScoreCommand;

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::concat_rows;
+use quarry_eval::rows::{RowIter, concat_rows};
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::CustomCommand;
 use serde_json::{Value, json};

@@ -8,11 +8,10 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::lookup::FillTable;
-use quarry_eval::rows::{self, KeptRows, is_hidden};
+use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
 use quarry_event::TimeNs;
 use quarry_spl::ast::SendAlertCommand;
 

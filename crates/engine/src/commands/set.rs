@@ -4,9 +4,8 @@ use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnReader, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnReader, RowIter, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::{SetCommand, SetOperation};
 
 use super::Execute;

@@ -10,9 +10,8 @@ use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, StringViewArray};
 use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnReader, KeptRows};
+use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
 use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey, SortKind};
 

@@ -9,11 +9,11 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::add_key_part;
 use quarry_eval::aggregate::{AggregatePlan, Folded, Folder, expand_wildcards, has_wildcards};
-use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnReader, KeptRows};
+use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter, of_batches};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::{Aggregate, AssignTarget, Assignment, EvalCommand, Expr, ExprKind, FieldPattern, StatsCommand};
 

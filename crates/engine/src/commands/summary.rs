@@ -1,7 +1,7 @@
 //! `summary`: what a model holds.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::SummaryCommand;
 
 use super::Execute;

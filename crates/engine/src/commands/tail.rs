@@ -1,9 +1,8 @@
 //! `tail`: the last rows, the last one first.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{KeptRows, conform, reversed};
+use quarry_eval::rows::{KeptRows, RowIter, conform, reversed};
 use quarry_spl::ast::TailCommand;
 
 use super::Execute;

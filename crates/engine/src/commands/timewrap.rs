@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::RowIter;
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch_of, concat_rows};
 use quarry_eval::spans::{length_of, time_ns};
 use quarry_event::TimeNs;
 use quarry_event::time::{apply_modifier, strftime};

@@ -10,9 +10,9 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::folder::Finished;
 use quarry_eval::aggregate::keys::KeyTable;
 use quarry_eval::aggregate::{AggregateColumn, AggregatePlan, Argument, Folded, Folder, MergedFolders};
-use quarry_eval::command::{Reduce, RowIter, of_batches};
+use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, batch_of};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, batch_of, of_batches};
 use quarry_event::value::{SortKey, sort_key};
 use quarry_spl::ast::{StatsFunction, TopCommand};
 

@@ -1,10 +1,9 @@
 //! `transpose`: rows turned into columns.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::names_of;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, batch_of, concat_rows, is_hidden};
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, batch_of, concat_rows, is_hidden, of_batches};
 use quarry_spl::ast::TransposeCommand;
 
 use super::Execute;

@@ -1,7 +1,7 @@
 //! `union`: the rows of several searches and datasets.
 
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowIter, of_batches};
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::UnionCommand;
 
 use super::Execute;

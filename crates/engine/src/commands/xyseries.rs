@@ -4,9 +4,8 @@ use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::aggregate::keys::KeyTable;
-use quarry_eval::command::{RowIter, of_batches};
 use quarry_eval::context::CommandContext;
-use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, rows_in_memory};
+use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches, rows_in_memory};
 use quarry_event::value::sort_key;
 use quarry_spl::ast::XySeriesCommand;
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use quarry_eval::command::RowIter;
 use quarry_eval::panics::caught;
+use quarry_eval::rows::RowIter;
 use quarry_eval::{EngineError, messages, rows};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::macros::SpanMap;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::command::{RowCommand, RowIter};
+use quarry_eval::command::RowCommand;
 use quarry_eval::context::Stop;
+use quarry_eval::rows::RowIter;
 
 /// Rows through one row command.
 pub(super) struct RowSteps {
@@ -63,8 +64,7 @@ impl Iterator for RowSteps {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use quarry_eval::command::of_batches;
-    use quarry_eval::rows::batch_of;
+    use quarry_eval::rows::{batch_of, of_batches};
 
     /// A command whose client leaves while it has its first rows.
     struct Leaves {

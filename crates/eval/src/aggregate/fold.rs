@@ -21,11 +21,11 @@ use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
 use super::numbers::{Figure, NumberColumn};
+use super::part::{LineReads, Part};
 use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
 use super::state::number_item;
 use super::sums::{ExtremeFold, SumFold};
-use super::{LineReads, Part};
 use crate::rows::{ColumnReader, multi_item};
 
 /// What a fold reads of a batch.

@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef};
 
 use super::fold::{Fold, Input, each_text_list, grow, same, text_lists};
 use super::groups::Members;
+use super::part::{LIST_VALUES_MAX, PickKey};
 use super::state::sequence_entry;
-use super::{LIST_VALUES_MAX, PickKey};
 use crate::functions::time::instant;
 use crate::rows::ColumnReader;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use super::Part;
+use super::part::Part;
 use crate::rows::multi_type;
 
 /// Digits of a position in a sequence entry.

@@ -3,11 +3,22 @@
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 
+use super::context::ExprContext;
+use super::node::{Node, Row};
 use super::single::Single;
-use super::{ExprContext, Node, Row, Slot};
 use crate::EngineError;
 use crate::functions::CallState;
+use crate::row_filter::RowFilter;
 use crate::rows::{self, ColumnReader};
+
+/// What a slot reads from a batch.
+#[derive(Debug)]
+pub enum Slot {
+    /// A column.
+    Field(String),
+    /// The rows a `searchmatch()` selects.
+    Search(Box<RowFilter>),
+}
 
 /// A batch as an expression sees it.
 pub struct Batch<'a> {

@@ -3,9 +3,10 @@
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 use super::arithmetic::Arithmetic;
+use super::batch::Slot;
 use super::compare::{Literal, flipped};
+use super::context::ExprContext;
 use super::node::{Node, Row};
-use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::functions;
 use crate::functions::figures::Figures;

@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use arrow::array::Array;
 use quarry_spl::ast::CompareOp;
 
-use super::ExprContext;
 use super::arithmetic::{self, Arithmetic};
 use super::compare::{Literal, compare_values};
+use super::context::ExprContext;
 use super::single::Single;
 use crate::functions::CallState;
 use crate::functions::{Call, Function, Prepared};

@@ -9,10 +9,10 @@
 
 use arrow::array::ArrayRef;
 
-use super::batch::Batch;
+use super::batch::{Batch, Slot};
 use super::column::{evaluate, is_numeric_by_column};
+use super::context::ExprContext;
 use super::node::{Node, Row};
-use super::{ExprContext, Slot};
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::rows::{ColumnReader, DistinctMemo, Numbers, Value};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use md5::Digest;
 
-use super::{Call, Run, map_texts, take};
+use super::call::{Call, Run, map_texts, take};
 use crate::rows::Value;
 
 pub(super) static BODIES: &[(&str, Run)] = &[

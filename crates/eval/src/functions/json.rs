@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use quarry_event::value::{Number, canonical_number};
 
+use super::call::{Call, Run, any_text, take};
 use super::json_tree::{Json, Step, parse_path};
 use super::xml::{is_xml, xml_get};
-use super::{Call, Run, any_text, take};
 use crate::rows::Value;
 
 pub(super) static BODIES: &[(&str, Run)] = &[

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quarry_event::value::{Number, exact_number};
 
-use super::{Call, Prepared, Run, integer, number, take};
+use super::call::{Call, Prepared, Run, integer, number, take};
 use crate::expr::order_values;
 use crate::rows::Value;
 

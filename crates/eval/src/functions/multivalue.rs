@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use hashbrown::HashSet;
 use quarry_event::time::{NS_PER_SEC, apply_modifier};
 
+use super::call::{Call, Prepared, Run, VALUES_MAX, integer, take};
 use super::time::instant;
-use super::{Call, Prepared, Run, VALUES_MAX, integer, take};
 use crate::pattern::Regex;
 use crate::rows::Value;
 

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use super::{Call, PRINTF_WIDTH_MAX};
+use super::call::{Call, PRINTF_WIDTH_MAX};
 use crate::rows::Value;
 
 /// Decimals where no precision is given.

@@ -2,8 +2,8 @@
 
 use quarry_event::value::Number;
 
+use super::call::{Call, Run};
 use super::math::{for_each_number, result};
-use super::{Call, Run};
 use crate::rows::Value;
 
 pub(super) static BODIES: &[(&str, Run)] = &[

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_spl::ast::{LookupCommand, Span};
 
+use super::call::{Call, Prepared, Run};
 use super::json_tree::Json;
-use super::{Call, Prepared, Run};
 use crate::lookup::{LookupIndex, LookupTable, csv_columns};
 use crate::rows::Value;
 

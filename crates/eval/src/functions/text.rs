@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 
 use quarry_event::value::exact_number;
 
-use super::{Call, Prepared, Run, integer, map_texts, part_of, printf, take};
+use super::call::{Call, Prepared, Run, integer, map_texts, part_of, take};
+use super::printf;
 use crate::messages::TEXT_BYTES_MAX;
 use crate::messages::{Loss, note};
 use crate::pattern::{Regex, Replacement};

@@ -5,7 +5,7 @@ use quarry_event::time::{
     Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_far,
 };
 
-use super::{Call, Prepared, Run, map_texts, take};
+use super::call::{Call, Prepared, Run, map_texts, take};
 use crate::rows::Value;
 
 pub(super) static BODIES: &[(&str, Run)] = &[

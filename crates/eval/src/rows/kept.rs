@@ -21,10 +21,10 @@ use arrow::record_batch::RecordBatch;
 use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::MemoryReservation;
 
+use super::stream::RowIter;
 use super::unify::Unified;
 use super::{concat_rows, conform, rebuild};
 use crate::EngineError;
-use crate::command::RowIter;
 use crate::context::CommandContext;
 use crate::dataflow::Dataflow;
 

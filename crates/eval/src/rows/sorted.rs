@@ -21,8 +21,8 @@ use datafusion_execution::memory_pool::MemoryReservation;
 
 use super::kept::{KeptRows, compact, value_bytes};
 use super::lean::LeanSchema;
+use super::stream::RowIter;
 use crate::EngineError;
-use crate::command::RowIter;
 use crate::dataflow::Dataflow;
 
 /// A run takes at most one in so many bytes of the memory; sorting it needs its keys and a copy besides.

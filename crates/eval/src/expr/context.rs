@@ -1,0 +1,38 @@
+//! What an expression may know about the search it belongs to.
+
+use std::sync::Arc;
+
+use quarry_event::TimeNs;
+use quarry_spl::ast::PercentileMethod;
+
+use crate::lookup::LookupSource;
+
+/// What an expression may know about the search it belongs to.
+#[derive(Clone, Debug)]
+pub struct ExprContext {
+    /// Start of the search; `now()`.
+    pub now: TimeNs,
+    /// Time zone of the user.
+    pub zone: jiff::tz::TimeZone,
+    /// What `lookup()` reads.
+    pub tables: ExprTables,
+    /// How percentiles are read off.
+    pub percentiles: PercentileMethod,
+}
+
+/// The tables `lookup()` may read; none outside of searches.
+#[derive(Clone, Default)]
+pub struct ExprTables(pub Option<Arc<dyn LookupSource>>);
+
+impl std::fmt::Debug for ExprTables {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(if self.0.is_some() { "tables" } else { "no tables" })
+    }
+}
+
+impl ExprContext {
+    /// One without tables.
+    pub fn new(now: TimeNs, zone: jiff::tz::TimeZone) -> ExprContext {
+        ExprContext { now, zone, tables: ExprTables::default(), percentiles: PercentileMethod::default() }
+    }
+}

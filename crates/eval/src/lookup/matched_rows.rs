@@ -1,0 +1,131 @@
+//! `lookup` as a row command: the fields of the rows of a table that match each row.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+
+use super::{LookupIndex, MATCHES_MAX};
+use crate::EngineError;
+use crate::command::RowCommand;
+use crate::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+use crate::spans::time_ns;
+
+/// `lookup`.
+#[derive(Clone)]
+pub struct Lookup {
+    index: Arc<LookupIndex>,
+    /// What a table without further inputs says of each value.
+    memo: Arc<DistinctMemo>,
+}
+
+impl Lookup {
+    /// The command on a table.
+    pub fn new(index: LookupIndex) -> Lookup {
+        Lookup { index: Arc::new(index), memo: Arc::default() }
+    }
+
+    /// The outputs for each row of the inputs.
+    fn outputs(&self, inputs: &[ArrayRef], moments: Option<&ColumnReader>, count: usize) -> Vec<ArrayRef> {
+        let index = &self.index;
+        let inputs: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
+        let table: Vec<_> = index.outputs.iter().map(|(column, _)| rows::reader(&index.rows, column)).collect();
+        let mut columns: Vec<ColumnBuilder> = table.iter().map(|_| ColumnBuilder::new(count)).collect();
+        let mut key = Vec::new();
+        for row in 0..count {
+            let found = matches_of_row(index, &inputs, row, &mut key);
+            let found = index.at_moment(found, moments.and_then(|moments| time_ns(moments, row)));
+            for (column, table) in columns.iter_mut().zip(&table) {
+                let mut values: Vec<String> = Vec::new();
+                for place in &found {
+                    let cells = table.values(*place as usize).map(std::borrow::Cow::into_owned);
+                    cells.for_each(|cell| {
+                        if !values.contains(&cell) {
+                            values.push(cell)
+                        }
+                    });
+                }
+                let is_short = found.is_empty() || found.len() < index.table.min_matches;
+                let default = index.table.default_match.as_ref().filter(|_| is_short);
+                if let Some(default) = default.filter(|default| !values.contains(default)) {
+                    values.push(default.clone());
+                }
+                column.push_multi(values);
+            }
+        }
+        columns.into_iter().map(ColumnBuilder::finish).collect()
+    }
+}
+
+impl RowCommand for Lookup {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let command = &self.index.command;
+        let inputs: Vec<ArrayRef> =
+            command.inputs.iter().map(|(_, field)| rows::column_or_null(&rows, field)).collect();
+        let by_value = match inputs.as_slice() {
+            [input] if self.index.table.time.is_none() => self.memo.run(input, Numbers::ByValue, |values| {
+                Ok(Some(self.outputs(&[Arc::clone(values)], None, values.len())))
+            })?,
+            _ => None,
+        };
+        let moments = rows::reader(&rows, command.time_field.as_deref().unwrap_or("_time"));
+        let found = by_value.unwrap_or_else(|| self.outputs(&inputs, Some(&moments), rows.num_rows()));
+        let asks_nothing = rows_without_input(&inputs, rows.num_rows());
+        let mut result = rows.clone();
+        for ((_, field), column) in self.index.outputs.iter().zip(found) {
+            let column = match &asks_nothing {
+                Some(asks_nothing) => chosen(&rows::column_or_null(&rows, field), &column, asks_nothing),
+                None => column,
+            };
+            let column = match rows::column(&rows, field).filter(|_| command.only_new) {
+                Some(old) => rows::first_of(old, &column),
+                None => column,
+            };
+            result = rows::with_column(&result, field, column)?;
+        }
+        Ok(result)
+    }
+}
+
+/// Which rows have none of the inputs: there is nothing to look up, so that they stay as they are. `None` when every
+/// row has one.
+fn rows_without_input(inputs: &[ArrayRef], count: usize) -> Option<Vec<bool>> {
+    if inputs.iter().any(|input| input.null_count() == 0 && input.data_type() != &DataType::Null) {
+        return None;
+    }
+    let readers: Vec<ColumnReader> = inputs.iter().map(ColumnReader::new).collect();
+    let lacks: Vec<bool> = (0..count).map(|row| readers.iter().all(|reader| reader.is_null(row))).collect();
+    lacks.contains(&true).then_some(lacks)
+}
+
+/// Values of one column where `takes_first`, else of the other.
+fn chosen(first: &ArrayRef, second: &ArrayRef, takes_first: &[bool]) -> ArrayRef {
+    let (first, second) = (ColumnReader::new(first), ColumnReader::new(second));
+    let mut column = ColumnBuilder::new(takes_first.len());
+    for (row, takes_first) in takes_first.iter().enumerate() {
+        column.push(if *takes_first { first.value(row) } else { second.value(row) });
+    }
+    column.finish()
+}
+
+/// Matches of a row; an input with several values tries each combination of its values in turn.
+fn matches_of_row(index: &LookupIndex, inputs: &[rows::ColumnReader], row: usize, key: &mut Vec<u8>) -> Vec<u32> {
+    let mut combinations: Vec<Vec<String>> = vec![Vec::new()];
+    for reader in inputs {
+        let values: Vec<String> = reader.values(row).map(std::borrow::Cow::into_owned).collect();
+        let longer = combinations.iter().flat_map(|head| {
+            values.iter().map(|value| head.iter().cloned().chain([value.clone()]).collect::<Vec<_>>())
+        });
+        combinations = longer.take(MATCHES_MAX).collect();
+    }
+    let mut found: Vec<u32> = Vec::new();
+    for values in &combinations {
+        for place in index.find(values, key) {
+            if !found.contains(&place) {
+                found.push(place);
+            }
+        }
+    }
+    found
+}
