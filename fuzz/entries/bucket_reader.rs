@@ -10,8 +10,8 @@ use quarry_event::{PageColumns, TermQuery};
 /// Uses everything that searches use.
 pub(crate) fn run(data: &[u8]) {
     let queries = [
-        TermQuery::Piece("unique7".into()),
-        TermQuery::Piece("".into()),
+        TermQuery::Token("unique7".into()),
+        TermQuery::Token("".into()),
         TermQuery::Prefix("u".into()),
         TermQuery::Field { name: "Row".into(), value: "r2".into() },
         TermQuery::Meta { field: MetaField::Host, pattern: "h*1".into() },

@@ -14,7 +14,7 @@ use crate::wire::{Cursor, Malformed, put_varint};
 pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 /// Layout version of every block kind so far.
 const BLOCK_VERSION: u8 = 1;
-/// zstd level of everything but text and columns: directories and lexicons gain little from more.
+/// zstd level of everything but text and columns: directories and term dictionaries gain little from more.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
 
 /// What a block holds. New kinds take new numbers; a reader that meets an unknown one says so.
@@ -27,10 +27,10 @@ pub(crate) enum BlockKind {
     Lengths = 4,
     Fields = 5,
     Text = 6,
-    Lexicon = 7,
-    LexiconDirectory = 8,
-    FieldLexicon = 9,
-    FieldLexiconDirectory = 10,
+    TermDictionary = 7,
+    TermDictionaryDirectory = 8,
+    FieldTermDictionary = 9,
+    FieldTermDictionaryDirectory = 10,
     SlabHead = 11,
     Directory = 12,
     Shape = 13,
@@ -58,10 +58,10 @@ impl BlockKind {
         BlockKind::Lengths,
         BlockKind::Fields,
         BlockKind::Text,
-        BlockKind::Lexicon,
-        BlockKind::LexiconDirectory,
-        BlockKind::FieldLexicon,
-        BlockKind::FieldLexiconDirectory,
+        BlockKind::TermDictionary,
+        BlockKind::TermDictionaryDirectory,
+        BlockKind::FieldTermDictionary,
+        BlockKind::FieldTermDictionaryDirectory,
         BlockKind::SlabHead,
         BlockKind::Directory,
         BlockKind::Shape,
@@ -91,10 +91,10 @@ impl BlockKind {
             BlockKind::Lengths => "event length",
             BlockKind::Fields => "indexed field",
             BlockKind::Text => "text",
-            BlockKind::Lexicon => "lexicon",
-            BlockKind::LexiconDirectory => "lexicon directory",
-            BlockKind::FieldLexicon => "field lexicon",
-            BlockKind::FieldLexiconDirectory => "field lexicon directory",
+            BlockKind::TermDictionary => "term dictionary",
+            BlockKind::TermDictionaryDirectory => "term dictionary directory",
+            BlockKind::FieldTermDictionary => "field term dictionary",
+            BlockKind::FieldTermDictionaryDirectory => "field term dictionary directory",
             BlockKind::SlabHead => "slab head",
             BlockKind::Directory => "directory",
             BlockKind::Shape => "shape",
@@ -382,8 +382,8 @@ pub(crate) mod tests {
     fn parts_come_back() {
         let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
         let long = b"ab".repeat(500);
-        writer.write_parts(BlockKind::Lexicon, &[b"x", &long, b""]).unwrap();
-        let block = open_block(&writer.object, BlockKind::Lexicon, Place::of("", 0), 2_000).unwrap();
+        writer.write_parts(BlockKind::TermDictionary, &[b"x", &long, b""]).unwrap();
+        let block = open_block(&writer.object, BlockKind::TermDictionary, Place::of("", 0), 2_000).unwrap();
         assert_eq!(block.decode_parts::<3>().unwrap(), [b"x".to_vec(), long, Vec::new()]);
         assert!(block.decode_parts::<2>().is_err());
         assert!(block.decode().is_err());

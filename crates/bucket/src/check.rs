@@ -6,10 +6,10 @@ use quarry_event::{PageColumns, PageSet};
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::directory::{HEADER_BYTES, TRAILER_BYTES, header};
 use crate::error::{BucketError, Place};
-use crate::lexicon::Namespace;
-use crate::lexicon::hash::hash_term;
-use crate::lexicon::write::fingerprint_of;
 use crate::reader::BucketReader;
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::hash::hash_term;
+use crate::term_dictionary::write::fingerprint_of;
 
 impl BucketReader {
     /// Reads everything: every checksum and every structural rule, and that no byte belongs to nothing.
@@ -28,7 +28,7 @@ impl BucketReader {
                 self.check_page(slab, page)?;
             }
             shared.extend(self.check_columns(slab, &mut blocks)?);
-            self.check_lexicons(slab, &mut |_| {}, &mut blocks)?;
+            self.check_term_dictionaries(slab, &mut |_| {}, &mut blocks)?;
             self.check_locator(slab, &mut blocks)?;
         }
         shared.sort_unstable_by_key(|at| at.offset);
@@ -100,37 +100,37 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads both lexicons whole, gives each term's hash to `visit` and adds their blocks to `blocks`.
-    pub(crate) fn check_lexicons(
+    /// Reads both term dictionaries whole, gives each term's hash to `visit` and adds their blocks to `blocks`.
+    pub(crate) fn check_term_dictionaries(
         &self,
         slab: usize,
         visit: &mut dyn FnMut(u64),
         blocks: &mut Vec<BlockAt>,
     ) -> Result<(), BucketError> {
         let parts = &self.parts()[slab];
-        for (slot, namespace) in [(&parts.pieces, Namespace::Pieces), (&parts.fields, Namespace::Fields)] {
-            let (Some(lexicon), Some(at)) = (self.lexicon(slab, slot)?, slot.at) else {
+        for (slot, namespace) in [(&parts.tokens, Namespace::Tokens), (&parts.fields, Namespace::Fields)] {
+            let (Some(term_dictionary), Some(at)) = (self.term_dictionary(slab, slot)?, slot.at) else {
                 continue;
             };
             let every_page = PageSet::first(self.slabs()[slab].pages.len());
             let mut fingerprint = 0u64;
-            lexicon.for_each(&self.source, &mut |term, pages| {
+            term_dictionary.for_each(&self.source, &mut |term, pages| {
                 debug_assert!(pages & !every_page.0 == 0);
                 let hash = hash_term(namespace, term);
                 fingerprint = fingerprint.wrapping_add(fingerprint_of(hash, pages));
                 visit(hash);
             })?;
-            if fingerprint != lexicon.fingerprint {
+            if fingerprint != term_dictionary.fingerprint {
                 let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
                 return Err(place.corrupt("the terms differ from those that were collected"));
             }
             blocks.push(at);
-            blocks.extend(lexicon.blocks());
+            blocks.extend(term_dictionary.blocks());
         }
         Ok(())
     }
 
-    /// Reads the locator whole, looks up every rare piece in it and adds its blocks to `blocks`.
+    /// Reads the locator whole, looks up every rare token in it and adds its blocks to `blocks`.
     fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
             return Ok(());
@@ -140,7 +140,7 @@ impl BucketReader {
         self.check_located(slab, &mut |_| {})
     }
 
-    /// Requires that the locator of a slab, if it has one, tells the pages of every rare piece, and gives the hash of
+    /// Requires that the locator of a slab, if it has one, tells the pages of every rare token, and gives the hash of
     /// each to `visit`, repetitions included.
     pub(crate) fn check_located(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
@@ -161,7 +161,7 @@ impl BucketReader {
         match (missing, self.parts()[slab].locator.at) {
             (1.., Some(at)) => {
                 let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
-                Err(place.corrupt(format!("{missing} pieces are in pages it does not tell")))
+                Err(place.corrupt(format!("{missing} tokens are in pages it does not tell")))
             }
             _ => Ok(()),
         }

@@ -1,6 +1,7 @@
 //! What is read first: the trailer, the bucket's directory and one head per slab.
 //!
-//! The head of a slab holds its metadata, its pages with the place of each block, and the place of its lexicons.
+//! The head of a slab holds its metadata, its pages with the place of each block, and the place of its term
+//! dictionaries.
 
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ pub(crate) struct PageHead {
 pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,
     pub(crate) pages: Vec<PageHead>,
-    /// Blocks of the slab as a whole: the lexicons' directories.
+    /// Blocks of the slab as a whole: the term dictionaries' directories.
     pub(crate) blocks: Vec<BlockAt>,
 }
 

@@ -1,9 +1,9 @@
 //! From event batches to a bucket's two objects.
 //!
-//! Page by page: its pieces go into the term table, its columns and text blocks to the end of the object. After the
-//! last page of a slab follow the columns of its texts, where they fall apart into some, and its lexicons; after the
-//! last slab the heads, the directory and the trailer, so that one read of the tail tells a reader everything it needs
-//! for the next.
+//! Page by page: its tokens go into the term table, its columns and text blocks to the end of the object. After the
+//! last page of a slab follow the columns of its texts, where they fall apart into some, and its term dictionaries;
+//! after the last slab the heads, the directory and the trailer, so that one read of the tail tells a reader everything
+//! it needs for the next.
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
@@ -15,16 +15,16 @@ use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
-use crate::lexicon::shaped::add_terms;
-use crate::lexicon::table::TermTable;
-use crate::lexicon::write::write_lexicon;
-use crate::lexicon::{Namespace, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES};
 use crate::locator::{RarePages, write_locator};
 use crate::metas::MetaCount;
 use crate::shape::{ShapedSlab, shape_slab};
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
+use crate::term_dictionary::shaped::add_terms;
+use crate::term_dictionary::table::TermTable;
+use crate::term_dictionary::write::write_term_dictionary;
+use crate::term_dictionary::{Namespace, field_term};
 
 /// How to encode.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub struct EncodeOptions {
     pub zstd_level: i32,
     /// Whether texts may be taken apart into columns where they fall apart well; else they are stored as they are.
     pub shaped: bool,
-    /// Whether slabs that are taken apart say in which pages their rare pieces are: worth it where a bucket stays.
+    /// Whether slabs that are taken apart say in which pages their rare tokens are: worth it where a bucket stays.
     pub located: bool,
 }
 
@@ -99,7 +99,7 @@ pub struct BucketEncoder {
     blocks: BlockWriter,
     shared: SharedColumns,
     heads: Vec<SlabHead>,
-    pieces: TermTable,
+    tokens: TermTable,
     fields: TermTable,
     /// Hashes of all terms of the slab, for its filter.
     hashes: Vec<u64>,
@@ -116,7 +116,7 @@ impl BucketEncoder {
             blocks: BlockWriter::new(header().to_vec(), options.zstd_level)?,
             shared: SharedColumns::default(),
             heads: Vec::new(),
-            pieces: TermTable::new(Namespace::Pieces),
+            tokens: TermTable::new(Namespace::Tokens),
             fields: TermTable::new(Namespace::Fields),
             hashes: Vec::new(),
             filter: FilterWriter::default(),
@@ -144,7 +144,7 @@ impl BucketEncoder {
     }
 
     fn slab(&mut self, slab: &CheckedSlab<'_>) -> Result<SlabHead, BucketError> {
-        self.pieces.clear();
+        self.tokens.clear();
         self.fields.clear();
         let codes = MetaCodes::of(slab.events);
         let shaped = if self.options.shaped { shape_of(slab.events) } else { None };
@@ -161,7 +161,7 @@ impl BucketEncoder {
         self.summary.add_slab(slab, &codes.metas, &counts);
         let mut blocks = Vec::new();
         if let Some(shaped) = &shaped {
-            add_terms(shaped, &mut self.pieces, &mut self.hashes);
+            add_terms(shaped, &mut self.tokens, &mut self.hashes);
             if self.options.located {
                 blocks.extend(write_locator(RarePages::of(shaped), pages.len(), &mut self.blocks)?);
             }
@@ -169,7 +169,7 @@ impl BucketEncoder {
             let times = &slab.events.time;
             blocks.extend(write_columns(shaped, times, &mut self.blocks, self.options.zstd_level, shared)?);
         }
-        blocks.extend(self.lexicons(pages.len())?);
+        blocks.extend(self.term_dictionaries(pages.len())?);
         self.filter.add_slab(&mut self.hashes)?;
         self.hashes.clear();
         Ok(SlabHead { metas: codes.metas.into(), pages, blocks })
@@ -229,9 +229,9 @@ impl BucketEncoder {
     /// Adds the page's terms to the tables; those of texts that are columns are added for the whole slab.
     fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
         if !page.shaped {
-            self.pieces.start_page(page.number);
+            self.tokens.start_page(page.number);
             for row in page.start..page.end {
-                self.pieces.add_text(slab.events.raw(row));
+                self.tokens.add_text(slab.events.raw(row));
             }
         }
         self.fields.start_page(page.number);
@@ -260,16 +260,16 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Writes the lexicons of the slab whose terms the tables hold. An empty one is left out.
-    fn lexicons(&mut self, pages: usize) -> Result<Vec<BlockAt>, BucketError> {
+    /// Writes the term dictionaries of the slab whose terms the tables hold. An empty one is left out.
+    fn term_dictionaries(&mut self, pages: usize) -> Result<Vec<BlockAt>, BucketError> {
         let mut blocks = Vec::new();
-        for table in [&mut self.pieces, &mut self.fields] {
+        for table in [&mut self.tokens, &mut self.fields] {
             table.finish();
             if table.entries().is_empty() {
                 continue;
             }
             self.hashes.extend(table.entries().iter().map(|entry| table.hash_of(entry)));
-            let written = write_lexicon(table, pages, &mut self.blocks)?;
+            let written = write_term_dictionary(table, pages, &mut self.blocks)?;
             blocks.push(BlockAt {
                 kind: table.namespace().directory_kind(),
                 offset: written.directory_offset,

@@ -65,7 +65,7 @@ pub struct Place {
     pub slab: Option<u32>,
     /// Page number within the slab.
     pub page: Option<u32>,
-    /// Kind of block, such as `text` or `lexicon`.
+    /// Kind of block, such as `text` or `term dictionary`.
     pub block: &'static str,
     /// Byte offset of the block in the object.
     pub offset: u64,

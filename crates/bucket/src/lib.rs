@@ -1,4 +1,4 @@
-//! The bucket container: slabs, text column, lexicon, term filter; bytes in, bytes out.
+//! The bucket container: slabs, text column, term dictionary, term filter; bytes in, bytes out.
 //!
 //! A bucket is one immutable object of one or more slabs plus a small sidecar, the term filter. [`encode`] makes
 //! both from event batches, [`verify_against`] decodes them again and compares before anybody forgets the input, and
@@ -21,7 +21,6 @@ mod error;
 mod fields;
 mod filter;
 mod integers;
-mod lexicon;
 mod limits;
 mod locator;
 mod metas;
@@ -34,6 +33,7 @@ mod slab_source;
 mod source;
 mod statistics;
 mod summary;
+mod term_dictionary;
 mod verify;
 mod wire;
 

@@ -37,18 +37,18 @@ pub(crate) const TARGET_FIELD_BLOCK_BYTES: usize = 1 << 20;
 pub(crate) const MAX_FIELD_BYTES: usize = 64 << 20;
 /// Distinct names a field block keeps in its dictionary; further names are written beside their values.
 pub(crate) const MAX_FIELD_BLOCK_NAMES: usize = 4_096;
-/// Bytes of a term in the lexicon; longer terms are cut, in the writer and in queries alike.
+/// Bytes of a term in the term dictionary; longer terms are cut, in the writer and in queries alike.
 pub(crate) const MAX_TERM_BYTES: usize = 1_024;
-/// Terms of a lexicon page: what one look-up decodes.
-pub(crate) const MAX_LEXICON_PAGE_TERMS: usize = 4_096;
-/// Bytes of one stream of a lexicon page before compression. Follows from the two limits above.
-pub(crate) const MAX_LEXICON_STREAM_BYTES: usize = MAX_LEXICON_PAGE_TERMS * (MAX_TERM_BYTES + 16);
-/// Terms of one slab's lexicon, for both namespaces each: every other byte of text can end a term.
-pub(crate) const MAX_LEXICON_TERMS: usize = MAX_SLAB_RAW_BYTES;
-/// Shared page masks of a lexicon.
+/// Terms of a term dictionary page: what one look-up decodes.
+pub(crate) const MAX_TERM_DICTIONARY_PAGE_TERMS: usize = 4_096;
+/// Bytes of one stream of a term dictionary page before compression. Follows from the two limits above.
+pub(crate) const MAX_TERM_DICTIONARY_STREAM_BYTES: usize = MAX_TERM_DICTIONARY_PAGE_TERMS * (MAX_TERM_BYTES + 16);
+/// Terms of one slab's term dictionary, for both namespaces each: every other byte of text can end a term.
+pub(crate) const MAX_TERM_DICTIONARY_TERMS: usize = MAX_SLAB_RAW_BYTES;
+/// Shared posting lists of a term dictionary.
 pub(crate) const MAX_SHARED_MASKS: usize = 65_536;
-/// Bytes of a lexicon directory before compression.
-pub(crate) const MAX_LEXICON_DIRECTORY_BYTES: usize = 128 << 20;
+/// Bytes of a term dictionary directory before compression.
+pub(crate) const MAX_TERM_DICTIONARY_DIRECTORY_BYTES: usize = 128 << 20;
 /// Keys of a term filter.
 pub(crate) const MAX_FILTER_BYTES: usize = 1 << 30;
 /// Bytes fetched with the first read of an object: usually trailer, directory and slab heads at once.

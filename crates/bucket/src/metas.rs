@@ -7,8 +7,8 @@ use foldhash::fast::FixedState;
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, TimeNs};
 
-use crate::lexicon::fold_case;
 use crate::limits::{MAX_METADATA_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
+use crate::term_dictionary::fold_case;
 use crate::wire::{Cursor, Malformed, put_run, put_varint};
 
 /// A set of metadata codes: bit `i` stands for `SlabInfo::metas[i]`.

@@ -1,9 +1,10 @@
-//! Pieces that no lexicon lists, in the columns of shaped slabs: which pages hold one, and that the filter knows all.
+//! Tokens that no term dictionary lists, in the columns of shaped slabs: which pages hold one, and that the filter
+//! knows all.
 //!
-//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the piece. A
-//! compacted slab's locator tells the pages of most pieces (`crate::locator`), so that no column is read at all.
+//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the token. A
+//! compacted slab's locator tells the pages of most tokens (`crate::locator`), so that no column is read at all.
 //!
-//! Not here: what is rare (`crate::lexicon::rare`) and how a value is tested (`crate::lexicon::scan`).
+//! Not here: what is rare (`crate::term_dictionary::rare`) and how a value is tested (`crate::term_dictionary::scan`).
 
 use quarry_event::PageSet;
 use quarry_event::shape::{Column, ColumnKind, ColumnValues, NumberFormat, Shapes};
@@ -12,13 +13,13 @@ use std::sync::Arc;
 
 use crate::columns::{ShapedPage, SharedDictionary, SlabColumns};
 use crate::error::BucketError;
-use crate::lexicon::Namespace;
-use crate::lexicon::hash::hash_term;
-use crate::lexicon::rare::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
-use crate::lexicon::scan::{NumberTest, RareTest, Wanted};
 use crate::reader::{Asked, BucketReader};
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::hash::hash_term;
+use crate::term_dictionary::rare::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
+use crate::term_dictionary::scan::{NumberTest, RareTest, Wanted};
 
-/// Where other conditions left so few pages, looking for one more piece in their columns costs more than these pages.
+/// Where other conditions left so few pages, looking for one more token in their columns costs more than these pages.
 const FEW_PAGES: u32 = 4;
 
 impl BucketReader {
@@ -27,16 +28,17 @@ impl BucketReader {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
     }
 
-    /// Whether the lexicon should be asked. The pieces of a value that is all in rare columns it does not list; it is asked
-    /// all the same where numbers have several pieces, which are in most pages: that is told sooner than seen.
+    /// Whether the term dictionary should be asked. The tokens of a value that is all in rare columns it does not list;
+    /// it is asked all the same where numbers have several tokens, which are in most pages: that is told sooner than
+    /// seen.
     pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.shapes.columns;
-        let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_piece);
+        let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_token);
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
-    /// Where a field's values are addresses in columns of their own, tests for this one; its four pieces would be in
+    /// Where a field's values are addresses in columns of their own, tests for this one; its four tokens would be in
     /// every page. `None` where values have other forms too.
     pub(crate) fn address_tests(
         &self,
@@ -88,15 +90,15 @@ impl BucketReader {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
                 RareTest::Always => return Ok(among.0),
-                _ if locator.is_some() && matches!(wanted, Wanted::Piece(_)) && is_located_column(column) => {
+                _ if locator.is_some() && matches!(wanted, Wanted::Token(_)) && is_located_column(column) => {
                     is_located = true;
                 }
                 test => tests.push((number, test)),
             }
         }
         let mut found = 0;
-        if let (Some(locator), Wanted::Piece(piece), true) = (locator, wanted, is_located) {
-            match locator.find(&self.source, hash_term(Namespace::Pieces, piece))? {
+        if let (Some(locator), Wanted::Token(token), true) = (locator, wanted, is_located) {
+            match locator.find(&self.source, hash_term(Namespace::Tokens, token))? {
                 Some(pages) => found = pages & among.0,
                 None => tests.extend(located_tests(&columns.layout.shapes, wanted, asked)),
             }
@@ -139,7 +141,7 @@ impl BucketReader {
         Ok(found)
     }
 
-    /// Gives the hash of every rare piece of a slab to `visit`, repetitions included, as its columns hold them now: where
+    /// Gives the hash of every rare token of a slab to `visit`, repetitions included, as its columns hold them now: where
     /// `per_page`, with the page if a locator tells it.
     pub(crate) fn for_each_rare(
         &self,
@@ -189,8 +191,8 @@ impl BucketReader {
     }
 }
 
-/// Whether the lexicon leaves out what the values of a column are, each a piece of its own if it is a number.
-fn is_one_rare_piece(column: &Column) -> bool {
+/// Whether the term dictionary leaves out what the values of a column are, each a token of its own if it is a number.
+fn is_one_rare_token(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, .. } => {
             matches!(format, NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. })
@@ -199,7 +201,7 @@ fn is_one_rare_piece(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator lists the pieces of a rare column.
+/// Whether a locator lists the tokens of a rare column.
 fn is_located_column(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, min, max } => numbers_are_located(format, min, max, column.values),

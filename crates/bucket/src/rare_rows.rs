@@ -1,20 +1,20 @@
-//! The rows of a page that may hold rare pieces: few, as a rule, for a search for one id.
+//! The rows of a page that may hold rare tokens: few, as a rule, for a search for one id.
 //!
-//! A piece that the lexicon does not list for a page is in a value of one of the rare columns of that page, if it is
-//! there at all; the rows of these values are all that can match. What this costs is a lexicon page and a column or two,
-//! so it is worth asking where few pages are left.
+//! A token that the term dictionary does not list for a page is in a value of one of the rare columns of that page, if
+//! it is there at all; the rows of these values are all that can match. What this costs is a term dictionary page and a
+//! column or two, so it is worth asking where few pages are left.
 
 use quarry_event::shape::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
 
 use crate::columns::ShapedPage;
 use crate::error::BucketError;
-use crate::lexicon::scan::{RareTest, Wanted};
-use crate::lexicon::{cut_term, field_term};
 use crate::reader::{Asked, BucketReader, in_order_of_rarity};
+use crate::term_dictionary::scan::{RareTest, Wanted};
+use crate::term_dictionary::{cut_term, field_term};
 
-/// Pieces of a query that are looked for at most before it is said that the rows are not known.
-const MOST_PIECES: usize = 2;
+/// Tokens of a query that are looked for at most before it is said that the rows are not known.
+const MOST_TOKENS: usize = 2;
 
 impl BucketReader {
     /// Rows of a page that may hold a match, ascending: a superset of the truth. `None` where that is not known, or
@@ -42,21 +42,21 @@ impl BucketReader {
     ) -> Result<Option<Vec<u32>>, BucketError> {
         match query {
             TermQuery::None => Ok(Some(Vec::new())),
-            TermQuery::Piece(piece) => self.rows_with(asked, page, cut_term(piece.as_bytes()), most),
-            TermQuery::Value { field, value, pieces } => {
+            TermQuery::Token(token) => self.rows_with(asked, page, cut_term(token.as_bytes()), most),
+            TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = Asked { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
                     Some(tests) => self.rows_passing(asked.slab, page, tests, most),
-                    None => self.rows_of(asked, page, pieces, most),
+                    None => self.rows_of(asked, page, tokens, most),
                 }
             }
             TermQuery::Field { name, value } => self.rows_with_field(asked.slab, page, &field_term(name, value)),
             TermQuery::And(parts) => {
-                let pieces = in_order_of_rarity(parts).into_iter();
-                let pieces = pieces
-                    .filter(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Value { .. } | TermQuery::Or(_)));
-                for part in pieces.take(MOST_PIECES) {
+                let tokens = in_order_of_rarity(parts).into_iter();
+                let tokens = tokens
+                    .filter(|part| matches!(part, TermQuery::Token(_) | TermQuery::Value { .. } | TermQuery::Or(_)));
+                for part in tokens.take(MOST_TOKENS) {
                     if let Some(rows) = self.rows_of(asked, page, part, most)? {
                         return Ok(Some(rows));
                     }
@@ -67,7 +67,7 @@ impl BucketReader {
                 let mut all = Vec::new();
                 // Columns are looked into last.
                 let (late, early): (Vec<_>, Vec<_>) =
-                    parts.iter().partition(|part| matches!(part, TermQuery::Piece(_) | TermQuery::Value { .. }));
+                    parts.iter().partition(|part| matches!(part, TermQuery::Token(_) | TermQuery::Value { .. }));
                 for part in early.into_iter().chain(late) {
                     let Some(rows) = self.rows_of(asked, page, part, most)? else { return Ok(None) };
                     all.extend(rows);
@@ -82,8 +82,8 @@ impl BucketReader {
 
     /// No row where no event of the page has this index-time field; else it is not known which have.
     fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
-        let pages = match self.lexicon(slab, &self.parts()[slab].fields)? {
-            Some(lexicon) => lexicon.find(&self.source, term)?,
+        let pages = match self.term_dictionary(slab, &self.parts()[slab].fields)? {
+            Some(term_dictionary) => term_dictionary.find(&self.source, term)?,
             None => 0,
         };
         Ok((pages >> page & 1 == 0).then(Vec::new))
@@ -93,19 +93,19 @@ impl BucketReader {
         &self,
         asked: Asked<'_>,
         page: usize,
-        piece: &[u8],
+        token: &[u8],
         most: usize,
     ) -> Result<Option<Vec<u32>>, BucketError> {
         let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else { return Ok(None) };
         if self.is_listed(asked)?
-            && let Some(lexicon) = self.lexicon(slab, &self.parts()[slab].pieces)?
-            && lexicon.find(&self.source, piece)? >> page & 1 == 1
+            && let Some(term_dictionary) = self.term_dictionary(slab, &self.parts()[slab].tokens)?
+            && term_dictionary.find(&self.source, token)? >> page & 1 == 1
         {
             return Ok(None);
         }
         let of_asked = (0u32..).zip(&columns.layout.shapes.columns).filter(|(number, _)| asked.concerns(*number));
-        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, Wanted::Piece(piece))));
+        let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, Wanted::Token(token))));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
 

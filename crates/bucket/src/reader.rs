@@ -1,7 +1,7 @@
 //! Reading a bucket by range: directory first, then only the blocks a search needs.
 //!
 //! Opening reads the tail. A page's blocks lie one after the other, columns before text, so that the usual read of a
-//! page is one range. Lexicon directories are read at their first use and kept.
+//! page is one range. Term dictionary directories are read at their first use and kept.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -16,20 +16,20 @@ use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_traile
 use crate::error::{BucketError, Place};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
 use crate::integers::decode_integers;
-use crate::lexicon::read::Lexicon;
-use crate::lexicon::scan::Wanted;
-use crate::lexicon::{Namespace, cut_term, field_term};
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
 use crate::metas::{MetaSet, matches_pattern, text_of};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
+use crate::term_dictionary::read::TermDictionary;
+use crate::term_dictionary::scan::Wanted;
+use crate::term_dictionary::{Namespace, cut_term, field_term};
 
 /// Blocks of one page with at most this many unneeded bytes between them are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
-/// Pieces of so many bytes and more are equally rare.
-const LONG_PIECE_BYTES: usize = 6;
+/// Tokens of so many bytes and more are equally rare.
+const LONG_TOKEN_BYTES: usize = 6;
 /// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
@@ -50,13 +50,13 @@ pub(crate) struct SlabParts {
     pub(crate) head: BlockAt,
     /// Blocks of each page.
     pub(crate) pages: Vec<Vec<BlockAt>>,
-    pub(crate) pieces: LexiconSlot,
-    pub(crate) fields: LexiconSlot,
+    pub(crate) tokens: TermDictionarySlot,
+    pub(crate) fields: TermDictionarySlot,
     pub(crate) shape: ShapeSlot,
     pub(crate) locator: LocatorSlot,
 }
 
-/// Where the rare pieces of a slab are, opened when first asked; `at` is `None` where that is not noted.
+/// Where the rare tokens of a slab are, opened when first asked; `at` is `None` where that is not noted.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
     pub(crate) at: Option<BlockAt>,
@@ -70,12 +70,12 @@ pub(crate) struct ShapeSlot {
     opened: OnceLock<Arc<SlabColumns>>,
 }
 
-/// A lexicon that is opened when first asked; `at` is `None` where the slab has no such term.
+/// A term dictionary that is opened when first asked; `at` is `None` where the slab has no such term.
 #[derive(Debug)]
-pub(crate) struct LexiconSlot {
+pub(crate) struct TermDictionarySlot {
     namespace: Namespace,
     pub(crate) at: Option<BlockAt>,
-    opened: OnceLock<Lexicon>,
+    opened: OnceLock<TermDictionary>,
 }
 
 /// What is known of a slab without reading it.
@@ -106,14 +106,14 @@ pub struct PageInfo {
     pub metas: MetaSet,
 }
 
-/// Where pieces are looked for.
+/// Where tokens are looked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The slab.
     pub slab: usize,
     /// Where values of fields lie in it.
     pub fields: &'a dyn FieldColumns,
-    /// Where the pieces lie, as they are pieces of a value of one field.
+    /// Where the tokens lie, as they are tokens of a value of one field.
     pub within: Option<&'a ValueColumns>,
 }
 
@@ -165,14 +165,14 @@ impl BucketReader {
         let bytes = self.source.fetch(place, head_at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
         let head = SlabHead::read(&raw, place)?;
-        let slot = |namespace: Namespace| LexiconSlot {
+        let slot = |namespace: Namespace| TermDictionarySlot {
             namespace,
             at: head.block(namespace.directory_kind()),
             opened: OnceLock::new(),
         };
         let shape = ShapeSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
         let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
-        let (pieces, fields) = (slot(Namespace::Pieces), slot(Namespace::Fields));
+        let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
         let mut row = first_row;
         let mut pages = Vec::with_capacity(head.pages.len());
         let mut blocks = Vec::with_capacity(head.pages.len());
@@ -183,7 +183,7 @@ impl BucketReader {
             row += u64::from(events);
         }
         self.slabs.push(SlabInfo { first_row, pages, metas: head.metas });
-        self.parts.push(SlabParts { head: head_at, pages: blocks, pieces, fields, shape, locator });
+        self.parts.push(SlabParts { head: head_at, pages: blocks, tokens, fields, shape, locator });
         Ok(row)
     }
 
@@ -206,7 +206,7 @@ impl BucketReader {
         self.parts[slab].fields.at.is_some()
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Pieces of
+    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Tokens of
     /// a field's value are looked for where `fields` says that such values lie.
     pub fn candidate_pages(
         &self,
@@ -229,23 +229,23 @@ impl BucketReader {
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
-            TermQuery::Piece(piece) => self.pages_with(asked, Wanted::Piece(cut_term(piece.as_bytes())), among)?,
+            TermQuery::Token(token) => self.pages_with(asked, Wanted::Token(cut_term(token.as_bytes())), among)?,
             TermQuery::Prefix(prefix) => self.pages_with(asked, Wanted::Prefix(cut_term(prefix.as_bytes())), among)?,
-            TermQuery::Field { name, value } => match self.lexicon(slab, &parts.fields)? {
-                Some(lexicon) => lexicon.find(&self.source, &field_term(name, value))?,
+            TermQuery::Field { name, value } => match self.term_dictionary(slab, &parts.fields)? {
+                Some(term_dictionary) => term_dictionary.find(&self.source, &field_term(name, value))?,
                 None => 0,
             },
             TermQuery::Meta { field, pattern } => {
                 let matches = |meta: &Metadata| matches_pattern(text_of(meta, *field), pattern);
                 self.pages_with_meta(slab, matches)
             }
-            TermQuery::Value { field, value, pieces } => {
+            TermQuery::Value { field, value, tokens } => {
                 let within = asked.fields.columns_of(field);
                 let asked = Asked { within: within.as_ref(), ..asked };
                 match self.address_tests(asked, value)? {
                     Some(_) if self.are_few(slab, among) => among.0,
                     Some(tests) => self.pages_passing(slab, tests, among)?,
-                    None => return self.pages_of(asked, pieces, among),
+                    None => return self.pages_of(asked, tokens, among),
                 }
             }
             TermQuery::And(queries) => return self.pages_of_all(asked, queries, among),
@@ -264,20 +264,20 @@ impl BucketReader {
         Ok(PageSet(found & among.0))
     }
 
-    /// Pages whose texts hold what is wanted: by the lexicon, and by a look at the columns it leaves out.
+    /// Pages whose texts hold what is wanted: by the term dictionary, and by a look at the columns it leaves out.
     fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         if self.are_few(slab, among) && self.parts[slab].shape.at.is_some() {
             return Ok(among.0);
         }
-        let lexicon = match self.is_listed(asked)? {
-            true => self.lexicon(slab, &self.parts[slab].pieces)?,
+        let term_dictionary = match self.is_listed(asked)? {
+            true => self.term_dictionary(slab, &self.parts[slab].tokens)?,
             false => None,
         };
-        let found = match (lexicon, wanted) {
+        let found = match (term_dictionary, wanted) {
             (None, _) => 0,
-            (Some(lexicon), Wanted::Piece(piece)) => lexicon.find(&self.source, piece)?,
-            (Some(lexicon), Wanted::Prefix(prefix)) => lexicon.find_prefix(&self.source, prefix)?,
+            (Some(term_dictionary), Wanted::Token(token)) => term_dictionary.find(&self.source, token)?,
+            (Some(term_dictionary), Wanted::Prefix(prefix)) => term_dictionary.find_prefix(&self.source, prefix)?,
         };
         let left = PageSet(among.0 & !found);
         Ok(found | if left.is_empty() { 0 } else { self.rare_pages(asked, wanted, left)? })
@@ -302,24 +302,24 @@ impl BucketReader {
         info.pages.iter().enumerate().filter(|(_, page)| holds(page)).fold(0, |set, (at, _)| set | 1 << at)
     }
 
-    pub(crate) fn lexicon<'a>(
+    pub(crate) fn term_dictionary<'a>(
         &'a self,
         slab: usize,
-        slot: &'a LexiconSlot,
-    ) -> Result<Option<&'a Lexicon>, BucketError> {
+        slot: &'a TermDictionarySlot,
+    ) -> Result<Option<&'a TermDictionary>, BucketError> {
         let Some(at) = slot.at else {
             return Ok(None);
         };
-        if let Some(lexicon) = slot.opened.get() {
-            return Ok(Some(lexicon));
+        if let Some(term_dictionary) = slot.opened.get() {
+            return Ok(Some(term_dictionary));
         }
         let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
         let pages = self.slabs[slab].pages.len();
-        let lexicon = Lexicon::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
-        Ok(Some(slot.opened.get_or_init(|| lexicon)))
+        let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
+        Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
-    /// Where the rare pieces of a slab are; `None` where that is not noted.
+    /// Where the rare tokens of a slab are; `None` where that is not noted.
     pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
         let slot = &self.parts[slab].locator;
         let Some(at) = slot.at else {
@@ -555,13 +555,13 @@ fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item =
     blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
 }
 
-/// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long pieces, which are in few pages;
+/// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long tokens, which are in few pages;
 /// of two long ones the first, as ids are sorted by what they begin with.
 pub(crate) fn in_order_of_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {
         TermQuery::Meta { .. } | TermQuery::None => 0,
-        TermQuery::Piece(piece) => usize::MAX - piece.len().min(LONG_PIECE_BYTES),
+        TermQuery::Token(token) => usize::MAX - token.len().min(LONG_TOKEN_BYTES),
         _ => usize::MAX,
     });
     in_order

@@ -6,7 +6,7 @@ use crate::error::BucketError;
 use crate::reader::BucketReader;
 
 impl BucketReader {
-    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the lexicon directories.
+    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the term dictionary directories.
     pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
         let parts = &self.parts()[slab];
         let mut blocks: Vec<BlockAt> = vec![parts.head];
@@ -16,9 +16,11 @@ impl BucketReader {
             blocks.extend(columns.layout.blocks());
             blocks.extend(self.first_shared(slab, &columns.layout)?);
         }
-        for slot in [&parts.pieces, &parts.fields] {
+        for slot in [&parts.tokens, &parts.fields] {
             blocks.extend(slot.at);
-            blocks.extend(self.lexicon(slab, slot)?.into_iter().flat_map(|lexicon| lexicon.blocks()));
+            blocks.extend(
+                self.term_dictionary(slab, slot)?.into_iter().flat_map(|term_dictionary| term_dictionary.blocks()),
+            );
         }
         blocks.extend(parts.locator.at);
         blocks.extend(self.locator(slab)?.into_iter().flat_map(|locator| locator.blocks()));

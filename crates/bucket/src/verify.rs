@@ -1,9 +1,9 @@
 //! Decode and compare: the proof that lets the store forget the WAL.
 //!
-//! Every column of every event is read back through the ordinary reader and compared with the input. The lexicons
-//! are decoded whole; an order-free sum over all terms and pages must equal the one taken before they were sorted
-//! and coded, and the filter must know every term. So it must every piece of the columns that no lexicon lists, all of
-//! which are taken apart and looked up once more.
+//! Every column of every event is read back through the ordinary reader and compared with the input. The term
+//! dictionaries are decoded whole; an order-free sum over all terms and pages must equal the one taken before they were
+//! sorted and coded, and the filter must know every term. It must also know every token of the columns that no term
+//! dictionary lists; all of these are taken apart and looked up once more.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl BucketVerifier {
         verify_slab(reader, *number, slab)?;
         let mut missing = 0;
         let mut look_up = |hash| missing += usize::from(!filter.may_hold(*number, hash));
-        reader.check_lexicons(*number, &mut look_up, &mut Vec::new())?;
+        reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
         reader.check_located(*number, &mut look_up)?;
         if missing > 0 {
             return Err(differs(Place::of("filter", 0).in_slab(*number), format!("{missing} terms are missing")));

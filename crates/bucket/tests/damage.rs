@@ -147,7 +147,7 @@ fn reads_are_few_and_small() {
     let object = encode(&[numbered_batch(200_000)], &EncodeOptions::default()).unwrap().object;
     let counted = Arc::new(Counted(object.clone(), Default::default()));
     let reader = BucketReader::open(counted.clone()).unwrap();
-    reader.candidate_pages(0, &TermQuery::Piece("unique77".into()), &Anywhere).unwrap();
+    reader.candidate_pages(0, &TermQuery::Token("unique77".into()), &Anywhere).unwrap();
     reader.read_page(0, 0, PageColumns { fields: false, ..PageColumns::ALL }).unwrap();
     let reads = counted.1.lock().unwrap().clone();
     // The tail, the column that is looked through, then the page: its head columns and the one that is not pooled.

@@ -42,34 +42,34 @@ fn a_bucket_written_today_says_the_same_of_its_events() {
 fn the_committed_bucket_answers_look_ups() {
     let reader = committed();
     let filter = TermFilter::open(FILTER).unwrap();
-    let piece = |text: &str| TermQuery::Piece(text.into());
+    let token = |text: &str| TermQuery::Token(text.into());
     let field = |name: &str, value: &str| TermQuery::Field { name: name.into(), value: value.into() };
     let host = |pattern: &str| TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() };
     for (query, pages) in [
-        (piece("request"), [0b11, 0]),
-        (piece("17"), [0b01, 0]),
-        (piece("64"), [0b10, 0]),
+        (token("request"), [0b11, 0]),
+        (token("17"), [0b01, 0]),
+        (token("64"), [0b10, 0]),
         (TermQuery::Prefix("to".into()), [0b11, 0]),
-        (piece("größe"), [0, 1]),
-        (piece("日本"), [0, 1]),
-        (piece("84dc9f24"), [0, 1]),
-        (piece("pieceofmorethansixteenbytes"), [0, 1]),
-        (piece("2fc"), [0, 1]),
+        (token("größe"), [0, 1]),
+        (token("日本"), [0, 1]),
+        (token("84dc9f24"), [0, 1]),
+        (token("pieceofmorethansixteenbytes"), [0, 1]),
+        (token("2fc"), [0, 1]),
         (field("Kind", "round4000"), [0b01, 0]),
         (field("tag", "second"), [0b01, 0]),
         (field("Straße", "äö"), [0, 1]),
         (field("empty", ""), [0, 1]),
         (host("web-02"), [0b11, 0]),
         (host("host*"), [0, 1]),
-        (TermQuery::And(vec![piece("request"), host("host3")]), [0, 0]),
+        (TermQuery::And(vec![token("request"), host("host3")]), [0, 0]),
     ] {
         let found = [0, 1].map(|slab| reader.candidate_pages(slab, &query, &Anywhere).unwrap().0);
         assert_eq!(found, pages, "{query:?}");
         assert!(filter.may_match(&query), "{query:?}");
     }
     for absent in ["20b", "surely", "quests"] {
-        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &piece(absent), &Anywhere).unwrap().is_empty()));
-        assert!(!filter.may_match(&piece(absent)), "{absent}");
+        assert!([0, 1].iter().all(|slab| reader.candidate_pages(*slab, &token(absent), &Anywhere).unwrap().is_empty()));
+        assert!(!filter.may_match(&token(absent)), "{absent}");
     }
 }
 

@@ -73,7 +73,7 @@ fn several_pages_are_told_apart() {
     let reader = assert_round_trip(&slabs);
     assert_eq!(reader.slabs()[0].pages.len(), 3);
     for row in [0, MAX_PAGE_EVENTS - 1, MAX_PAGE_EVENTS, 2 * MAX_PAGE_EVENTS + 9] {
-        let query = TermQuery::Piece(format!("unique{row}").into());
+        let query = TermQuery::Token(format!("unique{row}").into());
         assert_eq!(reader.candidate_pages(0, &query, &Anywhere).unwrap().0, 1 << (row / MAX_PAGE_EVENTS));
     }
     let everywhere = reader.candidate_pages(0, &TermQuery::Prefix("uniq".into()), &Anywhere).unwrap();

@@ -57,7 +57,7 @@ pub struct ExplainedEvents {
     pub range: TimeRange,
     /// Patterns of the indexes read.
     pub indexes: Vec<String>,
-    /// What the lexicons are asked.
+    /// What the term dictionaries are asked.
     pub terms: String,
     /// Whether the terms leave anything out.
     pub has_terms: bool,
@@ -391,9 +391,9 @@ fn text_of_terms(terms: &TermQuery) -> String {
     match terms {
         TermQuery::All => "*".to_owned(),
         TermQuery::None => "nothing".to_owned(),
-        TermQuery::Piece(piece) => piece.to_string(),
+        TermQuery::Token(token) => token.to_string(),
         TermQuery::Prefix(prefix) => format!("{prefix}*"),
-        TermQuery::Value { pieces, .. } => text_of_terms(pieces),
+        TermQuery::Value { tokens, .. } => text_of_terms(tokens),
         TermQuery::And(parts) => joined(parts, " AND "),
         TermQuery::Or(parts) => joined(parts, " OR "),
         TermQuery::Meta { field, pattern } => {

@@ -1,9 +1,9 @@
-//! How text falls into searchable pieces, and how a search word is found in a text.
+//! How a text is divided into tokens, the unit of search, and how a search word is found in a text.
 //!
 //! Splunk's default segmenter has *major* breakers (blanks, brackets, quotes, some percent-encoded bytes) and *minor*
-//! ones (`.`, `/`, `=`, ...). The lexicon stores *pieces*: what lies between any two breakers, lower-cased and cut to
-//! [`MAX_PIECE_BYTES`]. [`WordPattern`] checks a word or phrase on the text itself, bounded by breakers on both sides.
-//! The two agree: a text that a pattern matches always holds the pieces that [`crate::TermQuery`] asks for.
+//! ones (`.`, `/`, `=`, ...). The term dictionary stores *tokens*: what lies between any two breakers, lower-cased and
+//! cut to [`MAX_TOKEN_BYTES`]. [`WordPattern`] checks a word or phrase on the text itself, bounded by breakers on both
+//! sides. The two agree: a text that a pattern matches always holds the tokens that [`crate::TermQuery`] asks for.
 //!
 //! Not here: other segmenters (full, inner, outer), posting lists.
 
@@ -11,8 +11,8 @@ mod pattern;
 
 pub use pattern::{WordBound, WordPattern, contains_term, contains_word, matches_term_pattern, matches_word_pattern};
 
-/// Pieces are indexed and looked up by at most this many bytes of their lower-cased form, cut at a character border.
-pub const MAX_PIECE_BYTES: usize = 255;
+/// Tokens are indexed and looked up by at most this many bytes of their lower-cased form, cut at a character border.
+pub const MAX_TOKEN_BYTES: usize = 255;
 
 const MAJOR: u8 = 1;
 const MINOR: u8 = 2;
@@ -63,9 +63,9 @@ pub(crate) fn percent_major_len(text: &[u8], at: usize) -> usize {
     found.map_or(0, |code| code.len() + 1)
 }
 
-/// Calls `piece` with every piece of the text as written, in order.
+/// Calls `token` with every token of the text as written, in order.
 #[inline]
-pub fn for_each_piece(text: &[u8], mut piece: impl FnMut(&[u8])) {
+pub fn for_each_token(text: &[u8], mut token: impl FnMut(&[u8])) {
     let mut start = 0;
     let mut at = 0;
     while at < text.len() {
@@ -75,7 +75,7 @@ pub fn for_each_piece(text: &[u8], mut piece: impl FnMut(&[u8])) {
             continue;
         }
         if at > start {
-            piece(&text[start..at]);
+            token(&text[start..at]);
         }
         at += 1;
         if byte == b'%' {
@@ -84,33 +84,34 @@ pub fn for_each_piece(text: &[u8], mut piece: impl FnMut(&[u8])) {
         start = at;
     }
     if start < text.len() {
-        piece(&text[start..]);
+        token(&text[start..]);
     }
 }
 
-/// Replaces `out` by the form of a piece that the lexicon stores: lower-cased, at most [`MAX_PIECE_BYTES`] bytes.
+/// Replaces `out` by the form of a token that the term dictionary stores: lower-cased, at most [`MAX_TOKEN_BYTES`]
+/// bytes.
 #[inline]
-pub fn lower_piece(piece: &[u8], out: &mut Vec<u8>) {
+pub fn lower_token(token: &[u8], out: &mut Vec<u8>) {
     out.clear();
-    let head = &piece[..piece.len().min(MAX_PIECE_BYTES)];
+    let head = &token[..token.len().min(MAX_TOKEN_BYTES)];
     if head.is_ascii() {
         out.extend(head.iter().map(u8::to_ascii_lowercase));
         return;
     }
-    lower_unicode(piece, out);
+    lower_unicode(token, out);
 }
 
 /// Lower-cases character by character, so that the result does not depend on neighbours, and stops at the limit.
 #[cold]
-fn lower_unicode(piece: &[u8], out: &mut Vec<u8>) {
-    for chunk in piece.utf8_chunks() {
+fn lower_unicode(token: &[u8], out: &mut Vec<u8>) {
+    for chunk in token.utf8_chunks() {
         for lower in chunk.valid().chars().flat_map(char::to_lowercase) {
-            if out.len() + lower.len_utf8() > MAX_PIECE_BYTES {
+            if out.len() + lower.len_utf8() > MAX_TOKEN_BYTES {
                 return;
             }
             out.extend_from_slice(lower.encode_utf8(&mut [0; 4]).as_bytes());
         }
-        if out.len() + chunk.invalid().len() > MAX_PIECE_BYTES {
+        if out.len() + chunk.invalid().len() > MAX_TOKEN_BYTES {
             return;
         }
         out.extend_from_slice(chunk.invalid());

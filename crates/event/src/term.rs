@@ -1,12 +1,13 @@
-//! What a search asks of a lexicon, and the answer's shape.
+//! What a search asks of a term dictionary, and the answer's shape.
 //!
-//! A lexicon stores *pieces*: what lies between any two breakers, major or minor, lower-cased (see
-//! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` is the AND of its pieces, verified on the
-//! text afterwards. So a lexicon answer is always a superset of the truth, at page grain; the engine re-verifies.
+//! A term dictionary stores *tokens*: what lies between any two breakers, major or minor, lower-cased (see
+//! [`crate::segment`]). Whole major segments are not stored: `TERM(a.b.c)` is the AND of its tokens, verified on the
+//! text afterwards. So the answer of a term dictionary is always a superset of the truth, at page grain; the
+//! engine verifies it.
 
-use crate::segment::{for_each_piece, lower_piece};
+use crate::segment::{for_each_token, lower_token};
 
-/// Condition on the pieces of an event. Conservative: a page the query keeps may hold no match, a page it drops
+/// Condition on the tokens of an event. Conservative: a page the query keeps may hold no match, a page it drops
 /// holds none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TermQuery {
@@ -14,19 +15,19 @@ pub enum TermQuery {
     All,
     /// No page.
     None,
-    /// Pages holding this lower-cased piece.
-    Piece(Box<str>),
-    /// Pages holding a piece that starts with this lower-cased text.
+    /// Pages holding this lower-cased token.
+    Token(Box<str>),
+    /// Pages holding a token that starts with this lower-cased text.
     Prefix(Box<str>),
-    /// Pages where these pieces may match within a value of a field: a reader that knows where values of the field lie
+    /// Pages where these tokens may match within a value of a field: a reader that knows where values of the field lie
     /// ([`FieldColumns`]) need not look elsewhere.
     Value {
         /// Field name (case-sensitive).
         field: Box<str>,
         /// The value as it is asked for.
         value: Box<str>,
-        /// Its pieces.
-        pieces: Box<TermQuery>,
+        /// Its tokens.
+        tokens: Box<TermQuery>,
     },
     /// Pages where every part may match.
     And(Vec<TermQuery>),
@@ -49,39 +50,39 @@ pub enum TermQuery {
 }
 
 impl TermQuery {
-    /// What a keyword or phrase asks for: the AND of its pieces. `*` is a wildcard: the piece before it becomes a
-    /// prefix, the piece after it is left to the check on the text. Quotes make no difference here.
+    /// What a keyword or phrase asks for: the AND of its tokens. `*` is a wildcard: the token before it becomes a
+    /// prefix, the token after it is left to the check on the text. Quotes make no difference here.
     pub fn for_keyword(text: &str) -> TermQuery {
         let mut parts = Vec::new();
         let mut lower = Vec::new();
         let bytes = text.as_bytes();
-        for_each_piece(bytes, |piece| {
-            let start = piece.as_ptr() as usize - bytes.as_ptr() as usize;
-            let end = start + piece.len();
+        for_each_token(bytes, |token| {
+            let start = token.as_ptr() as usize - bytes.as_ptr() as usize;
+            let end = start + token.len();
             let after_star = start > 0 && bytes[start - 1] == b'*';
             let before_star = bytes.get(end) == Some(&b'*');
-            // `a%2*` also means `a%20`, where `2` is part of a breaker and no piece.
+            // `a%2*` also means `a%20`, where `2` is part of a breaker and no token.
             let in_doubt = before_star && start > 0 && bytes[start - 1] == b'%';
             if after_star || in_doubt {
                 return;
             }
-            lower_piece(piece, &mut lower);
-            let piece = String::from_utf8_lossy(&lower).into();
-            parts.push(if before_star { TermQuery::Prefix(piece) } else { TermQuery::Piece(piece) });
+            lower_token(token, &mut lower);
+            let token = String::from_utf8_lossy(&lower).into();
+            parts.push(if before_star { TermQuery::Prefix(token) } else { TermQuery::Token(token) });
         });
         TermQuery::and(parts)
     }
 
-    /// What `TERM(text)` asks for. Its bounds are wider than a keyword's, its pieces are the same.
+    /// What `TERM(text)` asks for. Its bounds are wider than a keyword's, its tokens are the same.
     pub fn for_term(text: &str) -> TermQuery {
         TermQuery::for_keyword(text)
     }
 
-    /// What a field with this value asks for, which consists of these pieces.
-    pub fn in_value(field: &str, value: &str, pieces: TermQuery) -> TermQuery {
-        match pieces {
-            TermQuery::All | TermQuery::None => pieces,
-            _ => TermQuery::Value { field: field.into(), value: value.into(), pieces: Box::new(pieces) },
+    /// What a field with this value asks for, which consists of these tokens.
+    pub fn in_value(field: &str, value: &str, tokens: TermQuery) -> TermQuery {
+        match tokens {
+            TermQuery::All | TermQuery::None => tokens,
+            _ => TermQuery::Value { field: field.into(), value: value.into(), tokens: Box::new(tokens) },
         }
     }
 

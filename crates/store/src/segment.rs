@@ -32,7 +32,7 @@ pub trait Segment: Debug + Send + Sync {
     fn metas(&self) -> Arc<[Metadata]>;
     /// Its pages in arrival order, at most 64.
     fn pages(&self) -> &[PageInfo];
-    /// Pages that may hold a match: a superset of the truth. Where `fields` says where a field's values lie, the pieces
+    /// Pages that may hold a match: a superset of the truth. Where `fields` says where a field's values lie, the tokens
     /// of such a value are looked for there alone.
     fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError>;
     /// Rows of a page that may hold a match, ascending: a superset of the truth, asked for where few pages are left.

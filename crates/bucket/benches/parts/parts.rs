@@ -104,7 +104,7 @@ fn term_parts(batch: &EventBatch, reader: &Arc<BucketReader>, filter: &[u8]) -> 
     });
     [
         part("term filter", amount, told, "a fuse filter's probe", probes()),
-        part("lexicon", amount, found, "a fuse filter's probe", probes()),
+        part("term dictionary", amount, found, "a fuse filter's probe", probes()),
     ]
 }
 
@@ -158,14 +158,14 @@ fn read_few(reader: &Arc<BucketReader>) -> u64 {
     read
 }
 
-/// A piece of every so manieth event.
+/// One token from every few events.
 fn terms_of(batch: &EventBatch) -> Vec<TermQuery> {
     let mut terms = Vec::new();
     for row in (0..batch.len()).step_by(batch.len() / TERMS + 1) {
-        let mut pieces = Vec::new();
-        quarry_event::segment::for_each_piece(batch.raw(row), |piece| pieces.push(piece.to_ascii_lowercase()));
-        let Some(piece) = pieces.get(row % pieces.len().max(1)) else { continue };
-        terms.push(TermQuery::Piece(String::from_utf8_lossy(piece).into()));
+        let mut tokens = Vec::new();
+        quarry_event::segment::for_each_token(batch.raw(row), |token| tokens.push(token.to_ascii_lowercase()));
+        let Some(token) = tokens.get(row % tokens.len().max(1)) else { continue };
+        terms.push(TermQuery::Token(String::from_utf8_lossy(token).into()));
     }
     terms
 }

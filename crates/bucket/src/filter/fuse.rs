@@ -220,11 +220,11 @@ fn fill(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lexicon::Namespace;
-    use crate::lexicon::hash::hash_term;
+    use crate::term_dictionary::Namespace;
+    use crate::term_dictionary::hash::hash_term;
 
     fn keys(count: u64) -> Vec<u64> {
-        let mut keys: Vec<u64> = (0..count).map(|at| hash_term(Namespace::Pieces, &at.to_le_bytes())).collect();
+        let mut keys: Vec<u64> = (0..count).map(|at| hash_term(Namespace::Tokens, &at.to_le_bytes())).collect();
         sort_and_dedup(&mut keys);
         keys
     }

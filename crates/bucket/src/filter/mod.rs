@@ -13,9 +13,9 @@ use crate::block::checksums_decide;
 use crate::error::{BucketError, Place};
 use crate::filter::fuse::Fuse;
 pub(crate) use crate::filter::fuse::sort_and_dedup;
-use crate::lexicon::hash::hash_term;
-use crate::lexicon::{Namespace, cut_term, field_term};
 use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};
+use crate::term_dictionary::hash::hash_term;
+use crate::term_dictionary::{Namespace, cut_term, field_term};
 use crate::wire::{Cursor, Malformed};
 
 const MAGIC: &[u8; 8] = b"QRYFILT2";
@@ -174,10 +174,10 @@ fn may_match(fuse: &Fuse, query: &TermQuery, has_fields: bool) -> bool {
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
         TermQuery::None => false,
-        TermQuery::Piece(piece) => fuse.may_hold(hash_term(Namespace::Pieces, cut_term(piece.as_bytes()))),
+        TermQuery::Token(token) => fuse.may_hold(hash_term(Namespace::Tokens, cut_term(token.as_bytes()))),
         TermQuery::Field { .. } if !has_fields => false,
         TermQuery::Field { name, value } => fuse.may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
-        TermQuery::Value { pieces, .. } => may_match(fuse, pieces, has_fields),
+        TermQuery::Value { tokens, .. } => may_match(fuse, tokens, has_fields),
         TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part, has_fields)),
         TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part, has_fields)),
     }

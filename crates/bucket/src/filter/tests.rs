@@ -5,7 +5,7 @@ use xorf::{BinaryFuse8, DmaSerializable};
 use super::*;
 
 fn hashes(from: u64, count: u64) -> Vec<u64> {
-    (from..from + count).map(|at| hash_term(Namespace::Pieces, at.to_string().as_bytes())).collect()
+    (from..from + count).map(|at| hash_term(Namespace::Tokens, at.to_string().as_bytes())).collect()
 }
 
 fn sidecar(slabs: &[Vec<u64>]) -> Vec<u8> {
@@ -56,22 +56,22 @@ fn version_1_speaks_for_every_slab() {
 fn each_slab_answers_for_itself_and_the_bucket_for_all() {
     let slabs = [hashes(0, 2_000), Vec::new(), hashes(10_000, 1_000)];
     let filter = TermFilter::open(&sidecar(&slabs)).unwrap();
-    let piece = |number: u64| TermQuery::Piece(number.to_string().into());
+    let token = |number: u64| TermQuery::Token(number.to_string().into());
     for number in (0..2_000).chain(10_000..11_000) {
         let slab = if number < 2_000 { 0 } else { 2 };
-        assert!(filter.may_match(&piece(number)) && filter.may_match_slab(slab, &piece(number), true));
-        assert!(!filter.may_match_slab(1, &piece(number), true));
+        assert!(filter.may_match(&token(number)) && filter.may_match_slab(slab, &token(number), true));
+        assert!(!filter.may_match_slab(1, &token(number), true));
     }
-    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &piece(*number), true)).count();
+    let elsewhere = (0..2_000).filter(|number| filter.may_match_slab(2, &token(*number), true)).count();
     assert!(elsewhere < 30, "{elsewhere} of 2000 terms of another slab");
-    let absent = (50_000..52_000).filter(|number| filter.may_match(&piece(*number))).count();
+    let absent = (50_000..52_000).filter(|number| filter.may_match(&token(*number))).count();
     assert!(absent < 45, "{absent} of 2000 absent terms");
     assert!(!filter.may_match_slab(3, &TermQuery::All, true));
     // A slab without index-time fields holds no term of one, whatever the filter thinks of it.
     let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
     let thought = |has_fields| (0..5_000).filter(|at| filter.may_match_slab(0, &field(*at), has_fields)).count();
     assert!(thought(true) > 0 && thought(false) == 0, "{}", thought(true));
-    let both = TermQuery::and([piece(5), piece(10_005)]);
+    let both = TermQuery::and([token(5), token(10_005)]);
     assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both, true)).count(), 0);
-    assert!(filter.may_match(&TermQuery::or([piece(5), piece(777_777)])));
+    assert!(filter.may_match(&TermQuery::or([token(5), token(777_777)])));
 }

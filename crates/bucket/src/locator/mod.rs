@@ -1,14 +1,15 @@
-//! Where rare pieces are: which pages of a shaped slab hold a piece that no lexicon lists, without reading its columns.
+//! Where rare tokens are: which pages of a shaped slab hold a token that no term dictionary lists, without reading its
+//! columns.
 //!
-//! A list of unique ids and their pages would cost more than the ids do. A *locator* does not keep the pieces: it is a
-//! function from the hash of a piece to its pages, about seven bits each, which gives pages also for pieces that are
-//! not there; whether one is, the term filter says, and in the end the page itself. A piece of few pages is a chain of
-//! *links*, each a page and whether another follows; a piece of many pages says so, and its columns are read.
+//! A list of unique ids and their pages would cost more than the ids do. A *locator* does not keep the tokens: it is a
+//! function from the hash of a token to its pages, about seven bits each, which gives pages also for tokens that are
+//! not there; whether one is, the term filter says, and in the end the page itself. A token of few pages is a chain of
+//! *links*, each a page and whether another follows; a token of many pages says so, and its columns are read.
 //!
 //! The hashes are cut into *parts* by their upper bits, each a table of its own (`ribbon`), so that a look-up reads a
 //! few kilobytes. A compacted slab has a locator; a sealed one, which is to be compacted soon, does without.
 //!
-//! Not here: what is rare (`crate::lexicon::rare`) and how columns are looked through (`crate::rare_pages`).
+//! Not here: what is rare (`crate::term_dictionary::rare`) and how columns are looked through (`crate::rare_pages`).
 
 mod read;
 mod ribbon;
@@ -21,7 +22,7 @@ use self::ribbon::mix;
 
 /// Keys of a part, about.
 const KEYS_PER_PART: usize = 8_192;
-/// Pages of a piece that a locator tells; of a piece in more pages it says only that.
+/// Pages of a token that a locator tells; of a token in more pages it says only that.
 const MAX_LINKS: usize = 4;
 /// Parts of a locator at most, held against before memory is taken.
 const MAX_PARTS: usize = 1 << 20;
@@ -35,7 +36,7 @@ fn key_of(hash: u64) -> u64 {
     hash >> PAGE_BITS << PAGE_BITS
 }
 
-/// The key of a link, from 0, of a piece with this key.
+/// The key of a link, from 0, of a token with this key.
 fn link_key(key: u64, link: usize) -> u64 {
     mix(key.wrapping_add((link as u64).wrapping_mul(LINK_STEP)))
 }

@@ -1,10 +1,10 @@
-//! Asks a written locator for the pages of a piece.
+//! Asks a written locator for the pages of a token.
 
 use bytes::Bytes;
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BucketError, Place};
-use crate::limits::MAX_LEXICON_DIRECTORY_BYTES;
+use crate::limits::MAX_TERM_DICTIONARY_DIRECTORY_BYTES;
 use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};
 use crate::locator::{Links, MAX_LINKS, MAX_PARTS, key_of, link_key, part_of};
 use crate::source::ObjectSource;
@@ -32,13 +32,13 @@ impl Locator {
         slab_pages: usize,
     ) -> Result<Locator, BucketError> {
         let bytes = source.fetch(place, at.stored_len as usize)?;
-        let block = open_block(&bytes, BlockKind::Locator, place, MAX_LEXICON_DIRECTORY_BYTES)?;
+        let block = open_block(&bytes, BlockKind::Locator, place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
         let place = block.place();
         let starts = place.decoded(read_starts(&block.decode()?))?;
         Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
     }
 
-    /// The pages of the piece with this hash, if it is a rare one; any where it is not. `None` where it is in so many
+    /// The pages of the token with this hash, if it is a rare one; any where it is not. `None` where it is in so many
     /// that they are not listed.
     pub(crate) fn find(&self, source: &ObjectSource, hash: u64) -> Result<Option<u64>, BucketError> {
         let key = key_of(hash);
@@ -54,7 +54,7 @@ impl Locator {
             if value == self.links.too_many() {
                 return None;
             }
-            // A piece that is not there may name pages that are not.
+            // A token that is not there may name pages that are not.
             let page = self.links.page(value);
             found |= u64::from((page as usize) < self.slab_pages) << page;
             if !self.links.leads_on(value) {
@@ -73,7 +73,7 @@ impl Locator {
         Ok((bytes.slice_ref(table), place))
     }
 
-    /// Reads all tables, to look up many pieces.
+    /// Reads all tables, to look up many tokens.
     pub(crate) fn tables(&self, source: &ObjectSource) -> Result<Tables<'_>, BucketError> {
         let mut parts = Vec::with_capacity(self.parts());
         for part in 0..self.parts() {

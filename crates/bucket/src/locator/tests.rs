@@ -11,12 +11,12 @@ use crate::source::ObjectSource;
 
 /// Hashes and the pages of each, few as a rule.
 fn truth(count: u64, pages: u64) -> Vec<(u64, u64)> {
-    let piece = |at: u64| {
+    let token = |at: u64| {
         let many = [1, 1, 1, 1, 1, 2, 3, 4, 5, 9][(mix(at) % 10) as usize];
         let set = (0..many).fold(0u64, |set, which| set | 1 << (mix(at * 31 + which) % pages));
         (mix(at + 7_000_000), set)
     };
-    (0..count).map(piece).collect()
+    (0..count).map(token).collect()
 }
 
 fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)> {
@@ -37,7 +37,7 @@ fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)
 }
 
 #[test]
-fn every_piece_is_in_the_pages_that_are_told() {
+fn every_token_is_in_the_pages_that_are_told() {
     for pages in [2usize, 3, 32, 63, 64] {
         for count in [1, 100, 30_000] {
             let truth = truth(count, pages as u64);
@@ -45,7 +45,7 @@ fn every_piece_is_in_the_pages_that_are_told() {
             let mut untold = 0;
             for (hash, set) in &truth {
                 match locator.find(&source, *hash).unwrap() {
-                    Some(found) => assert_eq!(found, *set, "{count} pieces in {pages} pages"),
+                    Some(found) => assert_eq!(found, *set, "{count} tokens in {pages} pages"),
                     None => {
                         assert!(set.count_ones() as usize > MAX_LINKS);
                         untold += 1;
@@ -59,7 +59,7 @@ fn every_piece_is_in_the_pages_that_are_told() {
 }
 
 #[test]
-fn a_piece_that_is_nowhere_is_in_few_pages_that_exist() {
+fn a_token_that_is_nowhere_is_in_few_pages_that_exist() {
     let (source, locator) = written(&truth(10_000, 40), 40).unwrap();
     let found = (0..2_000u64).map(|at| locator.find(&source, mix(at + 99_000_000)).unwrap());
     let all = found.flatten().fold(0, |all, found| {

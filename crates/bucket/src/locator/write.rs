@@ -1,19 +1,19 @@
-//! Collects the rare pieces of a slab with their pages and writes its locator.
+//! Collects the rare tokens of a slab with their pages and writes its locator.
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::error::{BucketError, Place};
 use crate::filter::sort_and_dedup;
-use crate::lexicon::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::locator::ribbon::write_table;
 use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, PAGE_BITS, key_of, link_key, part_of};
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::term_dictionary::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
 
 /// Pairs that are collected at most, repetitions included: 128 MB of memory, and as much to sort them. A slab of more, of
 /// long events full of ids, does without a locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// Rare pieces and the page of each: the upper bits of a hash, and a page's number below them.
+/// Rare tokens and the page of each: the upper bits of a hash, and a page's number below them.
 #[derive(Debug, Default)]
 pub(crate) struct RarePages {
     pairs: Vec<u64>,
@@ -92,8 +92,8 @@ pub(crate) fn write_locator(
         left = later;
         table.clear();
         payload.clear();
-        for piece in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
-            add_chain(piece, links, &mut table);
+        for token in here.chunk_by(|a, b| key_of(*a) == key_of(*b)) {
+            add_chain(token, links, &mut table);
         }
         if !write_table(&table, links.bits(), &mut payload) {
             let what = format!("no table of {} links can be made", table.len());
@@ -106,17 +106,17 @@ pub(crate) fn write_locator(
     Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))
 }
 
-/// The links of one piece, given as its pairs, whose pages ascend.
-fn add_chain(piece: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
-    let Some(first) = piece.first() else { return };
+/// The links of one token, given as its pairs, whose pages ascend.
+fn add_chain(token: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
+    let Some(first) = token.first() else { return };
     let key = key_of(*first);
-    if piece.len() > MAX_LINKS {
+    if token.len() > MAX_LINKS {
         table.push((link_key(key, 0), links.too_many()));
         return;
     }
-    for (link, pair) in piece.iter().enumerate() {
+    for (link, pair) in token.iter().enumerate() {
         let page = (pair & ((1 << PAGE_BITS) - 1)) as u32;
-        let value = if link + 1 == piece.len() { links.last(page) } else { links.leading_on(page) };
+        let value = if link + 1 == token.len() { links.last(page) } else { links.leading_on(page) };
         table.push((link_key(key, link), value));
     }
 }

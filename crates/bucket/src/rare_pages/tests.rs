@@ -1,11 +1,11 @@
-//! Candidate pages and filters of shaped slabs against the pieces of the texts themselves.
+//! Candidate pages and filters of shaped slabs against the tokens of the texts themselves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::{Anywhere, EventBatch, Metadata, TermQuery};
 
 use super::*;
@@ -14,7 +14,7 @@ use crate::encode::tests::SHAPER;
 use crate::shape::ShapedSlab;
 use crate::{EncodeOptions, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
 
-/// Pages of each lower-cased piece.
+/// Pages of each lower-cased token.
 type Truth = BTreeMap<String, u64>;
 
 fn batch<'a>(texts: impl IntoIterator<Item = &'a str>) -> EventBatch {
@@ -30,10 +30,10 @@ fn batch<'a>(texts: impl IntoIterator<Item = &'a str>) -> EventBatch {
 fn truth_of(events: &EventBatch) -> Truth {
     let (mut truth, mut lower) = (Truth::new(), Vec::new());
     for row in 0..events.len() {
-        for_each_piece(events.raw(row), |piece| {
-            lower_piece(piece, &mut lower);
-            let piece = String::from_utf8(lower.clone()).unwrap();
-            *truth.entry(piece).or_default() |= 1 << (row / MAX_PAGE_EVENTS);
+        for_each_token(events.raw(row), |token| {
+            lower_token(token, &mut lower);
+            let token = String::from_utf8(lower.clone()).unwrap();
+            *truth.entry(token).or_default() |= 1 << (row / MAX_PAGE_EVENTS);
         });
     }
     truth
@@ -59,16 +59,16 @@ impl Opened {
         self.reader.candidate_pages(slab, query, &Anywhere).unwrap().0
     }
 
-    /// Every piece and its beginning: no page and no filter may deny it.
+    /// Every token and its beginning: no page and no filter may deny it.
     fn assert_covers(&self, every: usize) {
         for (slab, truth) in self.truths.iter().enumerate() {
-            for (piece, pages) in truth.iter().step_by(every) {
-                let query = TermQuery::Piece(piece.as_str().into());
-                assert!(self.filter.may_match(&query) && self.filter.may_match_slab(slab, &query, true), "{piece}");
+            for (token, pages) in truth.iter().step_by(every) {
+                let query = TermQuery::Token(token.as_str().into());
+                assert!(self.filter.may_match(&query) && self.filter.may_match_slab(slab, &query, true), "{token}");
                 let found = self.pages(slab, &query);
-                assert_eq!(pages & !found, 0, "{piece} in {pages:b}, found {found:b}");
-                let half = piece.chars().take(piece.chars().count().div_ceil(2)).collect::<String>();
-                let starting = truth.iter().filter(|(piece, _)| piece.starts_with(&half));
+                assert_eq!(pages & !found, 0, "{token} in {pages:b}, found {found:b}");
+                let half = token.chars().take(token.chars().count().div_ceil(2)).collect::<String>();
+                let starting = truth.iter().filter(|(token, _)| token.starts_with(&half));
                 let expected = starting.fold(0, |all, (_, pages)| all | pages);
                 let found = self.pages(slab, &TermQuery::Prefix(half.as_str().into()));
                 assert_eq!(expected & !found, 0, "{half}* in {expected:b}, found {found:b}");
@@ -117,7 +117,7 @@ pub(crate) fn log(seed: u64, events: usize) -> EventBatch {
 }
 
 #[test]
-fn a_log_is_shaped_and_its_ids_stay_out_of_the_lexicon() {
+fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
     let slabs = [log(1, 3 * MAX_PAGE_EVENTS - 100), log(2, MAX_PAGE_EVENTS + 50)];
     for located in [false, true] {
         assert_ids_are_found(&opened(&slabs, located));
@@ -131,24 +131,25 @@ fn assert_ids_are_found(opened: &Opened) {
     let mut needles = 0;
     for (slab, truth) in opened.truths.iter().enumerate() {
         let ids =
-            truth.iter().filter(|(piece, _)| piece.len() >= 12 || piece.bytes().all(|byte| byte.is_ascii_digit()));
-        for (piece, pages) in ids.step_by(701) {
-            let found = opened.pages(slab, &TermQuery::Piece(piece.as_str().into()));
-            needles += usize::from(piece.len() >= 7);
-            assert!(found == *pages || piece.len() < 7, "{piece}: {found:b} for {pages:b}");
+            truth.iter().filter(|(token, _)| token.len() >= 12 || token.bytes().all(|byte| byte.is_ascii_digit()));
+        for (token, pages) in ids.step_by(701) {
+            let found = opened.pages(slab, &TermQuery::Token(token.as_str().into()));
+            needles += usize::from(token.len() >= 7);
+            assert!(found == *pages || token.len() < 7, "{token}: {found:b} for {pages:b}");
         }
     }
     assert!(needles > 20, "{needles} needles");
-    let lexicon = opened.reader.stored_bytes_by_kind(0).unwrap();
-    let lexicon: u64 = lexicon.iter().filter(|(kind, _)| kind.starts_with("lexicon")).map(|(_, bytes)| bytes).sum();
-    assert!(lexicon < 8_000, "{lexicon} bytes of lexicon");
+    let term_dictionary = opened.reader.stored_bytes_by_kind(0).unwrap();
+    let term_dictionary: u64 =
+        term_dictionary.iter().filter(|(kind, _)| kind.starts_with("term dictionary")).map(|(_, bytes)| bytes).sum();
+    assert!(term_dictionary < 8_000, "{term_dictionary} bytes of term dictionary");
 }
 
 #[test]
-fn absent_pieces_are_mostly_denied() {
+fn absent_tokens_are_mostly_denied() {
     let opened = opened(&[log(3, MAX_PAGE_EVENTS + 9)], false);
     let absent =
-        (0..2_000u64).map(|at| TermQuery::Piece(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()));
+        (0..2_000u64).map(|at| TermQuery::Token(format!("{:016x}", at.wrapping_mul(0x9e37_79b9_7f4a_7c15)).into()));
     let mut passed = 0;
     for query in absent {
         passed += usize::from(opened.filter.may_match(&query));
@@ -158,12 +159,12 @@ fn absent_pieces_are_mostly_denied() {
 }
 
 #[test]
-fn a_piece_must_be_in_each_slab_that_the_filter_names() {
+fn a_token_must_be_in_each_slab_that_the_filter_names() {
     let opened = opened(&[log(4, 600), log(5, 600)], true);
     for (slab, other) in [(0, 1), (1, 0)] {
-        let unique = opened.truths[slab].keys().filter(|piece| piece.len() == 16);
+        let unique = opened.truths[slab].keys().filter(|token| token.len() == 16);
         let elsewhere = unique
-            .filter(|piece| opened.filter.may_match_slab(other, &TermQuery::Piece(piece.as_str().into()), true))
+            .filter(|token| opened.filter.may_match_slab(other, &TermQuery::Token(token.as_str().into()), true))
             .count();
         assert!(elsewhere < 20, "{elsewhere} ids of slab {slab} may be in {other}");
     }
@@ -186,7 +187,7 @@ fn any_text() -> impl Strategy<Value = String> {
         .prop_map(|words| words.into_iter().map(|(word, between)| word + &between).collect())
 }
 
-/// Takes texts apart at a byte that is no breaker, so that most edges straddle pieces.
+/// Takes texts apart at a byte that is no breaker, so that most edges straddle tokens.
 fn shape_at_twos(events: &EventBatch) -> Option<ShapedSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
     let mut slab = ShapedSlab::default();
@@ -197,9 +198,9 @@ fn shape_at_twos(events: &EventBatch) -> Option<ShapedSlab> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Taken apart at breakers, and in the midst of pieces.
+    /// Taken apart at breakers, and in the midst of tokens.
     #[test]
-    fn texts_taken_apart_anywhere_keep_their_pieces(texts in proptest::collection::vec(any_text(), 1..40)) {
+    fn texts_taken_apart_anywhere_keep_their_tokens(texts in proptest::collection::vec(any_text(), 1..40)) {
         for shaper in [shape_by_words, shape_at_twos] {
             SHAPER.set(Some(shaper));
             let opened = opened(&[batch(texts.iter().map(String::as_str))], false);
@@ -213,7 +214,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
     #[test]
-    fn logs_keep_their_pieces(seed in any::<u64>(), events in 1..2 * MAX_PAGE_EVENTS) {
+    fn logs_keep_their_tokens(seed in any::<u64>(), events in 1..2 * MAX_PAGE_EVENTS) {
         for located in [false, true] {
             let opened = opened(&[log(seed, events)], located);
             opened.assert_covers(1 + opened.truths[0].len() / 100);

@@ -10,8 +10,8 @@ use std::mem;
 use quarry_event::shape::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
+use super::slots::Slot;
 use super::splitter::{Splitter, TemplateColumn};
-use super::tokens::Slot;
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
 

@@ -2,7 +2,7 @@
 //!
 //! Every rule of the tokenisers asks about single bytes, so one look into a table of 256 answers all of them.
 
-/// Ends a token of an event.
+/// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
 /// Ends the value of `key=value`; the same bytes that end it when fields are extracted.
 pub(super) const VALUE_END: u8 = 2;

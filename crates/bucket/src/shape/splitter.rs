@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::Builder;
 use super::classes::{CLASS, WORD, same};
-use super::tokens::{Slot, SlotKind, split_event, split_words};
+use super::slots::{Slot, SlotKind, split_event, split_words};
 use super::trie::{Filled, Span, Trie};
 
 /// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.

@@ -338,7 +338,7 @@ proptest! {
     #[test]
     fn slots_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
         let text = pieces.concat();
-        for split in [tokens::split_event, tokens::split_words] {
+        for split in [slots::split_event, slots::split_words] {
             let mut slots = Vec::new();
             split(text.as_bytes(), &mut slots);
             let mut at = 0;
@@ -348,7 +348,7 @@ proptest! {
                 let edge = |at: usize| at == 0 || at == text.len()
                     || classes::breaks(text.as_bytes()[at]) || classes::breaks(text.as_bytes()[at - 1]);
                 prop_assert!(edge(slot.start) && edge(slot.end));
-                prop_assert_eq!(tokens::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
+                prop_assert_eq!(slots::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
                 at = slot.end;
             }
         }

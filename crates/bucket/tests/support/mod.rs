@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use quarry_bucket::{BucketReader, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject};
-use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::term::MetaField;
 use quarry_event::{EventBatch, IndexedField, Metadata, TermQuery};
 
@@ -17,7 +17,7 @@ fn metadata(host: &str, source: &str) -> Metadata {
     Metadata { index: "main".into(), host: host.into(), source: source.into(), sourcetype: "Syslog".into() }
 }
 
-/// `events` events, one second apart, each with a piece and a field of its own and one host per page.
+/// `events` events, one second apart, each with a token and a field of its own and one host per page.
 pub fn numbered_batch(events: usize) -> EventBatch {
     let mut batch = EventBatch { index_time: 1_000, ..EventBatch::default() };
     for row in 0..events {
@@ -72,16 +72,16 @@ pub fn any_batch(distinct: usize) -> impl Strategy<Value = EventBatch> {
 pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
     let next = |salt: u64| (seed ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let pick = |len: usize, salt: u64| next(salt) as usize % len.max(1);
-    let piece = || -> String {
-        let mut pieces = Vec::new();
+    let token = || -> String {
+        let mut tokens = Vec::new();
         if !batch.is_empty() {
-            for_each_piece(batch.raw(pick(batch.len(), 1)), |piece| pieces.push(lowered(piece)));
+            for_each_token(batch.raw(pick(batch.len(), 1)), |token| tokens.push(lowered(token)));
         }
-        pieces.get(pick(pieces.len(), 2)).map_or("absent".into(), |piece| String::from_utf8_lossy(piece).into_owned())
+        tokens.get(pick(tokens.len(), 2)).map_or("absent".into(), |token| String::from_utf8_lossy(token).into_owned())
     };
     match pick(if depth == 0 { 6 } else { 9 }, 3) {
-        0 | 1 => TermQuery::Piece(piece().into()),
-        2 => TermQuery::Prefix(piece().chars().take(2).collect::<String>().into()),
+        0 | 1 => TermQuery::Token(token().into()),
+        2 => TermQuery::Prefix(token().chars().take(2).collect::<String>().into()),
         3 => match batch.fields.get(pick(batch.fields.len(), 4)) {
             Some(field) => TermQuery::Field { name: (*field.name).into(), value: field.value.to_lowercase().into() },
             None => TermQuery::All,
@@ -92,15 +92,15 @@ pub fn query_for(batch: &EventBatch, seed: u64, depth: u32) -> TermQuery {
             let pattern = format!("{}*", host.to_lowercase().chars().take(1).collect::<String>());
             TermQuery::Meta { field: MetaField::Host, pattern: pattern.into() }
         }
-        5 => TermQuery::Piece("surely-absent".into()),
+        5 => TermQuery::Token("surely-absent".into()),
         6 | 7 => TermQuery::And((0..3).map(|at| query_for(batch, next(10 + at), depth - 1)).collect()),
         _ => TermQuery::Or((0..2).map(|at| query_for(batch, next(20 + at), depth - 1)).collect()),
     }
 }
 
-fn lowered(piece: &[u8]) -> Vec<u8> {
+fn lowered(token: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    lower_piece(piece, &mut out);
+    lower_token(token, &mut out);
     out
 }
 
@@ -111,17 +111,17 @@ pub fn pages_by_brute_force(batch: &EventBatch, query: &TermQuery) -> u64 {
 }
 
 fn event_matches(batch: &EventBatch, row: usize, query: &TermQuery) -> bool {
-    let has_piece = |test: &dyn Fn(&[u8]) -> bool| {
+    let has_token = |test: &dyn Fn(&[u8]) -> bool| {
         let mut found = false;
-        for_each_piece(batch.raw(row), |piece| found |= test(&lowered(piece)));
+        for_each_token(batch.raw(row), |token| found |= test(&lowered(token)));
         found
     };
     match query {
         TermQuery::All => true,
         TermQuery::None => false,
-        TermQuery::Piece(wanted) => has_piece(&|piece| piece == wanted.as_bytes()),
-        TermQuery::Prefix(prefix) => has_piece(&|piece| piece.starts_with(prefix.as_bytes())),
-        TermQuery::Value { pieces, .. } => event_matches(batch, row, pieces),
+        TermQuery::Token(wanted) => has_token(&|token| token == wanted.as_bytes()),
+        TermQuery::Prefix(prefix) => has_token(&|token| token.starts_with(prefix.as_bytes())),
+        TermQuery::Value { tokens, .. } => event_matches(batch, row, tokens),
         TermQuery::And(parts) => parts.iter().all(|part| event_matches(batch, row, part)),
         TermQuery::Or(parts) => parts.iter().any(|part| event_matches(batch, row, part)),
         TermQuery::Meta { pattern, .. } => {

@@ -1,7 +1,7 @@
 //! The condition of a search, taken apart by what it costs to test.
 //!
-//! Terms go to the lexicon, words and metadata are tested on the raw page, the rest waits for the fields. Every early
-//! test is conservative: it may keep an event that does not match, never drop one that does. When the early tests
+//! Terms go to the term dictionary, words and metadata are tested on the raw page, the rest waits for the fields. Every
+//! early test is conservative: it may keep an event that does not match, never drop one that does. When the early tests
 //! decide everything, the final one is skipped.
 
 use std::collections::BTreeSet;
@@ -96,7 +96,7 @@ impl EventFilter {
         &self.conditions
     }
 
-    /// What the lexicon is asked.
+    /// What the term dictionary is asked.
     pub(crate) fn terms(&self) -> &TermQuery {
         &self.terms
     }
@@ -384,7 +384,7 @@ pub(super) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
         && !value.text.contains(['*', '"'])
 }
 
-/// What the lexicon can be asked.
+/// What the term dictionary can be asked.
 fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
     match expr {
         SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, rules))),
@@ -436,7 +436,7 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
     TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
 }
 
-/// How JSON may write the value with escapes, as far as that changes its pieces: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
+/// How JSON may write the value with escapes, as far as that changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
 /// Some writers escape what is not ASCII, some what has a meaning in HTML, some both; all escape control characters.
 fn escaped_forms(value: &str) -> Vec<String> {
     let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
@@ -470,7 +470,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String
             '\u{c}' if short => out.push_str("\\f"),
             _ if letter < ' ' || is_escaped(letter) => {
                 let mut units = [0; 2];
-                // The lexicon's pieces are lower-case, so one case of the digits is enough.
+                // The term dictionary's tokens are lower-case, so one case of the digits is enough.
                 letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
             }
             _ => out.push(letter),

@@ -1,9 +1,9 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
-//! Three sieves, coarse to fine: the store prunes buckets by index and time, the lexicon prunes pages ([`filter`]), a
-//! test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text ([`fields`]), and
-//! only then the search's whole condition is tested. Rows come unordered in parallel ([`slices`]) or newest first
-//! ([`ordered`]).
+//! Three sieves, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
+//! ([`filter`]), a test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text
+//! ([`fields`]), and only then the search's whole condition is tested. Rows come unordered in parallel ([`slices`]) or
+//! newest first ([`ordered`]).
 //!
 //! Not here: what the rows are used for.
 

@@ -93,7 +93,7 @@ impl EventScan {
             }
             return Ok(());
         }
-        // The lexicon need not be asked where rows come from a summary.
+        // The term dictionary need not be asked where rows come from a summary.
         let is_summarised = self.summary.as_ref().is_some_and(|summary| summary.holds(segment));
         let pages = match is_summarised {
             true => Some(self.all_pages_of(segment)),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::shape::{
     Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template,
     Texts, ValueCounts, ValueTraits,
@@ -34,7 +34,7 @@ pub(crate) struct Manner {
     pub(crate) quotes: bool,
     /// Every so manieth text is a template of one slot.
     pub(crate) outliers: usize,
-    /// Whether the segment tells which rows may hold a piece.
+    /// Whether the segment tells which rows may hold a token.
     pub(crate) rows_known: bool,
 }
 
@@ -355,21 +355,21 @@ impl Segment for HandShaped {
     }
 }
 
-/// Whether a text has the pieces that a query asks for; `None` where it asks for none, or for an index-time field that
+/// Whether a text has the tokens that a query asks for; `None` where it asks for none, or for an index-time field that
 /// may be there.
 fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
     match query {
         TermQuery::None => Some(false),
         TermQuery::Field { .. } => (!has_fields).then_some(false),
-        TermQuery::Piece(wanted) => {
+        TermQuery::Token(wanted) => {
             let (mut found, mut lower) = (false, Vec::new());
-            for_each_piece(text, |piece| {
-                lower_piece(piece, &mut lower);
+            for_each_token(text, |token| {
+                lower_token(token, &mut lower);
                 found |= lower == wanted.as_bytes();
             });
             Some(found)
         }
-        TermQuery::Value { pieces, .. } => may_hold(pieces, text, has_fields),
+        TermQuery::Value { tokens, .. } => may_hold(tokens, text, has_fields),
         TermQuery::And(parts) => {
             parts.iter().filter_map(|part| may_hold(part, text, has_fields)).reduce(|all, one| all && one)
         }

@@ -1,18 +1,18 @@
-//! Tables of pieces and of patterns, and that pieces and patterns agree on any text.
+//! Tables of tokens and of patterns, and that tokens and patterns agree on any text.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::TermQuery;
 
-fn pieces(text: &str) -> Vec<String> {
+fn tokens(text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    for_each_piece(text.as_bytes(), |piece| found.push(String::from_utf8_lossy(piece).into_owned()));
+    for_each_token(text.as_bytes(), |token| found.push(String::from_utf8_lossy(token).into_owned()));
     found
 }
 
 #[test]
-fn texts_fall_into_pieces() {
+fn texts_are_divided_into_tokens() {
     for (text, expected) in [
         ("", &[][..]),
         ("   ", &[]),
@@ -29,12 +29,12 @@ fn texts_fall_into_pieces() {
         ("größe=日本 x", &["größe", "日本", "x"]),
         ("a~b^c`d", &["a~b^c`d"]),
     ] {
-        assert_eq!(pieces(text), expected, "{text}");
+        assert_eq!(tokens(text), expected, "{text}");
     }
 }
 
 #[test]
-fn encoded_breakers_are_no_pieces() {
+fn encoded_breakers_are_no_tokens() {
     for (text, expected) in [
         ("a%20b", &["a", "b"][..]),
         ("a%2520b", &["a", "b"]),
@@ -50,25 +50,25 @@ fn encoded_breakers_are_no_pieces() {
         ("a%252", &["a", "252"]),
         ("a%0Ab%0D", &["a", "b", "0D"]),
     ] {
-        assert_eq!(pieces(text), expected, "{text}");
+        assert_eq!(tokens(text), expected, "{text}");
     }
 }
 
 #[test]
-fn pieces_are_lowered_and_cut() {
-    let lowered = |piece: &str| {
+fn tokens_are_lowered_and_cut() {
+    let lowered = |token: &str| {
         let mut out = b"old".to_vec();
-        lower_piece(piece.as_bytes(), &mut out);
+        lower_token(token.as_bytes(), &mut out);
         String::from_utf8(out).unwrap()
     };
     assert_eq!(lowered("ErRoR9"), "error9");
     assert_eq!(lowered("ÄÖ"), "äö");
     assert_eq!(lowered("ΑΣ"), "ασ");
-    assert_eq!(lowered(&"X".repeat(400)), "x".repeat(MAX_PIECE_BYTES));
-    assert_eq!(lowered(&format!("a{}", "É".repeat(200))).len(), MAX_PIECE_BYTES);
+    assert_eq!(lowered(&"X".repeat(400)), "x".repeat(MAX_TOKEN_BYTES));
+    assert_eq!(lowered(&format!("a{}", "É".repeat(200))).len(), MAX_TOKEN_BYTES);
     assert_eq!(lowered(&"É".repeat(200)), "é".repeat(127));
     let mut out = Vec::new();
-    lower_piece(b"A\xffB\xc3", &mut out);
+    lower_token(b"A\xffB\xc3", &mut out);
     assert_eq!(out, b"a\xffb\xc3");
 }
 
@@ -188,16 +188,16 @@ fn whole_match(text: &[u8], pattern: &[u8]) -> bool {
 }
 
 fn holds(query: &TermQuery, text: &str) -> bool {
-    let lowered: Vec<String> = pieces(text)
+    let lowered: Vec<String> = tokens(text)
         .iter()
-        .map(|piece| {
+        .map(|token| {
             let mut out = Vec::new();
-            lower_piece(piece.as_bytes(), &mut out);
+            lower_token(token.as_bytes(), &mut out);
             String::from_utf8_lossy(&out).into_owned()
         })
         .collect();
     match query {
-        TermQuery::Piece(piece) => lowered.iter().any(|known| **known == **piece),
+        TermQuery::Token(token) => lowered.iter().any(|known| **known == **token),
         TermQuery::Prefix(prefix) => lowered.iter().any(|known| known.starts_with(&**prefix)),
         TermQuery::And(parts) => parts.iter().all(|part| holds(part, text)),
         TermQuery::All => true,
@@ -214,9 +214,9 @@ proptest! {
         prop_assert_eq!(found, whole_match(text.as_bytes(), pattern.as_bytes()));
     }
 
-    /// What lets a search trust the lexicon: no text that matches lacks a piece that was asked for.
+    /// What lets a search trust the term dictionary: no text that matches lacks a token that was asked for.
     #[test]
-    fn a_match_holds_the_pieces_asked_for(
+    fn a_match_holds_the_tokens_asked_for(
         text in "[aAb2%0 .=é*-]{0,16}|([ab]{1,2}(%20|%2f|%2520|[ =.%-])){0,6}",
         pattern in "[aAb2%0 .=é*-]{1,6}",
     ) {
@@ -229,10 +229,10 @@ proptest! {
     }
 
     #[test]
-    fn every_piece_is_found_as_a_word(text in "\\PC{0,40}") {
-        for piece in pieces(&text) {
-            prop_assert!(contains_word(text.as_bytes(), &piece, false), "{} in {}", piece, text);
-            prop_assert!(contains_word(text.as_bytes(), &piece, true), "{} in {}", piece, text);
+    fn every_token_is_found_as_a_word(text in "\\PC{0,40}") {
+        for token in tokens(&text) {
+            prop_assert!(contains_word(text.as_bytes(), &token, false), "{} in {}", token, text);
+            prop_assert!(contains_word(text.as_bytes(), &token, true), "{} in {}", token, text);
         }
     }
 
@@ -242,6 +242,6 @@ proptest! {
             WordPattern::new(&pattern, bound, false).is_match(&text);
             WordPattern::literal(&pattern, bound, true).is_match(&text);
         }
-        for_each_piece(&text, |piece| lower_piece(piece, &mut Vec::new()));
+        for_each_token(&text, |token| lower_token(token, &mut Vec::new()));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn piece(text: &str) -> TermQuery {
-    TermQuery::Piece(text.into())
+fn token(text: &str) -> TermQuery {
+    TermQuery::Token(text.into())
 }
 
 fn prefix(text: &str) -> TermQuery {
@@ -11,24 +11,24 @@ fn prefix(text: &str) -> TermQuery {
 }
 
 #[test]
-fn keywords_ask_for_their_pieces() {
+fn keywords_ask_for_their_tokens() {
     for (keyword, expected) in [
-        ("Error", piece("error")),
-        ("10.0.0.1", TermQuery::And(vec![piece("10"), piece("0"), piece("1")])),
-        ("user=Alice", TermQuery::And(vec![piece("user"), piece("alice")])),
-        ("connection failed", TermQuery::And(vec![piece("connection"), piece("failed")])),
+        ("Error", token("error")),
+        ("10.0.0.1", TermQuery::And(vec![token("10"), token("0"), token("1")])),
+        ("user=Alice", TermQuery::And(vec![token("user"), token("alice")])),
+        ("connection failed", TermQuery::And(vec![token("connection"), token("failed")])),
         ("fail*", prefix("fail")),
         ("*ed", TermQuery::All),
         ("a*b", prefix("a")),
         ("*", TermQuery::All),
         ("", TermQuery::All),
         ("***", TermQuery::All),
-        ("/api/v2*", TermQuery::And(vec![piece("api"), prefix("v2")])),
-        ("/api/*/items", TermQuery::And(vec![piece("api"), piece("items")])),
-        ("ÄRGER", piece("ärger")),
-        ("a%20b", TermQuery::And(vec![piece("a"), piece("b")])),
-        ("a%2*", piece("a")),
-        ("a.a", piece("a")),
+        ("/api/v2*", TermQuery::And(vec![token("api"), prefix("v2")])),
+        ("/api/*/items", TermQuery::And(vec![token("api"), token("items")])),
+        ("ÄRGER", token("ärger")),
+        ("a%20b", TermQuery::And(vec![token("a"), token("b")])),
+        ("a%2*", token("a")),
+        ("a.a", token("a")),
     ] {
         assert_eq!(TermQuery::for_keyword(keyword), expected, "{keyword}");
         assert_eq!(TermQuery::for_term(keyword), expected, "{keyword}");
@@ -36,14 +36,14 @@ fn keywords_ask_for_their_pieces() {
 }
 
 #[test]
-fn long_pieces_are_asked_for_as_they_are_stored() {
+fn long_tokens_are_asked_for_as_they_are_stored() {
     let long = "X".repeat(400);
-    assert_eq!(TermQuery::for_keyword(&long), piece(&"x".repeat(crate::segment::MAX_PIECE_BYTES)));
+    assert_eq!(TermQuery::for_keyword(&long), token(&"x".repeat(crate::segment::MAX_TOKEN_BYTES)));
 }
 
 #[test]
 fn conjunctions_simplify() {
-    let (a, b, c) = (piece("a"), piece("b"), piece("c"));
+    let (a, b, c) = (token("a"), token("b"), token("c"));
     let and = |parts: &[&TermQuery]| TermQuery::and(parts.iter().map(|part| (*part).clone()));
     assert_eq!(and(&[]), TermQuery::All);
     assert_eq!(and(&[&a]), a);
@@ -57,7 +57,7 @@ fn conjunctions_simplify() {
 
 #[test]
 fn disjunctions_simplify() {
-    let (a, b, c) = (piece("a"), piece("b"), piece("c"));
+    let (a, b, c) = (token("a"), token("b"), token("c"));
     let or = |parts: &[&TermQuery]| TermQuery::or(parts.iter().map(|part| (*part).clone()));
     assert_eq!(or(&[]), TermQuery::None);
     assert_eq!(or(&[&a]), a);

@@ -75,7 +75,7 @@ impl HotSegment {
     /// Pages of `among` that `query` keeps; only metadata is known without reading the text.
     fn pages_of(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
-            TermQuery::Piece(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
+            TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,
             TermQuery::All => among,
             TermQuery::None => 0,
             TermQuery::And(parts) => parts.iter().fold(among, |left, part| self.pages_of(part, left)),

@@ -285,9 +285,9 @@ pub(crate) fn damage(bucket: &str, error: &BucketError) -> StoreError {
 /// Whether a filter can say anything about the query.
 fn asks_for_terms(query: &TermQuery) -> bool {
     match query {
-        TermQuery::Piece(_) | TermQuery::Field { .. } | TermQuery::None => true,
+        TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => false,
-        TermQuery::Value { pieces, .. } => asks_for_terms(pieces),
+        TermQuery::Value { tokens, .. } => asks_for_terms(tokens),
         TermQuery::And(parts) => parts.iter().any(asks_for_terms),
         TermQuery::Or(parts) => parts.iter().all(asks_for_terms),
     }

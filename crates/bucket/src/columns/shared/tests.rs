@@ -72,16 +72,16 @@ fn sessions_of_all_slabs_share_a_dictionary_and_are_found() {
                 (0..page.len()).any(|row| page.raw(row).windows(text.len()).any(|window| window == text.as_bytes()))
             };
             let expected: u64 = (0..pages).filter(holds).fold(0, |set, page| set | 1 << page);
-            for query in [TermQuery::Piece(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
+            for query in [TermQuery::Token(text[..8].into()), TermQuery::Prefix(text[24..30].into())] {
                 let found = reader.candidate_pages(slab, &query, &Anywhere).unwrap();
                 assert_eq!(found.0 & expected, expected, "{query:?}");
                 // Of a slab without it, the locator names some page.
-                assert!(expected == 0 || !matches!(query, TermQuery::Piece(_)) || found == PageSet(expected));
+                assert!(expected == 0 || !matches!(query, TermQuery::Token(_)) || found == PageSet(expected));
             }
-            assert!(expected == 0 || filter.may_match(&TermQuery::Piece(text[24..].into())));
+            assert!(expected == 0 || filter.may_match(&TermQuery::Token(text[24..].into())));
         }
-        let absent = reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into()), &Anywhere).unwrap();
-        // The locator takes a piece that is nowhere for one in some page.
+        let absent = reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere).unwrap();
+        // The locator takes a token that is nowhere for one in some page.
         assert!(absent.0.count_ones() <= 4, "{absent:?}");
     }
     let single: usize = slabs.iter().map(|slab| compacted(std::slice::from_ref(slab)).object.len()).sum();
@@ -144,7 +144,7 @@ fn damaged_dictionaries_are_refused_or_read() {
         let Ok(reader) = BucketReader::open(Arc::new(MemoryObject(changed.into()))) else { continue };
         for slab in 0..reader.slabs().len() {
             drop(reader.read_page(slab, 0, PageColumns::ALL));
-            drop(reader.candidate_pages(slab, &TermQuery::Piece("0123456789ab".into()), &Anywhere));
+            drop(reader.candidate_pages(slab, &TermQuery::Token("0123456789ab".into()), &Anywhere));
         }
     }
     CHECKSUMS_DECIDE.set(true);

@@ -1,16 +1,16 @@
-//! Tests on values against the pieces of their texts.
+//! Tests on values against the tokens of their texts.
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::lexicon::rare::tests::format_and_numbers;
+use crate::term_dictionary::rare::tests::format_and_numbers;
 
-/// Whether some text holds a piece that is wanted.
+/// Whether some text holds a token that is wanted.
 fn truth(texts: &[Vec<u8>], wanted: Wanted<'_>) -> bool {
     let (mut found, mut lower) = (false, Vec::new());
     for text in texts {
-        for_each_piece(text, |piece| {
-            lower_piece(piece, &mut lower);
+        for_each_token(text, |token| {
+            lower_token(token, &mut lower);
             found |= wanted.is_met_by(&lower);
         });
     }
@@ -48,32 +48,32 @@ fn texts(all: &[&str]) -> (Column, ColumnValues, Vec<Vec<u8>>) {
     (column, values, texts)
 }
 
-/// Pieces of the texts, their beginnings, and pieces that are nearly theirs.
+/// Tokens of the texts, their beginnings, and tokens that are nearly theirs.
 fn questions(texts: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let (mut pieces, mut lower) = (Vec::new(), Vec::new());
+    let (mut tokens, mut lower) = (Vec::new(), Vec::new());
     for text in texts {
-        for_each_piece(text, |piece| {
-            lower_piece(piece, &mut lower);
-            pieces.push(lower.clone());
+        for_each_token(text, |token| {
+            lower_token(token, &mut lower);
+            tokens.push(lower.clone());
         });
     }
     let mut near = Vec::new();
-    for piece in &pieces {
-        near.extend((1..piece.len()).map(|len| piece[..len].to_vec()));
-        near.push(piece[1..].to_vec());
-        near.push([piece, &b"0"[..]].concat());
-        near.push([b"0", &piece[..]].concat());
-        near.push(piece.iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect());
+    for token in &tokens {
+        near.extend((1..token.len()).map(|len| token[..len].to_vec()));
+        near.push(token[1..].to_vec());
+        near.push([token, &b"0"[..]].concat());
+        near.push([b"0", &token[..]].concat());
+        near.push(token.iter().map(|byte| if *byte == b'1' { b'2' } else { *byte }).collect());
     }
-    pieces.extend(near);
-    pieces.sort();
-    pieces.dedup();
-    pieces
+    tokens.extend(near);
+    tokens.sort();
+    tokens.dedup();
+    tokens
 }
 
 fn assert_agrees((column, values, texts): &(Column, ColumnValues, Vec<Vec<u8>>), exact: bool) {
     for question in questions(texts).iter().filter(|question| !question.is_empty()) {
-        for wanted in [Wanted::Piece(question), Wanted::Prefix(question)] {
+        for wanted in [Wanted::Token(question), Wanted::Prefix(question)] {
             let test = RareTest::of(column, wanted);
             let (found, truth) = (test.holds(values), truth(texts, wanted));
             let said = format!("{} in {}: {test:?}", question.escape_ascii(), texts.join(&b' ').escape_ascii());
@@ -91,32 +91,32 @@ proptest! {
     }
 
     #[test]
-    fn short_texts_are_found_by_their_pieces(all in proptest::collection::vec("[a-cA-C.%20 -]{0,8}|[a-cä K]{0,5}", 1..6)) {
+    fn short_texts_are_found_by_their_tokens(all in proptest::collection::vec("[a-cA-C.%20 -]{0,8}|[a-cä K]{0,5}", 1..6)) {
         let all: Vec<&str> = all.iter().map(String::as_str).collect();
         assert_agrees(&texts(&all), true);
     }
 }
 
 #[test]
-fn pieces_do_not_cross_from_one_text_to_the_next() {
+fn tokens_do_not_cross_from_one_text_to_the_next() {
     let (column, values, _) = texts(&[".b", "c.", "de"]);
-    for (piece, expected) in [("bc", false), ("b", true), ("c", true), ("de", true), ("d", false)] {
-        assert_eq!(RareTest::of(&column, Wanted::Piece(piece.as_bytes())).holds(&values), expected, "{piece}");
+    for (token, expected) in [("bc", false), ("b", true), ("c", true), ("de", true), ("d", false)] {
+        assert_eq!(RareTest::of(&column, Wanted::Token(token.as_bytes())).holds(&values), expected, "{token}");
     }
     assert!(RareTest::of(&column, Wanted::Prefix(b"d")).holds(&values));
 }
 
 #[test]
-fn columns_that_cannot_hold_a_piece_are_not_read() {
+fn columns_that_cannot_hold_a_token_are_not_read() {
     let (ids, ..) = numbers(NumberFormat::Hex { digits: 16 }, &[-7, 0x1234]);
     let (users, ..) = numbers(NumberFormat::Integer, &[102_349, 868_000, 987_654]);
-    for (column, piece) in
+    for (column, token) in
         [(&ids, "868229"), (&ids, "xyz"), (&users, "99999"), (&users, "1000000"), (&users, "84dc9f24")]
     {
-        assert!(matches!(RareTest::of(column, Wanted::Piece(piece.as_bytes())), RareTest::Never), "{piece}");
+        assert!(matches!(RareTest::of(column, Wanted::Token(token.as_bytes())), RareTest::Never), "{token}");
     }
-    let test = RareTest::of(&users, Wanted::Piece(b"868229"));
+    let test = RareTest::of(&users, Wanted::Token(b"868229"));
     assert!(matches!(test, RareTest::Numbers(NumberTest::Either(868_229, -868_229))), "{test:?}");
     let dictionary = Column { kind: ColumnKind::Dictionary { len: 2 }, ..users };
-    assert!(matches!(RareTest::of(&dictionary, Wanted::Piece(b"868229")), RareTest::Never));
+    assert!(matches!(RareTest::of(&dictionary, Wanted::Token(b"868229")), RareTest::Never));
 }

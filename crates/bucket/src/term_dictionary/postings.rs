@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use foldhash::fast::FixedState;
 
-use crate::lexicon::table::Entry;
 use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
+use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Codes below are a single page.
@@ -26,7 +26,7 @@ const REFERENCE_BYTES: u64 = 2;
 /// Bytes of a shared mask.
 const MASK_BYTES: u64 = 8;
 
-/// Writes the posting lists of one lexicon.
+/// Writes the posting lists of one term dictionary.
 #[derive(Debug)]
 pub(crate) struct PostingsWriter {
     bitmap_bytes: usize,

@@ -1,22 +1,22 @@
-//! The pieces of numbers against those of their texts.
+//! The tokens of numbers against those of their texts.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::lexicon::Namespace;
-use crate::lexicon::hash::hash_term;
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::hash::hash_term;
 
-/// Hashes of all pieces, by way of the texts.
+/// Hashes of all tokens, by way of the texts.
 fn expected(format: NumberFormat, numbers: &[i64]) -> BTreeSet<u64> {
     let (mut hashes, mut text, mut lower) = (BTreeSet::new(), Vec::new(), Vec::new());
     for number in numbers {
         text.clear();
         format.write(*number, &mut text);
-        segment::for_each_piece(&text, |piece| {
-            segment::lower_piece(piece, &mut lower);
-            hashes.insert(hash_term(Namespace::Pieces, &lower));
+        segment::for_each_token(&text, |token| {
+            segment::lower_token(token, &mut lower);
+            hashes.insert(hash_term(Namespace::Tokens, &lower));
         });
     }
     hashes
@@ -77,7 +77,7 @@ pub(crate) fn format_and_numbers() -> impl Strategy<Value = (NumberFormat, Vec<i
 
 proptest! {
     #[test]
-    fn numbers_have_the_pieces_of_their_texts((format, numbers) in format_and_numbers()) {
+    fn numbers_have_the_tokens_of_their_texts((format, numbers) in format_and_numbers()) {
         prop_assert_eq!(collected(format, &numbers), expected(format, &numbers), "{:?} {:?}", format, numbers);
     }
 }
@@ -94,9 +94,9 @@ fn negative_numbers_lose_their_sign_and_ids_of_all_bits_do_not() {
 }
 
 #[test]
-fn texts_are_hashed_piece_by_piece_in_lower_case() {
+fn texts_are_hashed_token_by_token_in_lower_case() {
     let mut rare = Vec::new();
     add_texts([&b"Wa1-B2"[..], b"", "GRÖSSE".as_bytes()].into_iter(), &mut rare);
-    let hashes = ["wa1", "b2", "grösse"].map(|term| hash_term(Namespace::Pieces, term.as_bytes()));
+    let hashes = ["wa1", "b2", "grösse"].map(|term| hash_term(Namespace::Tokens, term.as_bytes()));
     assert_eq!(rare, hashes);
 }

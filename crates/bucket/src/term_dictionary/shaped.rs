@@ -1,25 +1,25 @@
 //! The terms of a shaped slab: each literal and each text of a dictionary is taken apart once, not once an event.
 //!
-//! Slots begin and end at breakers as a rule, so that the pieces of a text are those of its literals and of what fills
-//! its slots. Where a piece may straddle the edge of a slot, which the bytes at both sides tell, the values of that
+//! Slots begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what fills
+//! its slots. Where a token may straddle the edge of a slot, which the bytes at both sides tell, the values of that
 //! template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are only hashed,
 //! for the term filter (`super::rare`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::shape::{Part, Template, ValueTraits};
 
-use crate::lexicon::rare::{RareNumbers, add_texts, texts_are_rare};
-use crate::lexicon::table::TermTable;
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::term_dictionary::rare::{RareNumbers, add_texts, texts_are_rare};
+use crate::term_dictionary::table::TermTable;
 
 /// Bytes behind a `%` that one of the percent-encoded breakers may still go on after: `%252` does, with `0`.
 const OPEN_PERCENT_BYTES: usize = 3;
 /// Bytes of which percent-encoded breakers are made.
 const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 
-/// Adds the terms of the slab to the lexicon's table and the hashes of those that stay out of it to `rare`, which may
-/// repeat. The table must be empty and is not finished.
-pub(crate) fn add_terms(slab: &ShapedSlab, pieces: &mut TermTable, rare: &mut Vec<u64>) {
+/// Adds the terms of the slab to the term dictionary's table and the hashes of those that stay out of it to `rare`,
+/// which may repeat. The table must be empty and is not finished.
+pub(crate) fn add_terms(slab: &ShapedSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
     let reaches = reaches(slab);
     for (number, column) in slab.columns.iter().enumerate() {
         match &column.values {
@@ -28,18 +28,18 @@ pub(crate) fn add_terms(slab: &ShapedSlab, pieces: &mut TermTable, rare: &mut Ve
                 let pages = pages_of_codes(column, codes, templates.len());
                 for ((template, pages), straddles) in templates.iter().zip(pages).zip(&straddling) {
                     if !straddles {
-                        pieces.start_pages(pages);
-                        literals(template).for_each(|literal| pieces.add_text(literal));
+                        tokens.start_pages(pages);
+                        literals(template).for_each(|literal| tokens.add_text(literal));
                     }
                 }
                 if straddling.contains(&true) {
-                    add_filled(slab, number, &straddling, pieces);
+                    add_filled(slab, number, &straddling, tokens);
                 }
             }
             SlabValues::Dictionary { bytes, ends, codes } => {
                 for (text, pages) in texts(bytes, ends, 0..ends.len()).zip(pages_of_codes(column, codes, ends.len())) {
-                    pieces.start_pages(pages);
-                    pieces.add_text(text);
+                    tokens.start_pages(pages);
+                    tokens.add_text(text);
                 }
             }
             SlabValues::Numbers { format, numbers } => {
@@ -54,8 +54,8 @@ pub(crate) fn add_terms(slab: &ShapedSlab, pieces: &mut TermTable, rare: &mut Ve
             }
             SlabValues::Texts { bytes, ends } => {
                 for (page, places) in pages_of(column) {
-                    pieces.start_page(page);
-                    texts(bytes, ends, places).for_each(|text| pieces.add_text(text));
+                    tokens.start_page(page);
+                    texts(bytes, ends, places).for_each(|text| tokens.add_text(text));
                 }
             }
         }
@@ -131,7 +131,7 @@ impl Reach {
         }
     }
 
-    /// Whether a piece or a percent-encoded breaker may lie across the border between two neighbours.
+    /// Whether a token or a percent-encoded breaker may lie across the border between two neighbours.
     fn straddles(self, next: Reach) -> bool {
         (self.word_last && next.word_first) || (self.open_percent && next.code_first)
     }
@@ -181,7 +181,7 @@ fn part_reach(part: &Part, reaches: &[Reach]) -> Reach {
     }
 }
 
-/// Whether pieces may straddle the edges of this template's slots.
+/// Whether tokens may straddle the edges of this template's slots.
 fn straddles(template: &Template, reaches: &[Reach]) -> bool {
     let mut before = Reach::EMPTY;
     template.parts.iter().any(|part| {
@@ -192,20 +192,20 @@ fn straddles(template: &Template, reaches: &[Reach]) -> bool {
     })
 }
 
-/// Fills the values of the straddling templates of one column and adds their pieces, page by page.
-fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], pieces: &mut TermTable) {
+/// Fills the values of the straddling templates of one column and adds their tokens, page by page.
+fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
         return;
     };
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
     for (page, places) in pages_of(column) {
-        pieces.start_page(page);
+        tokens.start_page(page);
         for code in &codes[places] {
             filler.text.clear();
             filler.fill(&templates[*code as usize]);
             if straddling[*code as usize] {
-                pieces.add_text(&filler.text);
+                tokens.add_text(&filler.text);
             }
         }
     }

@@ -1,18 +1,18 @@
-//! Which pages hold a piece that only the term filter knows: a look into the columns of numbers and short texts.
+//! Which pages hold a token that only the term filter knows: a look into the columns of numbers and short texts.
 //!
-//! What is wanted is turned, per column, into a test on its values: a piece of digits into a number to compare with,
+//! What is wanted is turned, per column, into a test on its values: a token of digits into a number to compare with,
 //! so that nothing is written out, and most columns fall away because none of their values could hold it. The test
 //! may say yes too often, never too seldom.
 //!
-//! Not here: reading columns (`crate::columns`), the lexicon itself.
+//! Not here: reading columns (`crate::columns`), the term dictionary itself.
 
 use std::ops::RangeInclusive;
 
 use memchr::memmem;
-use quarry_event::segment::{for_each_piece, is_breaker, lower_piece};
+use quarry_event::segment::{for_each_token, is_breaker, lower_token};
 use quarry_event::shape::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
 
-use crate::lexicon::rare::is_rare_column;
+use crate::term_dictionary::rare::is_rare_column;
 
 /// Digits of the largest number there is.
 const DIGITS_MAX: u32 = 20;
@@ -22,23 +22,23 @@ const NS_PER_HOUR: i64 = 3_600_000_000_000;
 /// What is looked for, lower-cased.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
-    /// A whole piece.
-    Piece(&'a [u8]),
-    /// The beginning of a piece.
+    /// A whole token.
+    Token(&'a [u8]),
+    /// The beginning of a token.
     Prefix(&'a [u8]),
 }
 
 impl<'a> Wanted<'a> {
     fn bytes(self) -> &'a [u8] {
         match self {
-            Wanted::Piece(bytes) | Wanted::Prefix(bytes) => bytes,
+            Wanted::Token(bytes) | Wanted::Prefix(bytes) => bytes,
         }
     }
 
-    fn is_met_by(self, piece: &[u8]) -> bool {
+    fn is_met_by(self, token: &[u8]) -> bool {
         match self {
-            Wanted::Piece(bytes) => piece == bytes,
-            Wanted::Prefix(bytes) => piece.starts_with(bytes),
+            Wanted::Token(bytes) => token == bytes,
+            Wanted::Prefix(bytes) => token.starts_with(bytes),
         }
     }
 }
@@ -46,7 +46,7 @@ impl<'a> Wanted<'a> {
 /// How to see whether a value of one column may hold what is wanted.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
-    /// None of its values does, or the lexicon knows them.
+    /// None of its values does, or the term dictionary knows them.
     Never,
     /// Some value may; looking is not worth it.
     Always,
@@ -109,11 +109,11 @@ fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.iter().any(is_breaker) {
         return true;
     }
-    // Every value is one piece.
+    // Every value is one token.
     let begins = bytes.first().is_none_or(|byte| is_in(traits.firsts, *byte));
     match wanted {
         Wanted::Prefix(_) => begins,
-        Wanted::Piece(_) => {
+        Wanted::Token(_) => {
             begins
                 && bytes.len() >= traits.min_len as usize
                 && bytes.last().is_none_or(|byte| is_in(traits.lasts, *byte))
@@ -229,7 +229,7 @@ fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
         return Vec::new();
     };
-    if matches!(wanted, Wanted::Piece(_)) || number == 0 {
+    if matches!(wanted, Wanted::Token(_)) || number == 0 {
         return vec![number..=number];
     }
     // All numbers of as many digits, of one more, and so on.
@@ -253,7 +253,7 @@ fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let number = digits_of(bytes)?;
     match wanted {
-        Wanted::Piece(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
+        Wanted::Token(_) => (bytes.len() == usize::from(digits)).then_some(number..=number),
         Wanted::Prefix(_) => {
             let missing = usize::from(digits).checked_sub(bytes.len())?;
             let unit = 10u64.checked_pow(missing as u32)?;
@@ -266,7 +266,7 @@ fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
 fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'static> {
     let (bytes, digits) = (wanted.bytes(), usize::from(digits));
     let complete = match wanted {
-        Wanted::Piece(_) => bytes.len() == digits,
+        Wanted::Token(_) => bytes.len() == digits,
         Wanted::Prefix(_) => bytes.len() <= digits,
     };
     let is_hex = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -284,13 +284,13 @@ fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'sta
     RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
 }
 
-/// Two digits are a part of nearly every page's times; longer pieces are day and hour, or the fraction.
+/// Two digits are a part of nearly every page's times; longer tokens are day and hour, or the fraction.
 fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
         return RareTest::Always;
     };
-    let Wanted::Piece(_) = wanted else {
+    let Wanted::Token(_) = wanted else {
         return RareTest::Always;
     };
     let fraction = match bytes.split_last() {
@@ -371,8 +371,8 @@ impl<'a> TextTest<'a> {
         for end in ends {
             let text = bytes.get(start..*end as usize).unwrap_or_default();
             start = *end as usize;
-            for_each_piece(text, |piece| {
-                lower_piece(piece, &mut lower);
+            for_each_token(text, |token| {
+                lower_token(token, &mut lower);
                 found |= self.wanted.is_met_by(&lower);
             });
         }

@@ -1,7 +1,7 @@
 //! Where the slots of a text are.
 //!
 //! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, and any token that holds a digit are slots. [`split_words`] reads the value of one
+//! XML tags, fields between commas, and any chunk that holds a digit are slots. [`split_words`] reads the value of one
 //! slot: words between breakers of the segmenter that hold a digit are slots, so that no term straddles a slot's edge.
 //! What lies between slots is literal. [`slot_end`] finds the end of one slot whose kind is known, by the same rules,
 //! so that a text of a known template is never tokenised.
@@ -13,9 +13,9 @@ use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END,
 /// What a slot is, which says where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotKind {
-    /// Token with a digit, or a lone dash, up to a delimiter.
-    Token,
-    /// Any token between two separators of a kind.
+    /// Chunk with a digit, or a lone dash, up to a delimiter.
+    Chunk,
+    /// Any chunk between two separators of a kind.
     Field,
     /// Inside of double quotes.
     Quoted,
@@ -40,18 +40,18 @@ pub(super) struct Slot {
 }
 
 /// End of a slot of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
-/// for; else a token needs no digit.
+/// for; else a chunk needs no digit.
 #[inline]
 pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
-        SlotKind::Token => {
-            let end = trim_token(text, at, run(text, at, DELIMITER));
-            if strict && !is_token(&text[at..end]) {
+        SlotKind::Chunk => {
+            let end = trim_chunk(text, at, run(text, at, DELIMITER));
+            if strict && !is_slot(&text[at..end]) {
                 return None;
             }
             end
         }
-        SlotKind::Field => trim_token(text, at, run(text, at, DELIMITER)),
+        SlotKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
         SlotKind::Quoted => closing_quote(text, at)?,
         SlotKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         SlotKind::Value => run(text, at, VALUE_END),
@@ -68,15 +68,15 @@ pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> 
     (end > at).then_some(end)
 }
 
-/// Whether a token is a slot: it holds a digit, or is the dash that stands for nothing.
+/// Whether a chunk is a slot: it holds a digit, or is the dash that stands for nothing.
 #[inline]
-fn is_token(text: &[u8]) -> bool {
+fn is_slot(text: &[u8]) -> bool {
     has_digit(text) || text == b"-"
 }
 
-/// Full stops and colons behind a token belong to the literal.
+/// Full stops and colons behind a chunk belong to the literal.
 #[inline]
-fn trim_token(text: &[u8], start: usize, mut end: usize) -> usize {
+fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
     while end > start + 1 && matches!(text[end - 1], b'.' | b':') {
         end -= 1;
     }
@@ -162,7 +162,7 @@ pub(super) fn split_event(text: &[u8], slots: &mut Vec<Slot>) {
             b'=' => scan.value(at),
             b'>' if is_markup => scan.markup(at),
             byte if CLASS[usize::from(byte)] & DELIMITER != 0 => at + 1,
-            _ => scan.token(at),
+            _ => scan.chunk(at),
         };
     }
 }
@@ -258,18 +258,18 @@ impl Scan<'_, '_> {
         if is_text { self.push(from, end, SlotKind::Markup) } else { end.max(from) }
     }
 
-    fn token(&mut self, at: usize) -> usize {
+    fn chunk(&mut self, at: usize) -> usize {
         let end = run(self.text, at, DELIMITER);
-        let trimmed = trim_token(self.text, at, end);
-        if is_token(&self.text[at..trimmed]) {
-            self.push(at, trimmed, SlotKind::Token);
+        let trimmed = trim_chunk(self.text, at, end);
+        if is_slot(&self.text[at..trimmed]) {
+            self.push(at, trimmed, SlotKind::Chunk);
         } else if self.is_field(at, end) {
             self.push(at, trimmed, SlotKind::Field);
         }
         end
     }
 
-    /// Whether a token stands between two separators of a kind.
+    /// Whether a chunk stands between two separators of a kind.
     fn is_field(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).map(|at| self.text[at]);
         matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)

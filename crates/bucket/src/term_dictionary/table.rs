@@ -7,8 +7,8 @@
 
 use quarry_event::segment;
 
-use crate::lexicon::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
-use crate::lexicon::{Namespace, cut_term};
+use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
+use crate::term_dictionary::{Namespace, cut_term};
 
 /// Terms looked up together. Enough to hide a cache miss, few enough to stay in the first-level cache.
 const BATCH_TERMS: usize = 64;
@@ -132,9 +132,9 @@ impl TermTable {
         self.pages = pages;
     }
 
-    /// Adds every piece of an event's text.
+    /// Adds every token of an event's text.
     pub(crate) fn add_text(&mut self, text: &[u8]) {
-        segment::for_each_piece(text, |piece| self.add_piece(piece));
+        segment::for_each_token(text, |token| self.add_token(token));
     }
 
     /// Looks up what still waits.
@@ -143,15 +143,15 @@ impl TermTable {
     }
 
     #[inline]
-    fn add_piece(&mut self, piece: &[u8]) {
-        if piece.len() > PAIR_BYTES {
-            self.add_long(piece);
+    fn add_token(&mut self, token: &[u8]) {
+        if token.len() > PAIR_BYTES {
+            self.add_long(token);
             return;
         }
-        let pair = load_pair(piece);
+        let pair = load_pair(token);
         match (lower_word(pair[0]), lower_word(pair[1])) {
-            (Some(first), Some(second)) => self.push([first, second], piece.len()),
-            _ => self.add_long(piece),
+            (Some(first), Some(second)) => self.push([first, second], token.len()),
+            _ => self.add_long(token),
         }
     }
 
@@ -165,12 +165,12 @@ impl TermTable {
         }
     }
 
-    /// A piece that is long or not ASCII.
+    /// A token that is long or not ASCII.
     #[cold]
-    fn add_long(&mut self, piece: &[u8]) {
+    fn add_long(&mut self, token: &[u8]) {
         let mut lowered = std::mem::take(&mut self.scratch);
         lowered.clear();
-        segment::lower_piece(piece, &mut lowered);
+        segment::lower_token(token, &mut lowered);
         self.add_term(&lowered);
         self.scratch = lowered;
     }
@@ -287,17 +287,17 @@ impl TermTable {
     }
 }
 
-/// Hash of the term a piece of text becomes; `scratch` lends the memory for long ones.
+/// Hash of the term that a token of the text becomes; `scratch` lends the memory for long ones.
 #[inline]
-pub(crate) fn hash_piece(piece: &[u8], scratch: &mut Vec<u8>) -> u64 {
-    if piece.len() <= PAIR_BYTES {
-        let pair = load_pair(piece);
+pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
+    if token.len() <= PAIR_BYTES {
+        let pair = load_pair(token);
         if let (Some(first), Some(second)) = (lower_word(pair[0]), lower_word(pair[1])) {
-            return hash_pair(Namespace::Pieces, [first, second], piece.len());
+            return hash_pair(Namespace::Tokens, [first, second], token.len());
         }
     }
-    segment::lower_piece(piece, scratch);
-    hash_term(Namespace::Pieces, cut_term(scratch))
+    segment::lower_token(token, scratch);
+    hash_term(Namespace::Tokens, cut_term(scratch))
 }
 
 const ONES: u64 = 0x0101_0101_0101_0101;
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn terms_of_every_length_are_told_apart() {
-        let mut table = TermTable::new(Namespace::Pieces);
+        let mut table = TermTable::new(Namespace::Tokens);
         let long: Vec<u8> = (0..600u32).map(|at| b'a' + (at * 7 % 26) as u8).collect();
         for page in [0, 5] {
             table.start_page(page);
@@ -346,7 +346,7 @@ mod tests {
         for entry in table.entries() {
             assert_eq!(entry.pages, 0b10_0001);
             assert_eq!(table.term(entry, &mut pair_bytes), &long[..entry.len()]);
-            assert_eq!(table.hash_of(entry), hash_term(Namespace::Pieces, &long[..entry.len()]));
+            assert_eq!(table.hash_of(entry), hash_term(Namespace::Tokens, &long[..entry.len()]));
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The lexicon: every distinct term of a slab and the pages it occurs in.
+//! The term dictionary: every distinct term of a slab with its posting list, which is the set of pages that hold it.
 //!
-//! Terms are the lower-cased pieces of the texts, and in a second namespace `name NUL value` of the index-time
+//! Terms are the lower-cased tokens of the texts, and in a second namespace `name NUL value` of the index-time
 //! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
-//! thousand terms, [`read`] finds one term by decoding one such page. What a piece is, `quarry_event::segment` says.
+//! thousand terms, [`read`] finds one term by decoding one such page. What a token is, `quarry_event::segment` says.
 //!
 //! Of slabs that are stored as columns, [`shaped`] adds the terms that repeat and [`rare`] hashes the others, which only
 //! the term filter knows and [`scan`] finds in the columns.
@@ -26,8 +26,8 @@ const FIELD_SEPARATOR: u8 = 0;
 /// The two term spaces of a slab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Namespace {
-    /// Pieces of the text.
-    Pieces,
+    /// Tokens of the text.
+    Tokens,
     /// Index-time fields.
     Fields,
 }
@@ -36,22 +36,22 @@ impl Namespace {
     /// Distinguishes equal bytes of different namespaces in the term filter. Part of the format.
     pub(crate) fn code(self) -> u64 {
         match self {
-            Namespace::Pieces => 0,
+            Namespace::Tokens => 0,
             Namespace::Fields => 1,
         }
     }
 
     pub(crate) fn page_kind(self) -> BlockKind {
         match self {
-            Namespace::Pieces => BlockKind::Lexicon,
-            Namespace::Fields => BlockKind::FieldLexicon,
+            Namespace::Tokens => BlockKind::TermDictionary,
+            Namespace::Fields => BlockKind::FieldTermDictionary,
         }
     }
 
     pub(crate) fn directory_kind(self) -> BlockKind {
         match self {
-            Namespace::Pieces => BlockKind::LexiconDirectory,
-            Namespace::Fields => BlockKind::FieldLexiconDirectory,
+            Namespace::Tokens => BlockKind::TermDictionaryDirectory,
+            Namespace::Fields => BlockKind::FieldTermDictionaryDirectory,
         }
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
     &term[..end]
 }
 
-/// The lexicon's term for a field.
+/// The term of a field.
 pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
     let value = fold_case(value);
     let mut term = Vec::with_capacity(name.len() + 1 + value.len());

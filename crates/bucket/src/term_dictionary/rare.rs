@@ -1,15 +1,15 @@
-//! Pieces that hardly repeat: the numbers and short texts of shaped slabs, hashed for the term filter only.
+//! Tokens that hardly repeat: the numbers and short texts of shaped slabs, hashed for the term filter only.
 //!
-//! A lexicon of unique ids costs more than the ids. Of such columns the filter alone learns the pieces; which page
-//! holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
+//! A term dictionary of unique ids costs more than the ids. Of such columns the filter alone learns the tokens; which
+//! page holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
 //!
-//! Not here: what goes into the lexicon (`super::shaped`).
+//! Not here: what goes into the term dictionary (`super::shaped`).
 
 use quarry_event::segment;
 use quarry_event::shape::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
 
-use crate::lexicon::digits::{hash_decimal, hash_hex};
-use crate::lexicon::table::hash_piece;
+use crate::term_dictionary::digits::{hash_decimal, hash_hex};
+use crate::term_dictionary::table::hash_token;
 
 /// Texts of a column are rare when none is longer. Part of the format: a reader looks into the rare columns only.
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
@@ -27,12 +27,12 @@ const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_HOUR: i64 = 3_600;
 const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
 
-/// Whether the texts of a column with these traits are left out of the lexicon.
+/// Whether the texts of a column with these traits are left out of the term dictionary.
 pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
     traits.max_len <= MAX_RARE_TEXT_BYTES
 }
 
-/// Whether the lexicon leaves out the pieces of a column.
+/// Whether the term dictionary leaves out the tokens of a column.
 pub(crate) fn is_rare_column(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { .. } => true,
@@ -41,7 +41,7 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator lists the pieces of a column of numbers. Where a range is so small that most numbers are in many
+/// Whether a locator lists the tokens of a column of numbers. Where a range is so small that most numbers are in many
 /// pages it does not: a link for each would tell nothing. Part of the format: a reader looks into all other columns.
 pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
@@ -53,25 +53,25 @@ pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, valu
     range > values / LOCATED_VALUES_PER_NUMBER
 }
 
-/// Appends the hash of every piece of the texts, which lie back to back.
+/// Appends the hash of every token of the texts, which lie back to back.
 pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();
     for text in texts {
-        segment::for_each_piece(text, |piece| rare.push(hash_piece(piece, &mut scratch)));
+        segment::for_each_token(text, |token| rare.push(hash_token(token, &mut scratch)));
     }
 }
 
-/// Collects the pieces of one column of numbers, page by page.
+/// Collects the tokens of one column of numbers, page by page.
 #[derive(Debug)]
 pub(crate) enum RareNumbers {
-    /// One piece each.
+    /// One token each.
     Whole(NumberSet, bool),
     /// In front of the point, behind it.
     Decimal { unit: u64, wholes: NumberSet, fractions: NumberSet },
-    /// The four parts of an address are the same few pieces.
+    /// The four parts of an address are the same few tokens.
     Ip4(Box<[bool; 256]>),
     /// Times.
-    Time(TimePieces),
+    Time(TimeTokens),
 }
 
 impl RareNumbers {
@@ -98,7 +98,7 @@ impl RareNumbers {
                 RareNumbers::Decimal { unit, wholes: NumberSet::new(0, top / unit, values), fractions }
             }
             NumberFormat::Ip4 => RareNumbers::Ip4(Box::new([false; 256])),
-            NumberFormat::Time(layout) => RareNumbers::Time(TimePieces::new(layout, values)),
+            NumberFormat::Time(layout) => RareNumbers::Time(TimeTokens::new(layout, values)),
         }
     }
 
@@ -123,7 +123,7 @@ impl RareNumbers {
         }
     }
 
-    /// Appends the pieces that were noted.
+    /// Appends the tokens that were noted.
     pub(crate) fn finish(self, rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, _) => set.finish(rare),
@@ -200,9 +200,9 @@ impl NumberSet {
     }
 }
 
-/// Times have few distinct pieces but the fraction: hours since 1970, the minute and second within, the fraction.
+/// Times have few distinct tokens but the fraction: hours since 1970, the minute and second within, the fraction.
 #[derive(Debug)]
-pub(crate) struct TimePieces {
+pub(crate) struct TimeTokens {
     layout: TimeLayout,
     /// Hours that occurred; the last was seen last.
     hours: Vec<i64>,
@@ -211,8 +211,8 @@ pub(crate) struct TimePieces {
     fractions: Option<(NumberSet, u64)>,
 }
 
-impl TimePieces {
-    fn new(layout: TimeLayout, values: u64) -> TimePieces {
+impl TimeTokens {
+    fn new(layout: TimeLayout, values: u64) -> TimeTokens {
         let fractions = match layout {
             TimeLayout::Iso { digits: digits @ 1.., zulu, .. } => {
                 let digits = u32::from(digits.min(9));
@@ -223,7 +223,7 @@ impl TimePieces {
             }
             _ => None,
         };
-        TimePieces { layout, hours: Vec::new(), seconds: vec![false; SECS_PER_HOUR as usize], fractions }
+        TimeTokens { layout, hours: Vec::new(), seconds: vec![false; SECS_PER_HOUR as usize], fractions }
     }
 
     fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
@@ -255,10 +255,10 @@ impl TimePieces {
         for hour in self.hours {
             text.clear();
             NumberFormat::Time(self.layout).write(hour.saturating_mul(NS_PER_HOUR), &mut text);
-            let mut left = pieces_to_hour(self.layout);
-            segment::for_each_piece(&text, |piece| {
+            let mut left = tokens_to_hour(self.layout);
+            segment::for_each_token(&text, |token| {
                 if left > 0 {
-                    rare.push(hash_piece(piece, &mut scratch));
+                    rare.push(hash_token(token, &mut scratch));
                     left -= 1;
                 }
             });
@@ -278,8 +278,8 @@ impl TimePieces {
     }
 }
 
-/// Pieces of a written time up to and with the hour. `T` breaks nothing, so that day and hour are one piece.
-fn pieces_to_hour(layout: TimeLayout) -> usize {
+/// Tokens of a written time up to and with the hour. `T` breaks nothing, so that day and hour are one token.
+fn tokens_to_hour(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { between: b'T', .. } => 3,
         TimeLayout::Iso { .. } | TimeLayout::Common => 4,

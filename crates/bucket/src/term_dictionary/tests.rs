@@ -1,4 +1,4 @@
-//! Lexicons written and read back, against a map that knows the truth.
+//! Term dictionaries written and read back, against a map that knows the truth.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,13 +7,13 @@ use proptest::prelude::*;
 
 use super::hash::{hash_pair, hash_term, load_pair};
 use super::postings::{PostingsWriter, read_postings};
-use super::read::Lexicon;
+use super::read::TermDictionary;
 use super::table::TermTable;
-use super::write::write_lexicon;
+use super::write::write_term_dictionary;
 use super::{Namespace, cut_term, field_term, fold_case};
 use crate::block::BlockWriter;
 use crate::error::Place;
-use crate::limits::{MAX_LEXICON_PAGE_TERMS, MAX_TERM_BYTES};
+use crate::limits::{MAX_TERM_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS};
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
 use crate::wire::Cursor;
@@ -21,8 +21,8 @@ use crate::wire::Cursor;
 type Truth = BTreeMap<Vec<u8>, u64>;
 
 /// Writes `pages` of terms and opens what was written.
-fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, Lexicon) {
-    let mut table = TermTable::new(Namespace::Pieces);
+fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
+    let mut table = TermTable::new(Namespace::Tokens);
     let mut truth = Truth::new();
     for (number, terms) in pages.iter().enumerate() {
         table.start_page(number);
@@ -33,22 +33,23 @@ fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, Lexicon) {
     }
     table.finish();
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
-    let written = write_lexicon(&table, pages.len(), &mut blocks).unwrap();
+    let written = write_term_dictionary(&table, pages.len(), &mut blocks).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let place = Place::of("lexicon directory", written.directory_offset);
-    let lexicon = Lexicon::open(&source, Namespace::Pieces, place, written.directory_len, pages.len()).unwrap();
-    (truth, source, lexicon)
+    let place = Place::of("term dictionary directory", written.directory_offset);
+    let term_dictionary =
+        TermDictionary::open(&source, Namespace::Tokens, place, written.directory_len, pages.len()).unwrap();
+    (truth, source, term_dictionary)
 }
 
-fn assert_agrees(truth: &Truth, source: &ObjectSource, lexicon: &Lexicon, absent: &[Vec<u8>]) {
+fn assert_agrees(truth: &Truth, source: &ObjectSource, term_dictionary: &TermDictionary, absent: &[Vec<u8>]) {
     let mut all = Vec::new();
-    lexicon.for_each(source, &mut |term, pages| all.push((term.to_vec(), pages))).unwrap();
+    term_dictionary.for_each(source, &mut |term, pages| all.push((term.to_vec(), pages))).unwrap();
     assert!(all.iter().map(|(term, pages)| (term, pages)).eq(truth));
     for term in truth.keys().chain(absent) {
-        assert_eq!(lexicon.find(source, term).unwrap(), truth.get(term).copied().unwrap_or(0));
+        assert_eq!(term_dictionary.find(source, term).unwrap(), truth.get(term).copied().unwrap_or(0));
         let prefix = &term[..term.len().div_ceil(2)];
         let expected = truth.iter().filter(|(term, _)| term.starts_with(prefix)).fold(0, |set, (_, pages)| set | pages);
-        assert_eq!(lexicon.find_prefix(source, prefix).unwrap(), expected, "{prefix:?}");
+        assert_eq!(term_dictionary.find_prefix(source, prefix).unwrap(), expected, "{prefix:?}");
     }
 }
 
@@ -68,8 +69,8 @@ proptest! {
         pages in prop::collection::vec(prop::collection::vec(term(), 0..60), 1..=64),
         absent in prop::collection::vec(term(), 0..20),
     ) {
-        let (truth, source, lexicon) = written(&pages);
-        assert_agrees(&truth, &source, &lexicon, &absent);
+        let (truth, source, term_dictionary) = written(&pages);
+        assert_agrees(&truth, &source, &term_dictionary, &absent);
     }
 
     #[test]
@@ -93,21 +94,21 @@ proptest! {
 fn many_pages_of_terms_and_shared_page_sets() {
     let terms = |page: u32| (0..2_000).map(|at| format!("{:05x}", at * (page % 5 + 1)).into_bytes()).collect();
     let pages: Vec<Vec<Vec<u8>>> = (0..64).map(terms).collect();
-    let (truth, source, lexicon) = written(&pages);
-    assert!(truth.len() > MAX_LEXICON_PAGE_TERMS);
-    assert_agrees(&truth, &source, &lexicon, &[b"zzz".to_vec(), b"".to_vec(), b"0000".to_vec()]);
+    let (truth, source, term_dictionary) = written(&pages);
+    assert!(truth.len() > MAX_TERM_DICTIONARY_PAGE_TERMS);
+    assert_agrees(&truth, &source, &term_dictionary, &[b"zzz".to_vec(), b"".to_vec(), b"0000".to_vec()]);
 }
 
 #[test]
 fn an_empty_prefix_finds_every_page() {
-    let (_, source, lexicon) = written(&[vec![b"a".to_vec()], vec![], vec![b"b".to_vec()]]);
-    assert_eq!(lexicon.find_prefix(&source, b"").unwrap(), 0b101);
+    let (_, source, term_dictionary) = written(&[vec![b"a".to_vec()], vec![], vec![b"b".to_vec()]]);
+    assert_eq!(term_dictionary.find_prefix(&source, b"").unwrap(), 0b101);
 }
 
 #[test]
 fn every_kind_of_page_set_comes_back() {
     let masks = [1u64, 1 << 63, 3, 0x7f, 0xff, u64::MAX, u64::MAX, u64::MAX, 0xf0f0, 0xf0f0, 0xf0f0, 0x8000_0000_0001];
-    let mut table = TermTable::new(Namespace::Pieces);
+    let mut table = TermTable::new(Namespace::Tokens);
     for (number, mask) in masks.iter().enumerate() {
         for page in (0..64).filter(|page| mask >> page & 1 == 1) {
             table.start_page(page);
@@ -143,7 +144,7 @@ fn case_folds_alike_whole_or_in_parts() {
 #[test]
 fn hashes_never_change() {
     let hashes = ["", "a", "error", "84dc9f24", "ccf635ee9e9e2fa4", "a term of more than sixteen bytes"]
-        .map(|term| hash_term(Namespace::Pieces, term.as_bytes()));
+        .map(|term| hash_term(Namespace::Tokens, term.as_bytes()));
     let written = [
         "fddc2abc6ef5c192",
         "125e9897bec184f2",

@@ -1,22 +1,23 @@
-//! Writes a lexicon: sorted terms, front-coded into pages that decode on their own, and a directory of the pages.
+//! Writes a term dictionary: sorted terms, front-coded into pages that decode on their own, and a directory of the
+//! pages.
 //!
 //! A page holds three streams (lengths, suffixes, postings), compressed apart because their bytes have nothing in
 //! common: one entropy code for all three would cost a fifth more.
 
 use crate::block::BlockWriter;
 use crate::error::BucketError;
-use crate::lexicon::hash::PAIR_BYTES;
-use crate::lexicon::postings::PostingsWriter;
-use crate::lexicon::table::{Entry, TermTable};
-use crate::limits::{MAX_LEXICON_DIRECTORY_BYTES, MAX_LEXICON_PAGE_TERMS, MAX_LEXICON_TERMS};
+use crate::limits::{MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS, MAX_TERM_DICTIONARY_TERMS};
+use crate::term_dictionary::hash::PAIR_BYTES;
+use crate::term_dictionary::postings::PostingsWriter;
+use crate::term_dictionary::table::{Entry, TermTable};
 use crate::wire::{put_run, put_varint};
 
 /// Marks lengths that do not fit two half bytes; they follow as varints.
 pub(crate) const LONG_LENGTHS: u8 = 0xff;
 
-/// Where a written lexicon lies.
+/// Where a written term dictionary lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenLexicon {
+pub(crate) struct WrittenTermDictionary {
     /// Offset of the directory block.
     pub(crate) directory_offset: u64,
     /// Stored bytes of the directory block.
@@ -30,11 +31,11 @@ pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
 }
 
 /// Writes the terms of `table`, a slab of `pages` pages, to the end of `blocks`.
-pub(crate) fn write_lexicon(
+pub(crate) fn write_term_dictionary(
     table: &TermTable,
     pages: usize,
     blocks: &mut BlockWriter,
-) -> Result<WrittenLexicon, BucketError> {
+) -> Result<WrittenTermDictionary, BucketError> {
     let order = sorted(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
     let mut directory = Vec::new();
@@ -46,7 +47,7 @@ pub(crate) fn write_lexicon(
         directory.extend_from_slice(&mask.to_le_bytes());
     }
     let mut page = PageStreams::default();
-    for chunk in order.chunks(MAX_LEXICON_PAGE_TERMS) {
+    for chunk in order.chunks(MAX_TERM_DICTIONARY_PAGE_TERMS) {
         page.fill(table, chunk, &postings);
         let parts: [&[u8]; 3] = [&page.lengths, &page.suffixes, &page.postings];
         let stored = blocks.write_parts(table.namespace().page_kind(), &parts)?;
@@ -55,17 +56,17 @@ pub(crate) fn write_lexicon(
         let first = &table.entries()[chunk[0].position as usize];
         put_run(&mut directory, table.term(first, &mut pair_bytes));
     }
-    if directory.len() > MAX_LEXICON_DIRECTORY_BYTES {
+    if directory.len() > MAX_TERM_DICTIONARY_DIRECTORY_BYTES {
         return Err(BucketError::Limit {
-            what: "bytes of a lexicon directory",
+            what: "bytes of a term dictionary directory",
             value: directory.len() as u64,
-            limit_name: "MAX_LEXICON_DIRECTORY_BYTES",
-            limit: MAX_LEXICON_DIRECTORY_BYTES as u64,
+            limit_name: "MAX_TERM_DICTIONARY_DIRECTORY_BYTES",
+            limit: MAX_TERM_DICTIONARY_DIRECTORY_BYTES as u64,
         });
     }
     let directory_offset = blocks.object.len() as u64;
     let directory_len = blocks.write(table.namespace().directory_kind(), &directory)? as u32;
-    Ok(WrittenLexicon { directory_offset, directory_len })
+    Ok(WrittenTermDictionary { directory_offset, directory_len })
 }
 
 fn fingerprint(table: &TermTable) -> u64 {
@@ -82,12 +83,12 @@ struct SortKey {
 /// The entries in ascending order of their terms.
 fn sorted(table: &TermTable) -> Result<Vec<SortKey>, BucketError> {
     let entries = table.entries();
-    if entries.len() > MAX_LEXICON_TERMS {
+    if entries.len() > MAX_TERM_DICTIONARY_TERMS {
         return Err(BucketError::Limit {
             what: "distinct terms of a slab",
             value: entries.len() as u64,
-            limit_name: "MAX_LEXICON_TERMS",
-            limit: MAX_LEXICON_TERMS as u64,
+            limit_name: "MAX_TERM_DICTIONARY_TERMS",
+            limit: MAX_TERM_DICTIONARY_TERMS as u64,
         });
     }
     let key = |(position, entry): (usize, &Entry)| SortKey { first: entry.pair[0], position: position as u32 };

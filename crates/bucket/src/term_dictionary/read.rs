@@ -1,23 +1,23 @@
-//! Finds terms in a written lexicon: the directory says which page may hold a term, one page is decoded.
+//! Finds terms in a written term dictionary: the directory says which page may hold a term, one page is decoded.
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BucketError, Place};
-use crate::lexicon::Namespace;
-use crate::lexicon::postings::read_postings;
-use crate::lexicon::write::LONG_LENGTHS;
 use crate::limits::{
-    MAX_LEXICON_DIRECTORY_BYTES, MAX_LEXICON_PAGE_TERMS, MAX_LEXICON_STREAM_BYTES, MAX_LEXICON_TERMS, MAX_SHARED_MASKS,
-    MAX_TERM_BYTES,
+    MAX_SHARED_MASKS, MAX_TERM_BYTES, MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS,
+    MAX_TERM_DICTIONARY_STREAM_BYTES, MAX_TERM_DICTIONARY_TERMS,
 };
 use crate::source::ObjectSource;
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::postings::read_postings;
+use crate::term_dictionary::write::LONG_LENGTHS;
 use crate::wire::{Cursor, Malformed};
 
 /// Streams of a page: lengths, suffixes, postings.
 const PAGE_STREAMS: usize = 3;
 
-/// The directory of one lexicon, kept while its bucket is open.
+/// The directory of one term dictionary, kept while its bucket is open.
 #[derive(Debug)]
-pub(crate) struct Lexicon {
+pub(crate) struct TermDictionary {
     place: Place,
     page_kind: BlockKind,
     slab_pages: usize,
@@ -25,17 +25,17 @@ pub(crate) struct Lexicon {
     /// Sum of `fingerprint_of` over all terms.
     pub(crate) fingerprint: u64,
     shared: Vec<u64>,
-    pages: Vec<LexiconPage>,
+    pages: Vec<TermDictionaryPage>,
 }
 
 #[derive(Debug)]
-struct LexiconPage {
+struct TermDictionaryPage {
     offset: u64,
     stored_len: usize,
     first: Box<[u8]>,
 }
 
-impl Lexicon {
+impl TermDictionary {
     /// Reads the directory block at `offset`. `slab_pages` is the number of pages of the slab.
     pub(crate) fn open(
         source: &ObjectSource,
@@ -43,37 +43,37 @@ impl Lexicon {
         place: Place,
         stored_len: u32,
         slab_pages: usize,
-    ) -> Result<Lexicon, BucketError> {
+    ) -> Result<TermDictionary, BucketError> {
         let bytes = source.fetch(place, stored_len as usize)?;
-        let block = open_block(&bytes, namespace.directory_kind(), place, MAX_LEXICON_DIRECTORY_BYTES)?;
+        let block = open_block(&bytes, namespace.directory_kind(), place, MAX_TERM_DICTIONARY_DIRECTORY_BYTES)?;
         let place = block.place();
-        let parsed = Lexicon::parse(&block.decode()?, place, namespace.page_kind(), slab_pages);
+        let parsed = TermDictionary::parse(&block.decode()?, place, namespace.page_kind(), slab_pages);
         place.decoded(parsed)
     }
 
-    fn parse(bytes: &[u8], place: Place, page_kind: BlockKind, slab_pages: usize) -> Result<Lexicon, Malformed> {
+    fn parse(bytes: &[u8], place: Place, page_kind: BlockKind, slab_pages: usize) -> Result<TermDictionary, Malformed> {
         let mut cursor = Cursor::new(bytes);
-        let terms = cursor.count("number of terms", MAX_LEXICON_TERMS)?;
-        let mut offset = cursor.varint("offset of the lexicon")?;
+        let terms = cursor.count("number of terms", MAX_TERM_DICTIONARY_TERMS)?;
+        let mut offset = cursor.varint("offset of the term dictionary")?;
         let fingerprint = cursor.u64("fingerprint")?;
         let shared = cursor.count("number of shared page sets", MAX_SHARED_MASKS.min(cursor.remaining() / 8))?;
         let shared = (0..shared).map(|_| cursor.u64("shared page set")).collect::<Result<Vec<u64>, _>>()?;
-        let page_count = terms.div_ceil(MAX_LEXICON_PAGE_TERMS);
+        let page_count = terms.div_ceil(MAX_TERM_DICTIONARY_PAGE_TERMS);
         if page_count > cursor.remaining() {
             return Err(Malformed(format!("{} bytes cannot describe {terms} terms", bytes.len())));
         }
-        let mut pages: Vec<LexiconPage> = Vec::with_capacity(page_count);
+        let mut pages: Vec<TermDictionaryPage> = Vec::with_capacity(page_count);
         for _ in 0..page_count {
-            let stored_len = cursor.count("stored length of a lexicon page", u32::MAX as usize)?;
+            let stored_len = cursor.count("stored length of a term dictionary page", u32::MAX as usize)?;
             let first: Box<[u8]> = cursor.run("first term of a page", MAX_TERM_BYTES)?.into();
             if pages.last().is_some_and(|last| last.first >= first) {
                 return Err(Malformed::new("its pages are not in ascending order"));
             }
-            pages.push(LexiconPage { offset, stored_len, first });
+            pages.push(TermDictionaryPage { offset, stored_len, first });
             offset = offset.saturating_add(stored_len as u64);
         }
-        cursor.finish("the lexicon directory")?;
-        Ok(Lexicon { place, page_kind, slab_pages, terms, fingerprint, shared, pages })
+        cursor.finish("the term dictionary directory")?;
+        Ok(TermDictionary { place, page_kind, slab_pages, terms, fingerprint, shared, pages })
     }
 
     /// First page that may hold `term` or something greater.
@@ -135,7 +135,7 @@ impl Lexicon {
         Ok(())
     }
 
-    /// The lexicon's pages.
+    /// The term dictionary's pages.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockAt> + '_ {
         self.pages.iter().map(|page| BlockAt {
             kind: self.page_kind,
@@ -148,7 +148,7 @@ impl Lexicon {
         Place { block: self.page_kind.name(), offset: self.pages[at].offset, ..self.place }
     }
 
-    /// Decodes lexicon page `at` and visits its terms until `visit` returns false.
+    /// Decodes term dictionary page `at` and visits its terms until `visit` returns false.
     fn scan_page(
         &self,
         source: &ObjectSource,
@@ -158,9 +158,9 @@ impl Lexicon {
         let page = &self.pages[at];
         let place = self.place_of(at);
         let bytes = source.fetch(place, page.stored_len)?;
-        let block = open_block(&bytes, self.page_kind, place, PAGE_STREAMS * MAX_LEXICON_STREAM_BYTES)?;
+        let block = open_block(&bytes, self.page_kind, place, PAGE_STREAMS * MAX_TERM_DICTIONARY_STREAM_BYTES)?;
         let streams = block.decode_parts::<PAGE_STREAMS>()?;
-        let terms = (self.terms - at * MAX_LEXICON_PAGE_TERMS).min(MAX_LEXICON_PAGE_TERMS);
+        let terms = (self.terms - at * MAX_TERM_DICTIONARY_PAGE_TERMS).min(MAX_TERM_DICTIONARY_PAGE_TERMS);
         place.decoded(self.scan_streams(&streams, terms, &page.first, visit))
     }
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_event::segment::{for_each_piece, lower_piece};
+use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::shape::NumberFormat;
 
 use super::*;
-use crate::lexicon::Namespace;
-use crate::lexicon::hash::{PAIR_BYTES, hash_term};
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::hash::{PAIR_BYTES, hash_term};
 
-/// Every lower-cased piece of the rebuilt texts with its pages.
+/// Every lower-cased token of the rebuilt texts with its pages.
 fn truth(slab: &ShapedSlab) -> BTreeMap<Vec<u8>, u64> {
     let column = &slab.columns[0];
     let SlabValues::Templates { templates, codes } = &column.values else { panic!("column 0 is templates") };
@@ -19,8 +19,8 @@ fn truth(slab: &ShapedSlab) -> BTreeMap<Vec<u8>, u64> {
         for code in &codes[places] {
             filler.text.clear();
             filler.fill(&templates[*code as usize]);
-            for_each_piece(&filler.text, |piece| {
-                lower_piece(piece, &mut lower);
+            for_each_token(&filler.text, |token| {
+                lower_token(token, &mut lower);
                 *truth.entry(lower.clone()).or_default() |= 1 << page;
             });
         }
@@ -29,26 +29,27 @@ fn truth(slab: &ShapedSlab) -> BTreeMap<Vec<u8>, u64> {
 }
 
 struct Terms {
-    lexicon: BTreeMap<Vec<u8>, u64>,
+    term_dictionary: BTreeMap<Vec<u8>, u64>,
     rare: BTreeSet<u64>,
 }
 
 fn terms(slab: &ShapedSlab) -> Terms {
-    let (mut table, mut rare) = (TermTable::new(Namespace::Pieces), Vec::new());
+    let (mut table, mut rare) = (TermTable::new(Namespace::Tokens), Vec::new());
     add_terms(slab, &mut table, &mut rare);
     table.finish();
     let mut bytes = [0; PAIR_BYTES];
-    let lexicon = table.entries().iter().map(|entry| (table.term(entry, &mut bytes).to_vec(), entry.pages)).collect();
-    Terms { lexicon, rare: rare.into_iter().collect() }
+    let term_dictionary =
+        table.entries().iter().map(|entry| (table.term(entry, &mut bytes).to_vec(), entry.pages)).collect();
+    Terms { term_dictionary, rare: rare.into_iter().collect() }
 }
 
-/// Every piece must be rare or have at least its pages in the lexicon.
+/// Every token must be rare or have at least its pages in the term dictionary.
 fn assert_covers(slab: &ShapedSlab) -> Terms {
     let terms = terms(slab);
-    for (piece, pages) in truth(slab) {
-        let known = terms.lexicon.get(&piece).copied().unwrap_or(0);
-        let rare = terms.rare.contains(&hash_term(Namespace::Pieces, &piece));
-        assert!(rare || pages & !known == 0, "{} in {pages:b}, found {known:b}", piece.escape_ascii());
+    for (token, pages) in truth(slab) {
+        let known = terms.term_dictionary.get(&token).copied().unwrap_or(0);
+        let rare = terms.rare.contains(&hash_term(Namespace::Tokens, &token));
+        assert!(rare || pages & !known == 0, "{} in {pages:b}, found {known:b}", token.escape_ascii());
     }
     terms
 }
@@ -104,12 +105,12 @@ fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) 
     ShapedColumn { parent: Some(parent), path: 0, values, traits, page_starts: page_starts.to_vec() }
 }
 
-fn hash(piece: &str) -> u64 {
-    hash_term(Namespace::Pieces, piece.as_bytes())
+fn hash(token: &str) -> u64 {
+    hash_term(Namespace::Tokens, token.as_bytes())
 }
 
 #[test]
-fn what_repeats_is_in_the_lexicon_and_what_does_not_is_hashed() {
+fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
     let slab = ShapedSlab {
         columns: vec![
             templates(
@@ -123,16 +124,16 @@ fn what_repeats_is_in_the_lexicon_and_what_does_not_is_hashed() {
             plain(0, &["x-Y17"], &[0, 1, 1]),
         ],
     };
-    let Terms { lexicon, rare } = assert_covers(&slab);
+    let Terms { term_dictionary, rare } = assert_covers(&slab);
     // `ms` touches the number: those values are taken apart as they are, with the page of each.
     let expected =
         [("user", 3), ("anna", 3), ("b", 3), ("carl", 2), ("took", 3), ("stop", 1), ("70ms", 1), ("71ms", 2)];
-    for (piece, pages) in expected {
-        assert_eq!(lexicon.get(piece.as_bytes()), Some(&pages), "{piece}");
+    for (token, pages) in expected {
+        assert_eq!(term_dictionary.get(token.as_bytes()), Some(&pages), "{token}");
     }
-    for piece in ["70", "71", "x", "y17"] {
-        assert!(rare.contains(&hash(piece)), "{piece}");
-        assert!(!lexicon.contains_key(piece.as_bytes()), "{piece}");
+    for token in ["70", "71", "x", "y17"] {
+        assert!(rare.contains(&hash(token)), "{token}");
+        assert!(!term_dictionary.contains_key(token.as_bytes()), "{token}");
     }
 }
 
@@ -145,10 +146,13 @@ fn clean_edges_fill_no_text() {
             dictionary(0, &["done", "gone"], &[0, 1], &[0, 1, 2]),
         ],
     };
-    let Terms { lexicon, rare } = assert_covers(&slab);
+    let Terms { term_dictionary, rare } = assert_covers(&slab);
     let expected: &[(&str, u64)] = &[("100", 3), ("done", 1), ("gone", 2), ("id", 3)];
     assert!(
-        lexicon.iter().map(|(term, pages)| (std::str::from_utf8(term).unwrap(), *pages)).eq(expected.iter().copied())
+        term_dictionary
+            .iter()
+            .map(|(term, pages)| (std::str::from_utf8(term).unwrap(), *pages))
+            .eq(expected.iter().copied())
     );
     assert_eq!(rare, BTreeSet::from([hash("00ab"), hash("00cd")]));
 }
@@ -164,9 +168,9 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
             dictionary(1, &["z"], &[0], &[0, 1, 1]),
         ],
     };
-    let Terms { lexicon, .. } = assert_covers(&slab);
-    assert_eq!(lexicon.get(&b"aqx"[..]), Some(&1));
-    assert_eq!(lexicon.get(&b"y"[..]), Some(&2));
+    let Terms { term_dictionary, .. } = assert_covers(&slab);
+    assert_eq!(term_dictionary.get(&b"aqx"[..]), Some(&1));
+    assert_eq!(term_dictionary.get(&b"y"[..]), Some(&2));
 }
 
 #[test]
@@ -177,8 +181,8 @@ fn empty_slots_let_their_neighbours_touch() {
             dictionary(0, &["", "-"], &[0, 1], &[0, 1, 2]),
         ],
     };
-    let Terms { lexicon, .. } = assert_covers(&slab);
-    assert_eq!(lexicon.get(&b"leftright"[..]), Some(&1));
+    let Terms { term_dictionary, .. } = assert_covers(&slab);
+    assert_eq!(term_dictionary.get(&b"leftright"[..]), Some(&1));
 }
 
 #[test]
@@ -209,7 +213,7 @@ fn percent_encoded_breakers_straddle_edges() {
 }
 
 #[test]
-fn long_texts_stay_in_the_lexicon_page_by_page() {
+fn long_texts_stay_in_the_term_dictionary_page_by_page() {
     let long = "the quick brown fox jumps over the lazy dog and does it again and again and again";
     let slab = ShapedSlab {
         columns: vec![
@@ -217,8 +221,8 @@ fn long_texts_stay_in_the_lexicon_page_by_page() {
             plain(0, &[long, "short fox"], &[0, 1, 2]),
         ],
     };
-    let Terms { lexicon, rare } = assert_covers(&slab);
-    assert_eq!(lexicon.get(&b"fox"[..]), Some(&3));
-    assert_eq!(lexicon.get(&b"short"[..]), Some(&2));
+    let Terms { term_dictionary, rare } = assert_covers(&slab);
+    assert_eq!(term_dictionary.get(&b"fox"[..]), Some(&3));
+    assert_eq!(term_dictionary.get(&b"short"[..]), Some(&2));
     assert!(rare.is_empty());
 }

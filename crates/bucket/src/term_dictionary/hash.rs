@@ -3,7 +3,7 @@
 //! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms are one
 //! pair, which the term table stores in place of the bytes; hashing that pair costs two multiplications.
 
-use crate::lexicon::Namespace;
+use crate::term_dictionary::Namespace;
 
 const FIRST_KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 const SECOND_KEY: u64 = 0xd6e8_feb8_6659_fd93;

@@ -1,10 +1,10 @@
 //! Hashes of the digits of a number, as `hash_term` would hash them as text.
 //!
-//! A column of numbers has a quarter of a million values per slab and each is a piece. Eight digits are made with a
+//! A column of numbers has a quarter of a million values per slab and each is a token. Eight digits are made with a
 //! few multiplications within one register, in the very words the hash works on, so that no digit meets memory.
 
-use crate::lexicon::Namespace;
-use crate::lexicon::hash::{PAIR_BYTES, hash_pair, hash_term};
+use crate::term_dictionary::Namespace;
+use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 /// Numbers below have at most eight, and at most sixteen digits.
@@ -43,10 +43,10 @@ pub(crate) fn hash_hex(number: u64, digits: usize) -> u64 {
 fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     let left = sixteen << (8 * (PAIR_BYTES - len));
     if suffix == 0 {
-        return hash_pair(Namespace::Pieces, [(left >> 64) as u64, left as u64], len);
+        return hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len);
     }
     let left = left | u128::from(suffix) << (8 * (PAIR_BYTES - 1 - len));
-    hash_pair(Namespace::Pieces, [(left >> 64) as u64, left as u64], len + 1)
+    hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
 }
 
 /// The same by way of the text, for more digits than sixteen.
@@ -61,7 +61,7 @@ fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
     }
     let start = start.min(DIGITS_MAX - least.clamp(1, DIGITS_MAX));
     text[DIGITS_MAX] = suffix;
-    hash_term(Namespace::Pieces, &text[start..DIGITS_MAX + usize::from(suffix != 0)])
+    hash_term(Namespace::Tokens, &text[start..DIGITS_MAX + usize::from(suffix != 0)])
 }
 
 /// The values of eight decimal digits of a number below 10^8, the highest in the highest byte.
@@ -102,14 +102,14 @@ mod tests {
                 }
                 assert_eq!(
                     hash_decimal(number, least, suffix),
-                    hash_term(Namespace::Pieces, &text),
+                    hash_term(Namespace::Tokens, &text),
                     "{number} {least}"
                 );
             }
             for digits in 1..=16 {
                 let kept = if digits == 16 { number } else { number & ((1 << (4 * digits)) - 1) };
                 let text = format!("{kept:0digits$x}");
-                assert_eq!(hash_hex(number, digits), hash_term(Namespace::Pieces, text.as_bytes()), "{text}");
+                assert_eq!(hash_hex(number, digits), hash_term(Namespace::Tokens, text.as_bytes()), "{text}");
             }
         }
     }
@@ -118,7 +118,7 @@ mod tests {
     fn round_numbers_hash_as_their_text_does() {
         for power in 0..19 {
             for number in [10u64.pow(power) - 1, 10u64.pow(power), 10u64.pow(power) + 1] {
-                assert_eq!(hash_decimal(number, 1, 0), hash_term(Namespace::Pieces, number.to_string().as_bytes()));
+                assert_eq!(hash_decimal(number, 1, 0), hash_term(Namespace::Tokens, number.to_string().as_bytes()));
             }
         }
     }
