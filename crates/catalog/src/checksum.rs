@@ -3,7 +3,7 @@
 //! SQLite notices a broken page but not a changed value: a flipped bit in a row would be believed. Every row therefore
 //! carries a checksum of its values, which is compared whenever the row is read. A row that vanishes takes its checksum
 //! along, so table `digest` keeps the XOR of all checksums of each table; it changes in the transaction that changes
-//! the rows, and is compared when the catalog is opened.
+//! the rows, and is compared when the catalog is opened ([`crate::digest`]).
 //!
 //! Origins have no checksum of their own: they are part of their bucket's.
 
@@ -12,15 +12,6 @@ use std::fmt;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 use xxhash_rust::xxh3::Xxh3;
-
-use crate::bucket::sum_of_buckets;
-use crate::checkpoint::sum_of_checkpoints;
-use crate::deletion::sum_of_deletions;
-use crate::log_segment::sum_of_log_segments;
-use crate::position::sum_of_positions;
-use crate::schema::{WITH_CHECKSUMS, WITH_DELETIONS};
-use crate::setting::sum_of_settings;
-use crate::unanswered::sum_of_unanswered;
 
 /// A table whose rows carry a checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,29 +26,6 @@ pub(crate) enum Table {
 }
 
 impl Table {
-    const ALL: [Table; 7] = [
-        Table::Bucket,
-        Table::Position,
-        Table::Checkpoint,
-        Table::Setting,
-        Table::LogSegment,
-        Table::Unanswered,
-        Table::Deletion,
-    ];
-
-    /// Those that a catalog of a version has.
-    fn of_version(version: usize) -> impl Iterator<Item = Table> {
-        Table::ALL.into_iter().filter(move |table| version >= table.since())
-    }
-
-    /// Version from which on there is one.
-    fn since(self) -> usize {
-        match self {
-            Table::Deletion => WITH_DELETIONS,
-            _ => WITH_CHECKSUMS,
-        }
-    }
-
     pub(crate) fn name(self) -> &'static str {
         match self {
             Table::Bucket => "bucket",
@@ -67,19 +35,6 @@ impl Table {
             Table::LogSegment => "log_segment",
             Table::Unanswered => "unanswered",
             Table::Deletion => "deletion",
-        }
-    }
-
-    /// XOR of the checksums of all rows, each compared with its row.
-    fn sum(self, act: &Connection) -> rusqlite::Result<i64> {
-        match self {
-            Table::Bucket => sum_of_buckets(act),
-            Table::Position => sum_of_positions(act),
-            Table::Checkpoint => sum_of_checkpoints(act),
-            Table::Setting => sum_of_settings(act),
-            Table::LogSegment => sum_of_log_segments(act),
-            Table::Unanswered => sum_of_unanswered(act),
-            Table::Deletion => sum_of_deletions(act),
         }
     }
 }
@@ -124,7 +79,8 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-fn damaged(what: String) -> rusqlite::Error {
+/// The error of a row or a table that does not hold what was written.
+pub(crate) fn damaged(what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, Box::new(Damaged(what)))
 }
 
@@ -162,30 +118,4 @@ pub(crate) fn delete_rows(act: &Connection, table: Table, delete: &str, key: imp
         gone ^= sum?;
     }
     note_change(act, table, gone, 0)
-}
-
-/// Compares every row with its checksum and every table with its digest, in a catalog of this version.
-pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()> {
-    for table in Table::of_version(version) {
-        let select = "SELECT sum FROM digest WHERE name = ?1";
-        let digest = act.prepare_cached(select)?.query_row([table.name()], |row| row.get::<_, i64>(0)).optional()?;
-        let name = table.name();
-        match digest {
-            None => return Err(damaged(format!("table digest has no row {name}"))),
-            Some(digest) if digest != table.sum(act)? => {
-                return Err(damaged(format!("rows of table {name} are missing or changed")));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Gives all tables the digest of the rows they have, for a catalog that had none.
-pub(crate) fn begin(act: &Connection, version: usize) -> rusqlite::Result<()> {
-    for table in Table::of_version(version) {
-        let insert = "INSERT OR REPLACE INTO digest (name, sum) VALUES (?1, ?2)";
-        act.execute(insert, params![table.name(), table.sum(act)?])?;
-    }
-    Ok(())
 }

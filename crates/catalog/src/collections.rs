@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, params};
 
-use crate::{BUSY_WAIT, CatalogError};
+use crate::CatalogError;
+use crate::connection::BUSY_WAIT;
 
 /// Documents of one collection at most.
 pub const DOCUMENTS_MAX: usize = 1_000_000;

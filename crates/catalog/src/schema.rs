@@ -12,7 +12,7 @@ use rusqlite::types::FromSql;
 use crate::CatalogError;
 use crate::bucket::add_bucket_sums;
 use crate::checkpoint::add_checkpoint_sums;
-use crate::checksum::{begin, check_all};
+use crate::digest::{WITH_CHECKSUMS, begin, check_all};
 use crate::position::move_position;
 use crate::setting::write_setting;
 
@@ -102,10 +102,6 @@ const MIGRATIONS: &[&str] = &[
 
 /// Version of a catalog with all migrations.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
-/// Version from which on rows have checksums.
-pub(crate) const WITH_CHECKSUMS: usize = 3;
-/// Version from which on there are deletions.
-pub(crate) const WITH_DELETIONS: usize = 5;
 
 /// What a catalog that lacks the last migrations is read through, by its version: names of the temporary schema hide
 /// those of the file.

@@ -1,5 +1,9 @@
 //! Each act, and what it leaves behind.
 
+use std::path::Path;
+
+use rusqlite::Connection;
+
 use super::*;
 
 fn row(number: u64, index: &str, state: BucketState) -> BucketRow {

@@ -21,27 +21,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use xxhash_rust::xxh3::Xxh3;
 
+use super::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
 use super::milestones;
 use super::open::{Handle, READ_CHUNK_BYTES};
 use super::rotation::{Origin, Rotation, is_copy_of};
 use super::{OpenFile, Packing};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
-/// First bytes that identify a file, as Splunk's `initCrcLength`.
-pub const HEAD_BYTES: usize = 256;
-
-/// Last bytes before a position that must be unchanged.
-pub(crate) const TAIL_BYTES: usize = 256;
-
 /// Files that are looked at to find the one that another is a copy of.
 const ORIGINS_MAX: usize = 16;
-
-/// Hash of the last bytes of `before`, the bytes up to a position.
-pub(crate) fn tail_hash(before: &[u8]) -> u64 {
-    xxh3_64(&before[before.len().saturating_sub(TAIL_BYTES)..])
-}
 
 /// Where to read a file from.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::io;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::identity::TAIL_BYTES;
+use super::fingerprint::TAIL_BYTES;
 use super::open::Handle;
 
 /// Length at the first milestone; what comes before is nearly all in the file's identity.

@@ -2,6 +2,7 @@
 
 mod binary;
 mod expand;
+mod fingerprint;
 mod gzip;
 mod identity;
 pub(crate) mod milestones;
@@ -10,6 +11,7 @@ mod oneshot;
 mod open;
 mod packing;
 mod reader;
+mod report;
 mod rotation;
 mod stream;
 #[cfg(test)]
@@ -18,10 +20,11 @@ mod zip;
 
 pub use binary::{LeftOut, left_out_by};
 pub use expand::expand;
-pub use identity::HEAD_BYTES;
+pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};
-pub use oneshot::{FileReport, NoProgress, OneshotOptions, Progress, Reached, Shrunk, absolute_text, add_file};
+pub use oneshot::{NoProgress, OneshotOptions, Progress, Reached, absolute_text, add_file};
 pub use open::OpenFile;
 pub use packing::Packing;
+pub use report::{FileReport, Shrunk};
 pub use rotation::Rotation;

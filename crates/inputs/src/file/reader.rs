@@ -16,7 +16,7 @@ use quarry_pipeline::{Pipeline, PipelineCounters};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::open::{OpenFile, READ_CHUNK_BYTES};
-use super::{Packing, identity};
+use super::{Packing, fingerprint};
 use crate::InputError;
 
 /// Text bytes at which a batch is handed over.
@@ -217,15 +217,15 @@ impl Window {
     fn tail_hash(&self, offset: u64) -> Option<u64> {
         let upto = self.before(offset)?;
         let reaches_start = self.end == (self.previous.len() + self.current.len()) as u64;
-        if upto < identity::HEAD_BYTES && !reaches_start {
+        if upto < fingerprint::HEAD_BYTES && !reaches_start {
             return None;
         }
         let in_current = upto.saturating_sub(self.previous.len());
         let mut tail = self.previous[..upto.min(self.previous.len())].to_vec();
-        let keep_from = tail.len().saturating_sub(identity::HEAD_BYTES);
+        let keep_from = tail.len().saturating_sub(fingerprint::HEAD_BYTES);
         tail.drain(..keep_from);
         tail.extend_from_slice(&self.current[..in_current]);
-        Some(identity::tail_hash(&tail))
+        Some(fingerprint::tail_hash(&tail))
     }
 
     /// Hash of all bytes before `offset`, if the window reaches back so far.

@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::Packing;
-use super::identity::{HEAD_BYTES, tail_hash};
+use super::fingerprint::{HEAD_BYTES, tail_hash};
 use super::open::{Handle, READ_CHUNK_BYTES};
 use crate::FilePosition;
 

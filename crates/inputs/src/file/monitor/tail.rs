@@ -16,7 +16,8 @@ use super::NANOSECONDS;
 use super::roster::Node;
 use crate::file::Packing;
 use crate::file::binary::left_out;
-use crate::file::identity::{self, HEAD_BYTES, Next, Start, TAIL_BYTES};
+use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
+use crate::file::identity::{Next, Start};
 use crate::file::milestones;
 use crate::file::oneshot::hint;
 use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
@@ -258,7 +259,7 @@ impl Tail {
         let is_beyond = |position: &FilePosition| match position.offset {
             offset if self.kept > 0 && is_own(position) => offset != self.kept,
             offset if offset <= self.kept => false,
-            offset if offset <= self.fed => position.tail_hash == identity::tail_hash(self.recent.before(offset)),
+            offset if offset <= self.fed => position.tail_hash == tail_hash(self.recent.before(offset)),
             _ => self.kept == 0 && self.is_held_by(Path::new(&position.path)),
         };
         let is_overtaken = known.iter().any(is_beyond);
@@ -413,7 +414,7 @@ impl Tail {
         let position = FilePosition {
             identity: self.identity.clone(),
             offset,
-            tail_hash: identity::tail_hash(self.recent.before(offset)),
+            tail_hash: tail_hash(self.recent.before(offset)),
             path: self.path.clone(),
             milestones: self.milestones[..milestones::reached_by(offset).min(self.milestones.len())].to_vec(),
         };
@@ -543,7 +544,7 @@ mod tests {
                 recent.push(part, safe);
                 for offset in [safe, recent.end] {
                     let all = &bytes[..offset as usize];
-                    assert_eq!(identity::tail_hash(recent.before(offset)), identity::tail_hash(all), "{size} {offset}");
+                    assert_eq!(tail_hash(recent.before(offset)), tail_hash(all), "{size} {offset}");
                 }
             }
         }
