@@ -1,12 +1,12 @@
-//! How the texts of a slab fall apart: templates, slots and the columns that fill them.
+//! How the texts of a slab fall apart: templates, variables and the columns that fill them.
 //!
-//! Column 0 is the text of every event. A column is either a set of *templates* (literal bytes and slots, each slot
-//! another column), a *dictionary*, *numbers* in one written form, or plain *texts*. A template column holds, per value,
-//! the number of its template; the values of a slot's column belong, in order, to those values of its parent whose
-//! template names it. So a text is rebuilt by filling templates, a field that fills exactly one slot is a column
-//! already, and what no template fits is a template of one slot that holds the whole text.
+//! Column 0 is the text of every event. A column is either a set of *templates* (literal bytes and variables, each
+//! variable another column), a *dictionary*, *numbers* in one written form, or plain *texts*. A template column holds,
+//! per value, the number of its template; the values of a variable's column belong, in order, to those values of its
+//! parent whose template names it. So a text is rebuilt by filling templates, a field that fills exactly one variable
+//! is a column already, and what no template fits is a template of one variable that holds the whole text.
 //!
-//! Not here: how texts are taken apart and how columns are stored (bucket), which field a slot is (engine).
+//! Not here: how texts are taken apart and how columns are stored (bucket), which field a variable is (engine).
 
 mod bytes_set;
 mod number;

@@ -1,4 +1,4 @@
-//! Texts from columns: templates filled with the values of their slots.
+//! Texts from columns: templates filled with the values of their variables.
 //!
 //! A whole page is filled with every column read from start to end, so that no value is looked up: numbers are written
 //! out some at a time, and each text is a run of copies. Short copies move a fixed number of bytes, which needs no call,

@@ -1,9 +1,10 @@
 //! Columns while they grow: values come in as places in a text and leave as numbers, codes or further places.
 //!
-//! Nothing is copied on the way down: a template column hands each slot's place to the slot's column, whose turn comes
-//! when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf keeps its first values as
-//! texts until there are enough of them to see what they are (`super::trial`). When a later value does not fit, the
-//! leaf writes its values back as texts, which every kind can do, and the trial is held again over all of them.
+//! Nothing is copied on the way down: a template column hands each variable's place to the variable's column, whose
+//! turn comes when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf keeps its first
+//! values as texts until there are enough of them to see what they are (`super::trial`). When a later value does not
+//! fit, the leaf writes its values back as texts, which every kind can do, and the trial is held again over all of
+//! them.
 
 use std::mem;
 

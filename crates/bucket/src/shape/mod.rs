@@ -1,9 +1,9 @@
 //! Shaped slabs: the texts of a slab taken apart into the columns of `quarry_event::shape`.
 //!
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
-//! (`crate::columns`) stores it. `slots` says where slots are, `trie` finds the template of a text, `splitter` grows
-//! the templates of a column, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put into a
-//! template becomes a plain text, one event at a time, so that every text has a place.
+//! (`crate::columns`) stores it. `slots` says where variables are, `trie` finds the template of a text, `splitter`
+//! grows the templates of a column, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
+//! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
 //! Not here: how columns are stored, terms, fields.
 

@@ -1,10 +1,10 @@
-//! Where the slots of a text are.
+//! Where the variables of a text are.
 //!
 //! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, and any chunk that holds a digit are slots. [`split_words`] reads the value of one
-//! slot: words between breakers of the segmenter that hold a digit are slots, so that no term straddles a slot's edge.
-//! What lies between slots is literal. [`slot_end`] finds the end of one slot whose kind is known, by the same rules,
-//! so that a text of a known template is never tokenised.
+//! XML tags, fields between commas, and any chunk that holds a digit are variables. [`split_words`] reads the value of
+//! one variable: words between breakers of the segmenter that hold a digit are variables, so that no term straddles a
+//! variable's edge. What lies between variables is literal. [`slot_end`] finds the end of one variable whose kind is
+//! known, by the same rules, so that a text of a known template is never tokenised.
 
 use memchr::{memchr, memchr2};
 

@@ -1,9 +1,9 @@
-//! A template column while it grows: known templates, the columns of their slots, and what to do with a new text.
+//! A template column while it grows: known templates, the columns of their variables, and what to do with a new text.
 //!
-//! Which column a slot is follows from its *role*: the word directly before it and how often that word came before in
-//! the same text. The same role is the same column in all templates, so that `status=` is one column whatever else
-//! varies. A text that fits no template tries them again with slots that take words without digits, then becomes a new
-//! template while there is room, and else a plain text.
+//! Which column a variable is follows from its *role*: the word directly before it and how often that word came before
+//! in the same text. The same role is the same column in all templates, so that `status=` is one column whatever else
+//! varies. A text that fits no template tries them again with variables that take words without digits, then becomes a
+//! new template while there is room, and else a plain text.
 
 use std::collections::BTreeMap;
 

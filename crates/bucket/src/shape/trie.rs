@@ -1,8 +1,8 @@
-//! The templates of one column as a trie of literals, so that a text finds its template while its slots are found.
+//! The templates of one column as a trie of literals, so that a text finds its template while its variables are found.
 //!
-//! A node stands before a literal; each edge is one literal with what follows it: a slot of a kind, whose column the
-//! edge names, or the end of the text. Following the edges whose literal the text goes on with neither cuts the text
-//! nor hashes it: bytes are compared. Edges that matched move forward, so that frequent ones are tried first.
+//! A node stands before a literal; each edge is one literal with what follows it: a variable of a kind, whose column
+//! the edge names, or the end of the text. Following the edges whose literal the text goes on with neither cuts the
+//! text nor hashes it: bytes are compared. Edges that matched move forward, so that frequent ones are tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};

@@ -1,9 +1,9 @@
 //! The terms of a shaped slab: each literal and each text of a dictionary is taken apart once, not once an event.
 //!
-//! Slots begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what fills
-//! its slots. Where a token may straddle the edge of a slot, which the bytes at both sides tell, the values of that
-//! template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are only hashed,
-//! for the term filter (`super::rare`).
+//! Variables begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what
+//! fills its variables. Where a token may straddle the edge of a variable, which the bytes at both sides tell, the
+//! values of that template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are
+//! only hashed, for the term filter (`super::rare`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::shape::{Part, Template, ValueTraits};
