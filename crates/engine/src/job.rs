@@ -26,7 +26,7 @@ use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
-use quarry_store::MemoryStore;
+use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::made::{MadeRows, Work};
 use crate::custom::{CommandSource, NoCommands};
@@ -66,6 +66,8 @@ pub struct EngineOptions {
     pub transactions: TransactionLimits,
     /// How percentiles are read off (limits.conf `[stats] perc_method`).
     pub percentiles: PercentileMethod,
+    /// Bytes that the events of one deletion may take until it commits; more are refused, and nothing is deleted.
+    pub deletion_bytes: usize,
 }
 
 impl Default for EngineOptions {
@@ -77,6 +79,7 @@ impl Default for EngineOptions {
             slicing: Slicing::default(),
             transactions: TransactionLimits::default(),
             percentiles: PercentileMethod::default(),
+            deletion_bytes: DELETION_BYTES_MAX,
         }
     }
 }
@@ -97,6 +100,7 @@ pub struct Engine {
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
     percentiles: PercentileMethod,
+    deletion_bytes: usize,
     summaries: Arc<dyn SummaryStore>,
     /// Searches started, for their names.
     started: AtomicU64,
@@ -155,6 +159,7 @@ impl Engine {
             states: PartialStates::new(options.partial_state_bytes),
             transactions: options.transactions,
             percentiles: options.percentiles,
+            deletion_bytes: options.deletion_bytes,
             summaries: Arc::new(NoSummaries),
             started: AtomicU64::new(0),
         })
@@ -365,6 +370,7 @@ impl Engine {
             context,
             progress: Arc::default(),
             states: self.states.clone(),
+            deletion_bytes: self.deletion_bytes,
             summaries: Arc::clone(&self.summaries),
             depth: 0,
         }

@@ -147,6 +147,8 @@ pub(crate) struct Runner {
     pub progress: Arc<ScanProgress>,
     /// What folds of earlier searches left.
     pub states: Option<Arc<PartialStates>>,
+    /// Bytes that the events of one deletion may take.
+    pub deletion_bytes: usize,
     /// Summaries of data models.
     pub summaries: Arc<dyn SummaryStore>,
     /// Saved searches this one is run by.

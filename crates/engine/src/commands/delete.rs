@@ -19,7 +19,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches};
 use quarry_spl::analyse::{is_transforming, required_fields};
 use quarry_spl::ast::{Command, DeleteCommand, Pipeline, Span, Stage};
-use quarry_store::{DELETION_BYTES_MAX, Deletion, IndexSelector};
+use quarry_store::{Deletion, IndexSelector};
 
 use super::Execute;
 use crate::environment::Surroundings;
@@ -89,12 +89,12 @@ impl Runner {
             if !allowed.matches(page.segment.index()) || !page.segment.note_deleted(page.page, &places, &mut deletion) {
                 of_index.errors += places.len() as u64;
             }
-            if deletion.bytes() > DELETION_BYTES_MAX {
+            if deletion.bytes() > self.deletion_bytes {
                 let what = "delete: too many events at once, and nothing is deleted; narrow the search".to_owned();
                 return Err(EngineError::Limit {
                     what,
                     limit: "memory of a deletion",
-                    value: DELETION_BYTES_MAX as u64,
+                    value: self.deletion_bytes as u64,
                 });
             }
         }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use quarry_engine::Engine;
 use quarry_event::TimeRange;
-use quarry_store::{Deletion, IndexSelector};
 use tempfile::tempdir;
 
-use crate::world::{Answer, PLENTY, Question, SECOND, START, World, engine, open};
+use crate::world::{Answer, PLENTY, Question, SECOND, START, World, engine, every, open};
+
+/// Two searches in one.
+const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
 
 /// Searches whose states are kept.
 const KEPT: &[&str] = &[
@@ -47,7 +49,7 @@ const KEPT: &[&str] = &[
     "* | spath | stats count by status",
     "* | rename user AS who | stats count by who | sort -count | head 3",
     "* | stats count by status | eval age=now()-1000 | sort status",
-    "[search status=500 | head 1 | fields user] | stats count by user, status",
+    SUBSEARCH,
     "index=main OR index=other | stats count by index, user",
 ];
 
@@ -361,14 +363,41 @@ fn slabs_of_many_pages_are_kept_in_parts() {
 
 /// Deletes the events of a store whose row is a multiple of `by`, of one index.
 fn delete_every(world: &World, index: &str, by: usize) -> u64 {
-    let mut deletion = Deletion::default();
-    for segment in world.store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
-        for page in 0..segment.pages().len() {
-            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
-            assert!(segment.note_deleted(page, &rows, &mut deletion));
+    world.store.delete(&every(&world.store, index, by)).unwrap().values().sum()
+}
+
+/// A deletion that commits while a search reads is no part of its answer, and no part of what is kept of it.
+#[test]
+fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
+    let plain = off();
+    for text in KEPT.iter().step_by(4).chain(&[SUBSEARCH, "* | table _raw", "* | dedup user | table user status"]) {
+        // The first run keeps nothing yet, the second one keeps states, the third one reads some.
+        for (run, at) in [(1, 0), (2, 3), (3, 0)] {
+            let dir = tempdir().unwrap();
+            let world = open(dir.path(), 150);
+            world.append("main", 0, 600, 0);
+            world.append("other", 0, 200, 0);
+            world.store.seal_all().unwrap();
+            let kept = engine(PLENTY, "");
+            let question = Question::new(text);
+            let before = question.ask(&plain, &world);
+            for _ in 1..run {
+                assert_eq!(question.ask(&kept, &world), before, "{text}");
+            }
+            let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 3));
+            world.interruption.set(at, move || drop(store.delete(&doomed).unwrap()));
+            let meanwhile = question.ask(&kept, &world);
+            let happened = !world.interruption.clear();
+            // A subsearch is a search of its own: the outer one may begin after the deletion.
+            let after = question.ask(&plain, &world);
+            let is_after = text.starts_with('[') && meanwhile.rows == after.rows;
+            assert!(meanwhile == before || is_after, "{text}: run {run}, read {at}: {meanwhile:?} is not {before:?}");
+            assert!(happened || run == 3 || text.contains("nothing_is_so"), "{text}: run {run}, read {at}");
+            for _ in 0..3 {
+                assert_eq!(question.ask(&kept, &world), after, "{text}: after run {run}, read {at}");
+            }
         }
     }
-    world.store.delete(&deletion).unwrap().values().sum()
 }
 
 #[test]

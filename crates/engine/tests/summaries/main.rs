@@ -11,7 +11,9 @@ use proptest::prelude::*;
 use quarry_engine::Engine;
 use tempfile::tempdir;
 
-use crate::world::{ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, explained, open, other_model, reads_no_event};
+use crate::world::{
+    ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, every, explained, open, other_model, reads_no_event,
+};
 
 /// More pages than any test has.
 const ALL: usize = usize::MAX;
@@ -220,6 +222,76 @@ fn summaries_only_reads_what_is_summarised() {
     assert_eq!(told.rows, ["count=0"]);
     assert!(told.messages[0].contains("data model Web is not accelerated"), "{told:?}");
     assert!(told.messages[0].contains("acceleration=true"), "{told:?}");
+}
+
+/// A search with the answer made of summaries alone asked for.
+fn only(text: &str) -> String {
+    text.replace("| tstats ", "| tstats summariesonly=true ")
+}
+
+#[test]
+fn a_deletion_between_two_searches_counts_with_and_without_events() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 450, 0);
+    world.append("other", 0, 200, 0);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    world.summarise(&with, ALL);
+    let check_both = |what: &str| -> Vec<_> {
+        check(&with, &without, &world, None, what);
+        // Everything is summarised, or was before some of it was deleted.
+        let each = ASKED.iter().map(|text| {
+            let expected = ask(&without, &world, text, None);
+            assert_eq!(ask(&with, &world, &only(text), None), expected, "{what}: {text} of summaries alone");
+            expected
+        });
+        each.collect()
+    };
+    let before = check_both("before");
+    let doomed = every(&world.store, "main", 3);
+    assert!(world.store.delete(&doomed).unwrap().values().sum::<u64>() > 0);
+    let after = check_both("deleted");
+    let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
+    assert!(changed * 10 > ASKED.len() * 8, "{changed} of {}", ASKED.len());
+    world.summarise(&with, ALL);
+    assert_eq!(check_both("summarised anew"), after);
+    world.store.compact_all().unwrap();
+    assert_eq!(check_both("merged").len(), after.len());
+}
+
+/// The deletion commits when the search has its snapshot and reads summaries or events.
+#[test]
+fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
+    for (at, texts) in (0..3).flat_map(|at| ASKED.chunks(4).map(move |texts| (at, &texts[..1]))) {
+        let folder = tempdir().unwrap();
+        let world = open(folder.path(), 150);
+        world.append("main", 0, 450, 0);
+        world.append("other", 0, 200, 0);
+        world.store.seal_all().unwrap();
+        let summaries = Arc::new(Summaries::default());
+        let (with, without) = (accelerated(&summaries), plain());
+        world.summarise(&with, ALL);
+        for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
+            let before = ask(&with, &world, &text, None);
+            // Some read events. What is deleted already is not deleted again.
+            for reads in [&summaries.interruption, &*world.interruption] {
+                let (store, doomed) = (Arc::clone(&world.store), every(&world.store, "main", 5));
+                reads.set(at, move || drop(store.delete(&doomed).unwrap()));
+            }
+            let meanwhile = ask(&with, &world, &text, None);
+            let left = [summaries.interruption.clear(), world.interruption.clear()];
+            assert!(left.contains(&false), "{text}: nothing was deleted at read {at}");
+            let after = ask(&without, &world, &text.replace("summariesonly=true ", ""), None);
+            // A subsearch is a search of its own: the outer one may begin after the deletion.
+            let is_after = text.contains("[search") && meanwhile == after;
+            assert!(meanwhile == before || is_after, "{text}: read {at}: {meanwhile:?} is not {before:?}");
+            assert_eq!(ask(&with, &world, &text, None), after, "{text}: after read {at}");
+            world.summarise(&with, ALL);
+            assert_eq!(ask(&with, &world, &text, None), after, "{text}: summarised after read {at}");
+        }
+    }
 }
 
 #[test]

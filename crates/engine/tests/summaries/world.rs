@@ -16,8 +16,8 @@ use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{
-    AppendRequest, BucketListing, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, Store,
-    StoreError, StoreOptions, StoredSlab,
+    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot,
+    Store, StoreError, StoreOptions, StoredSlab,
 };
 
 pub(crate) const SECOND: i64 = 1_000_000_000;
@@ -138,6 +138,8 @@ pub(crate) struct Summaries {
     pub(crate) configuration: Mutex<String>,
     pub(crate) unusable: AtomicU64,
     pub(crate) full: std::sync::atomic::AtomicBool,
+    /// What happens while summaries are opened.
+    pub(crate) interruption: Interruption,
 }
 
 impl SummaryStore for Summaries {
@@ -150,6 +152,7 @@ impl SummaryStore for Summaries {
     }
 
     fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+        self.interruption.step();
         let bytes = self.files.lock().unwrap().get(name).cloned();
         Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
     }
@@ -205,13 +208,19 @@ pub(crate) fn other_model() -> String {
 pub(crate) struct World {
     pub(crate) store: Arc<Store>,
     reads: Arc<AtomicU64>,
+    /// What happens while a sealed slab is read.
+    pub(crate) interruption: Arc<Interruption>,
 }
 
 impl SnapshotSource for World {
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
         let mut snapshot = Store::snapshot(&self.store, indexes, range);
         for segment in &mut snapshot.segments {
-            *segment = Arc::new(Counted { inner: Arc::clone(segment), reads: Arc::clone(&self.reads) });
+            *segment = Arc::new(Counted {
+                inner: Arc::clone(segment),
+                reads: Arc::clone(&self.reads),
+                interruption: Arc::clone(&self.interruption),
+            });
         }
         Ok(snapshot)
     }
@@ -221,17 +230,69 @@ impl SnapshotSource for World {
     }
 }
 
+type Work = Box<dyn FnOnce() + Send>;
+
+/// What happens in the middle of a search: once, at a read that is counted from when it was set.
+#[derive(Default)]
+pub(crate) struct Interruption(Mutex<Option<(u64, Work)>>);
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Interruption")
+    }
+}
+
+impl Interruption {
+    /// Runs `work` at read number `at`, from 0.
+    pub(crate) fn set(&self, at: u64, work: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some((at, Box::new(work)));
+    }
+
+    /// Forgets what did not happen; tells whether it was still to come.
+    pub(crate) fn clear(&self) -> bool {
+        self.0.lock().unwrap().take().is_some()
+    }
+
+    /// A read.
+    fn step(&self) {
+        let mut planned = self.0.lock().unwrap();
+        match planned.as_mut() {
+            None => {}
+            Some((left, _)) if *left > 0 => *left -= 1,
+            Some(_) => {
+                let work = planned.take();
+                drop(planned);
+                work.into_iter().for_each(|(_, work)| work());
+            }
+        }
+    }
+}
+
+/// All rows of a store of one index whose place in their page is a multiple of `by`.
+pub(crate) fn every(store: &Store, index: &str, by: usize) -> Deletion {
+    let mut deletion = Deletion::default();
+    for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
+        for page in 0..segment.pages().len() {
+            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
+            assert!(segment.note_deleted(page, &rows, &mut deletion));
+        }
+    }
+    deletion
+}
+
 /// A segment that counts what is read of it.
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn Segment>,
     reads: Arc<AtomicU64>,
+    interruption: Arc<Interruption>,
 }
 
 impl Counted {
     fn count(&self) {
         if self.inner.stored().is_some() {
             self.reads.fetch_add(1, Ordering::Relaxed);
+            self.interruption.step();
         }
     }
 }
@@ -303,7 +364,7 @@ fn text(at: u64) -> String {
 pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
     let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
     let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    Arc::new(World { store, reads: Arc::default() })
+    Arc::new(World { store, reads: Arc::default(), interruption: Arc::default() })
 }
 
 impl World {

@@ -1,0 +1,85 @@
+//! `delete` takes out all that it found or nothing.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_engine::{Engine, EngineError, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, Store, StoreOptions};
+use tempfile::tempdir;
+
+/// Room for the events of one bucket, and not for those of two.
+const ONE_BUCKET_BYTES: usize = 1_000;
+
+struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+fn engine(deletion_bytes: usize) -> Engine {
+    let options = EngineOptions { deletion_bytes, ..EngineOptions::default() };
+    Engine::new(&options, Arc::new(PropsResolver::new(&Layers::new([]))), Arc::new(NoTables)).unwrap()
+}
+
+/// A store of two indexes with 100 events each.
+fn store(folder: &Path) -> Arc<Store> {
+    let store = Store::open(StoreOptions::at(folder), ManualClock::shared(0)).unwrap();
+    for index in ["main", "other"] {
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&Metadata {
+            index: index.into(),
+            host: "h".into(),
+            source: "/var/log/x.log".into(),
+            sourcetype: "plain".into(),
+        });
+        (0..100).for_each(|at| batch.push(format!("event n={at}").as_bytes(), at, meta));
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    }
+    store
+}
+
+/// The first cell of the first row, or why there is none.
+fn ask(engine: &Engine, store: &Arc<Store>, text: &str) -> Result<String, EngineError> {
+    let request = SearchRequest {
+        text: text.to_owned(),
+        range: TimeRange::ALL,
+        now: 0,
+        zone: jiff::tz::TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+        permissions: Arc::new(Permissions::owner()),
+        sid: None,
+    };
+    let mut job = engine.start(request, Arc::<Store>::clone(store)).unwrap();
+    let batch = job.next_batch().unwrap()?;
+    Ok(arrow::util::display::array_value_to_string(batch.column(0), 0).unwrap())
+}
+
+#[test]
+fn more_than_the_memory_of_a_deletion_is_refused_and_nothing_is_deleted() {
+    let folder = tempdir().unwrap();
+    let store = store(folder.path());
+    let (small, usual) = (engine(ONE_BUCKET_BYTES), engine(EngineOptions::default().deletion_bytes));
+    let left = || ask(&usual, &store, "index=* | stats count").unwrap();
+    let refused = ask(&small, &store, "index=* | delete").unwrap_err();
+    assert!(
+        matches!(&refused, EngineError::Limit { what, value: 1_000, .. } if what.contains("nothing is deleted")),
+        "{refused}"
+    );
+    assert_eq!(left(), "200");
+    // What fits is deleted: 100 of one index, then all that is left.
+    assert_eq!(ask(&small, &store, "index=other | delete").unwrap(), "100");
+    assert_eq!(left(), "100");
+    assert_eq!(ask(&usual, &store, "index=* n<40 | delete").unwrap(), "40");
+    assert_eq!(left(), "60");
+}
