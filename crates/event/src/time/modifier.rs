@@ -95,14 +95,11 @@ pub fn parse_time(text: &str, now: TimeNs, tz: &TimeZone) -> Result<TimeNs, Modi
     apply_chain(text, now, tz)
 }
 
-/// Applies a relative modifier to an instant, as `relative_time()` does; epochs and dates are refused.
+/// Applies a relative modifier to an instant, as `relative_time()` does; epochs and dates are refused. An amount without
+/// a sign counts forwards, as in [`parse_time`], if it has a unit.
 pub fn apply_modifier(text: &str, from: TimeNs, tz: &TimeZone) -> Result<TimeNs, ModifierError> {
     let text = text.trim();
-    match text.as_bytes().first() {
-        None => Err(ModifierError::Empty),
-        Some(first) if first.is_ascii_digit() => Err(ModifierError::Unreadable { text: text.to_owned() }),
-        Some(_) => apply_chain(text, from, tz),
-    }
+    if text.is_empty() { Err(ModifierError::Empty) } else { apply_chain(text, from, tz) }
 }
 
 /// Seconds with an optional fraction as nanoseconds, without the rounding of a double.

@@ -48,6 +48,16 @@ const RELATIVE: &[(&str, &str)] = &[
     ("  -1h ", "2026-11-21T07:15:30.5"),
 ];
 
+/// Without a sign an amount with a unit counts forwards.
+const UNSIGNED: &[(&str, &str)] = &[
+    ("1d", "2026-11-22T08:15:30.5"),
+    ("30s", "2026-11-21T08:16:00.5"),
+    ("0d@d", "2026-11-21T00:00:00"),
+    ("1mon@mon", "2026-12-01T00:00:00"),
+    ("2h@h-1m", "2026-11-21T09:59:00"),
+    ("1d@d+8h", "2026-11-22T08:00:00"),
+];
+
 const SNAPPED: &[(&str, &str)] = &[
     ("@s", "2026-11-21T08:15:30"),
     ("@m", "2026-11-21T08:15:00"),
@@ -82,8 +92,8 @@ fn relative_times_count_from_now() {
     for tz in [TimeZone::UTC, zone("America/New_York"), zone("Asia/Kolkata"), fixed_zone(-5 * 3600)] {
         check(&tz, NOW, RELATIVE);
         check(&tz, NOW, SNAPPED);
-        check(&tz, NOW, &[("2h@h-1m", "2026-11-21T09:59:00")]);
-        for (text, expected) in RELATIVE.iter().chain(SNAPPED).filter(|(text, _)| !text.starts_with('2')) {
+        check(&tz, NOW, UNSIGNED);
+        for (text, expected) in RELATIVE.iter().chain(SNAPPED).chain(UNSIGNED) {
             assert_eq!(apply_modifier(text, at(NOW, &tz), &tz), Ok(at(expected, &tz)), "{text}");
         }
     }
@@ -185,7 +195,10 @@ fn epochs_are_read_without_rounding() {
         assert_eq!(parse_epoch(text), expected, "{text}");
     }
     assert_eq!(parse_time("1795248930.25", 0, &TimeZone::UTC), Ok(1_795_248_930_250_000_000));
-    assert!(matches!(apply_modifier("1795248930", 0, &TimeZone::UTC), Err(ModifierError::Unreadable { .. })));
+    for text in ["0", "5", "1795248930", "1.5", "2026-11-20", "11/20/2026", "1-2d", "5@d"] {
+        let refused = apply_modifier(text, 0, &TimeZone::UTC);
+        assert!(matches!(refused, Err(ModifierError::Unreadable { .. } | ModifierError::Unit { .. })), "{text}");
+    }
 }
 
 #[test]
