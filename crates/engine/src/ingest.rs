@@ -14,8 +14,12 @@ use quarry_eval::rows::{ColumnBuilder, Value};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
 use quarry_spl::ast::{Expr, ExprKind};
 
+use crate::threads::with_stack;
+
 /// Name under which an expression reads the current time; no field can have it.
 const NOW: &str = "\u{0}now";
+/// Levels of an expression that are computed on any stack; a build without optimisation needs about 4 KB for each.
+const DEPTH_ON_ANY_STACK: usize = 64;
 /// Between the seeds of two expressions' random numbers.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -36,6 +40,12 @@ impl IngestExpressions {
 
 impl ExpressionCompiler for IngestExpressions {
     fn compile(&self, text: &str) -> Result<Box<dyn Expression>, String> {
+        with_stack(|| self.compiled(text))
+    }
+}
+
+impl IngestExpressions {
+    fn compiled(&self, text: &str) -> Result<Box<dyn Expression>, String> {
         let parsed = quarry_spl::parse_expression(text);
         let mut expr = parsed.map_err(|remarks| {
             remarks.first().map_or_else(|| "it cannot be read".to_owned(), |remark| remark.message.clone())
@@ -45,7 +55,20 @@ impl ExpressionCompiler for IngestExpressions {
         let context = ExprContext::new(seed.cast_signed(), self.zone.clone());
         let compiled = CompiledExpr::new(&expr, &context).map_err(|error| error.to_string())?;
         let names = compiled.field_names().ok_or("searchmatch() cannot be used when events are indexed")?;
-        Ok(Box::new(IngestExpression { compiled, names }))
+        let is_deep = depth(&expr) > DEPTH_ON_ANY_STACK;
+        Ok(Box::new(IngestExpression { compiled, names, is_deep }))
+    }
+}
+
+/// Levels of an expression's tree.
+fn depth(expr: &Expr) -> usize {
+    let of_all = |exprs: &[Expr]| exprs.iter().map(depth).max().unwrap_or(0);
+    1 + match &expr.kind {
+        ExprKind::Call(_, args) => of_all(args),
+        ExprKind::Unary(_, inner) => depth(inner),
+        ExprKind::Binary(_, a, b) => depth(a).max(depth(b)),
+        ExprKind::In(needle, values) => depth(needle).max(of_all(values)),
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => 0,
     }
 }
 
@@ -73,6 +96,8 @@ fn read_now(expr: &mut Expr) {
 struct IngestExpression {
     compiled: CompiledExpr,
     names: Vec<String>,
+    /// Whether a thread of the pipeline may have too little stack to compute it.
+    is_deep: bool,
 }
 
 impl Expression for IngestExpression {
@@ -91,7 +116,8 @@ impl Expression for IngestExpression {
             column.finish()
         };
         let columns = self.names.iter().zip(values).map(column).collect();
-        let value = self.compiled.evaluate_one(columns).map_err(|error| error.to_string())?;
+        let compute = || self.compiled.evaluate_one(columns);
+        let value = if self.is_deep { with_stack(compute) } else { compute() }.map_err(|error| error.to_string())?;
         Ok(given(value))
     }
 }

@@ -214,11 +214,13 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
-        let (_, parsed, spans) = self.parsed(&request)?;
-        let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
-        let job = self.job(workplace, parsed.pipeline, spans, request, source);
-        told.into_iter().for_each(|warning| job.messages.push(warning));
-        Ok(job)
+        with_stack(|| {
+            let (_, parsed, spans) = self.parsed(&request)?;
+            let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
+            let job = self.job(workplace, parsed.pipeline, spans, request, source);
+            told.into_iter().for_each(|warning| job.messages.push(warning));
+            Ok(job)
+        })
     }
 
     /// Starts a search that is read already; `spans` leads places in it to the text as written, which is not looked at.
@@ -229,7 +231,7 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
-        self.job(Workplace::OwnThread, pipeline, spans, request, source)
+        with_stack(|| self.job(Workplace::OwnThread, pipeline, spans, request, source))
     }
 
     fn job(
@@ -297,6 +299,14 @@ impl Engine {
 
     /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
     pub fn explain(
+        &self,
+        request: SearchRequest,
+        source: Option<Arc<dyn SnapshotSource>>,
+    ) -> Result<Explanation, Vec<Diagnostic>> {
+        with_stack(|| self.explained(request, source))
+    }
+
+    fn explained(
         &self,
         request: SearchRequest,
         source: Option<Arc<dyn SnapshotSource>>,

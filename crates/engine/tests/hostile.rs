@@ -5,12 +5,14 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
-use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_engine::{Engine, EngineOptions, IngestExpressions, LookupSource, LookupTable, SearchRequest};
+use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 
 /// Enough to read a search, and not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
+/// What the system gives a thread that asks for nothing.
+const THREAD_STACK_BYTES: usize = 2 << 20;
 
 struct NoTables;
 
@@ -24,11 +26,8 @@ impl LookupSource for NoTables {
     }
 }
 
-/// The last line of the answer, or the error; with the messages.
-fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
-    let props = Arc::new(PropsResolver::new(&Layers::new([])));
-    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
-    let request = SearchRequest {
+fn request(search: &str) -> SearchRequest {
+    SearchRequest {
         text: search.to_owned(),
         range: TimeRange::ALL,
         now: 0,
@@ -36,8 +35,14 @@ fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
         default_indexes: vec!["main".into()],
         permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
-    };
-    let mut job = match engine.start(request, store.clone()) {
+    }
+}
+
+/// The last line of the answer, or the error; with the messages.
+fn ask(store: &Arc<MemoryStore>, search: &str) -> String {
+    let props = Arc::new(PropsResolver::new(&Layers::new([])));
+    let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+    let mut job = match engine.start(request(search), store.clone()) {
         Ok(job) => job,
         Err(faults) => return faults[0].message.clone(),
     };
@@ -68,15 +73,7 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
         format!(" | streamstats sum(n) AS n | eval n={deep}").repeat(49)
     );
     let run = move || {
-        let request = SearchRequest {
-            text,
-            range: TimeRange::ALL,
-            now: 0,
-            zone: jiff::tz::TimeZone::UTC,
-            default_indexes: vec!["main".into()],
-            permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
-            sid: None,
-        };
+        let request = request(&text);
         // One is left in the middle, one ends before it began.
         let mut job = engine.start_here(request.clone(), store.clone()).unwrap();
         assert!(job.next_batch().is_some());
@@ -91,6 +88,34 @@ fn a_long_and_deep_search_runs_on_a_thread_with_a_small_stack() {
     };
     let thread = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(run).unwrap();
     assert_eq!(thread.join().unwrap(), "50");
+}
+
+/// Expressions of `props.conf` and `transforms.conf` are compiled and computed on threads of the pipeline.
+#[test]
+fn a_long_and_deep_ingest_expression_runs_on_a_thread_of_the_pipeline() {
+    let text = format!("{}n{}{}", "(".repeat(60), "+n".repeat(500), ")".repeat(60));
+    let run = move || {
+        let compiled = IngestExpressions::new(jiff::tz::TimeZone::UTC, 0).compile(&text).unwrap();
+        assert_eq!(compiled.evaluate(&[ExpressionValue::Integer(2)], 0).unwrap(), ExpressionValue::Integer(1002));
+    };
+    let thread = std::thread::Builder::new().stack_size(THREAD_STACK_BYTES).spawn(run).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_long_and_deep_search_is_explained_on_a_thread_with_a_small_stack() {
+    let chain = format!("{}n{}{}", "(".repeat(60), "+n".repeat(500), ")".repeat(60));
+    let text = format!("| makeresults | eval n=2, m={chain} | where {chain}>1 | stats sum(eval({chain})) AS s");
+    let run = move || {
+        let props = Arc::new(PropsResolver::new(&Layers::new([])));
+        let engine = Engine::new(&EngineOptions::default(), props, Arc::new(NoTables)).unwrap();
+        engine.explain(request(&text), None).unwrap();
+        let mut job = engine.start(request(&text), Arc::new(MemoryStore::new("main"))).unwrap();
+        let batch = job.next_batch().unwrap().unwrap();
+        arrow::util::display::array_value_to_string(batch.column(0), 0).unwrap()
+    };
+    let thread = std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(run).unwrap();
+    assert_eq!(thread.join().unwrap(), "1002");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::parse::{self, MAX_DIAGNOSTICS, Parsed};
+use crate::parse::{self, MAX_DIAGNOSTICS, Parsed, with_stack};
 use crate::slips::slips;
 
 /// Reads a search. Never fails: faults are in [`Parsed::diagnostics`].
@@ -25,7 +25,7 @@ pub fn parse_with_stand_ins(text: &str) -> Parsed {
 fn with_slips(mut parsed: Parsed, text: &str) -> Parsed {
     if parsed.is_ok() {
         let room = MAX_DIAGNOSTICS.saturating_sub(parsed.diagnostics.len());
-        parsed.diagnostics.extend(slips(text, &parsed.pipeline).into_iter().take(room));
+        parsed.diagnostics.extend(with_stack(|| slips(text, &parsed.pipeline)).into_iter().take(room));
         parsed.diagnostics.sort_by_key(|remark| remark.span.start);
     }
     parsed

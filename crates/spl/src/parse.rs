@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 
 use crate::ast::{Expr, Pipeline, SearchExpr, Span};
 use crate::diagnostic::{Diagnostic, Severity};
-pub(crate) use cursor::{Parser, Read, Word, unescape};
+pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
 pub(crate) use expansion::{eval_field, quote};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use search::has_inner_time;
@@ -139,7 +139,7 @@ fn run<T>(text: &str, read: impl FnOnce(&mut Parser<'_>) -> Option<T>) -> (Optio
     if !parser.macros.is_empty() {
         parser.unsupported("macro".to_owned());
     }
-    let value = read(&mut parser);
+    let value = with_stack(|| read(&mut parser));
     let (mut diagnostics, unsupported) = parser.finish();
     diagnostics.sort_by_key(|remark| remark.span.start);
     diagnostics.truncate(MAX_DIAGNOSTICS);

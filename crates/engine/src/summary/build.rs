@@ -32,6 +32,7 @@ use crate::plan::{FieldSource, Scan};
 use crate::run::{Runner, SnapshotSource};
 use crate::scan::filter::index_patterns;
 use crate::scan::renamed::renamed;
+use crate::threads::with_stack;
 
 /// Different reasons kept per object why slabs have no summary.
 const FAULTS_MAX: usize = 8;
@@ -116,6 +117,15 @@ impl Engine {
     /// Looks which slabs of `source` have a summary of a model, and makes what is missing if that is asked for.
     /// `go_on` is asked before each page that is read, and ends the work when it says no.
     pub fn summarise(
+        &self,
+        request: &SummaryRequest,
+        source: Arc<dyn SnapshotSource>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<SummaryReport, EngineError> {
+        with_stack(|| self.summarised(request, source, go_on))
+    }
+
+    fn summarised(
         &self,
         request: &SummaryRequest,
         source: Arc<dyn SnapshotSource>,

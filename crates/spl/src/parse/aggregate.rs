@@ -162,15 +162,16 @@ impl Parser<'_> {
         let mut span = None;
         if self.peek() == Some('(') {
             self.bump();
-            self.enter()?;
-            if !self.eat(')') {
-                (inner, arg, _) = self.aggregate_call(command)?;
-                if self.eat(',') {
-                    span = Some(self.sparkline_span()?);
+            self.nested(|parser| {
+                if !parser.eat(')') {
+                    (inner, arg, _) = parser.aggregate_call(command)?;
+                    if parser.eat(',') {
+                        span = Some(parser.sparkline_span()?);
+                    }
+                    parser.expect(')', "after sparkline")?;
                 }
-                self.expect(')', "after sparkline")?;
-            }
-            self.leave();
+                Ok(())
+            })?;
         }
         let written = self.text[start..self.pos].to_owned();
         Ok((StatsFunction::Sparkline { inner: Box::new(inner), span }, arg, written))

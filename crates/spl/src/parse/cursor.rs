@@ -10,6 +10,16 @@ use super::{MAX_NESTING, quoted_len};
 use crate::ast::{FieldPattern, Pattern, Span};
 use crate::diagnostic::Diagnostic;
 
+/// Bytes of stack below which reading continues on a larger one; more than one level, command and analysis take.
+const STACK_LEFT_MIN: usize = 512 << 10;
+/// Bytes of the larger stack. All levels take less; a build without optimisation needs about 27 KB for each.
+const STACK_BYTES: usize = 4 << 20;
+
+/// Runs `read` with at least [`STACK_LEFT_MIN`] bytes of stack.
+pub(crate) fn with_stack<T>(read: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_LEFT_MIN, STACK_BYTES, read)
+}
+
 /// Result of reading something: the thing, or why not.
 pub(crate) type Read<T> = Result<T, Diagnostic>;
 
@@ -222,19 +232,17 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Goes one level deeper, within [`MAX_NESTING`]. Every caller leaves again unless it fails.
-    pub(crate) fn enter(&mut self) -> Read<()> {
+    /// Reads what lies one level deeper, within [`MAX_NESTING`]. The parser calls itself only through here, and a level
+    /// that finds little stack left continues on a larger one: a search may be read on any thread.
+    pub(crate) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Read<T>) -> Read<T> {
         if self.depth >= MAX_NESTING {
             let message = format!("nested deeper than the limit of {MAX_NESTING} levels");
             return Err(Diagnostic::error(message, self.here()).with_hint("compute parts with eval first"));
         }
         self.depth += 1;
-        Ok(())
-    }
-
-    /// Goes one level up.
-    pub(crate) fn leave(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
+        let outcome = with_stack(|| read(self));
+        self.depth -= 1;
+        outcome
     }
 
     // ---- words ----------------------------------------------------------------------------------------------------

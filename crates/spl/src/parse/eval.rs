@@ -124,10 +124,7 @@ impl Parser<'_> {
 
     /// An expression up to where it ends by itself.
     pub(crate) fn expression(&mut self) -> Read<Expr> {
-        self.enter()?;
-        let expr = self.level(Level::Or)?;
-        self.leave();
-        Ok(expr)
+        self.nested(|parser| parser.level(Level::Or))
     }
 
     fn level(&mut self, level: Level) -> Read<Expr> {
@@ -198,9 +195,7 @@ impl Parser<'_> {
         } else if !self.eat_word("not") {
             return self.level(Level::Compare);
         }
-        self.enter()?;
-        let inner = self.negation()?;
-        self.leave();
+        let inner = self.nested(Self::negation)?;
         Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
     }
 
@@ -213,9 +208,7 @@ impl Parser<'_> {
             _ => return self.primary(),
         };
         self.bump();
-        self.enter()?;
-        let inner = self.signed()?;
-        self.leave();
+        let inner = self.nested(Self::signed)?;
         Ok(Expr { kind: ExprKind::Unary(op, Box::new(inner)), span: self.since(start) })
     }
 
@@ -378,19 +371,12 @@ impl Parser<'_> {
                 Err(Diagnostic::error(format!("`{name}` needs a value on both sides"), span))
             }
             "not" => {
-                let inner = self.nested_not()?;
+                // NOT after a tighter operator, as in `a = NOT b`.
+                let inner = self.nested(Self::negation)?;
                 Ok(Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(inner)), span: self.since(start) })
             }
             _ => Ok(Expr { kind: ExprKind::Field(name), span }),
         }
-    }
-
-    /// NOT after a tighter operator, as in `a = NOT b`.
-    fn nested_not(&mut self) -> Read<Expr> {
-        self.enter()?;
-        let inner = self.negation()?;
-        self.leave();
-        Ok(inner)
     }
 
     fn call(&mut self, name: String, name_span: Span) -> Read<Expr> {

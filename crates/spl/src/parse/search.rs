@@ -39,11 +39,11 @@ impl Parser<'_> {
     /// A condition in parentheses, and nothing after it.
     pub(crate) fn search_in_parentheses(&mut self) -> Read<SearchExpr> {
         self.expect('(', "before the condition")?;
-        self.enter()?;
-        let inner = self.search_and()?;
-        self.expect(')', "after the condition")?;
-        self.leave();
-        Ok(inner)
+        self.nested(|parser| {
+            let inner = parser.search_and()?;
+            parser.expect(')', "after the condition")?;
+            Ok(inner)
+        })
     }
 
     fn search_and(&mut self) -> Read<SearchExpr> {
@@ -98,14 +98,7 @@ impl Parser<'_> {
         let start = self.pos;
         match self.peek() {
             None | Some(')') => Err(self.missing_operand()),
-            Some('(') => {
-                self.enter()?;
-                self.bump();
-                let inner = self.search_and()?;
-                self.expect(')', "after the condition")?;
-                self.leave();
-                Ok(inner)
-            }
+            Some('(') => self.search_in_parentheses(),
             Some('[') => Ok(SearchExpr::Subsearch(Box::new(self.subsearch()?))),
             Some('"') => {
                 let Some(word) = self.quoted() else { return Err(self.missing_operand()) };
@@ -290,11 +283,12 @@ impl Parser<'_> {
 
     /// `field=(a OR b)`: the comparison with each of the values.
     fn compared_group(&mut self, field: &Word, op: CompareOp) -> Read<SearchExpr> {
-        self.enter()?;
-        self.bump();
-        let inner = self.search_and()?;
-        self.expect(')', "after the values")?;
-        self.leave();
+        let inner = self.nested(|parser| {
+            parser.bump();
+            let inner = parser.search_and()?;
+            parser.expect(')', "after the values")?;
+            Ok(inner)
+        })?;
         Ok(compared(inner, field, op))
     }
 

@@ -281,15 +281,15 @@ impl Parser<'_> {
             let message = format!("subsearches nested deeper than the limit of {MAX_SUBSEARCH_DEPTH}");
             return Err(Diagnostic::error(message, open));
         }
-        self.enter()?;
-        self.subsearches += 1;
-        let outer_end = std::mem::replace(&mut self.end, close);
-        let pipeline = self.pipeline();
-        self.end = outer_end;
-        self.pos = close + 1;
-        self.subsearches -= 1;
-        self.leave();
-        Ok(pipeline)
+        self.nested(|parser| {
+            parser.subsearches += 1;
+            let outer_end = std::mem::replace(&mut parser.end, close);
+            let pipeline = parser.pipeline();
+            parser.end = outer_end;
+            parser.pos = close + 1;
+            parser.subsearches -= 1;
+            Ok(pipeline)
+        })
     }
 
     /// Subsearches to the end of the command, or what `dataset` reads in the place of one.

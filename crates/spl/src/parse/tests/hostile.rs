@@ -1,8 +1,15 @@
 //! Cut, mixed and endless texts: no panic, no deep tree, places inside the text.
 
+use std::collections::BTreeSet;
+
 use crate::analyse::required_fields;
 use crate::diagnostic::Severity;
-use crate::parse::{MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse};
+use crate::parse::{
+    MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
+};
+
+/// Bytes of a small stack.
+const SMALL_STACK_BYTES: usize = 256 << 10;
 
 /// Searches in the style of real ones.
 const SEARCHES: &[&str] = &[
@@ -28,7 +35,7 @@ impl Dice {
 }
 
 fn check(text: &str) -> Parsed {
-    let parsed = parse(text);
+    let parsed = crate::parse(text);
     for remark in &parsed.diagnostics {
         assert!(remark.span.start <= remark.span.end, "{text:?}: {remark:?}");
         assert!(text.get(remark.span.start..remark.span.end).is_some(), "{text:?}: {remark:?}");
@@ -81,6 +88,38 @@ fn mixed_searches_do_not_panic() {
         check(&format!("* | eval x={text}"));
         check(&format!("* | stats {text}"));
     }
+}
+
+/// Runs `read` on a thread whose stack is smaller than that of any thread of the program.
+fn on_a_small_stack(read: fn()) {
+    std::thread::Builder::new().stack_size(SMALL_STACK_BYTES).spawn(read).unwrap().join().unwrap();
+}
+
+#[test]
+fn deep_and_long_searches_are_read_on_a_small_stack() {
+    on_a_small_stack(nesting_has_a_limit);
+    on_a_small_stack(long_chains_stay_shallow);
+    on_a_small_stack(|| {
+        // The longest chain within the deepest nesting, through every entry.
+        let deep = nested_chain();
+        parse_expression(&deep).unwrap();
+        parse_condition(&format!("{}a=1{}", "(".repeat(MAX_NESTING), ")".repeat(MAX_NESTING))).unwrap();
+        for text in
+            [format!("* | eval x={deep}"), format!("* | where {deep}>1"), format!("* | stats sum(eval({deep})) AS x")]
+        {
+            assert!(check(&text).is_ok(), "{text}");
+            assert!(crate::parse_with_stand_ins(&text).is_ok());
+        }
+        let (open, close) = ("* | append [search ".repeat(MAX_SUBSEARCH_DEPTH), "]".repeat(MAX_SUBSEARCH_DEPTH));
+        let within = format!("{open}* | eval x=1{close}");
+        assert!(crate::parse_with_commands(&within, &BTreeSet::new()).is_ok());
+    });
+}
+
+/// Additions, as many and as deep as may be.
+fn nested_chain() -> String {
+    let depth = MAX_NESTING - 4;
+    format!("{}n{}{}", "(".repeat(depth), "+n".repeat(400), ")".repeat(depth))
 }
 
 #[test]
