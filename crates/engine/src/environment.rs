@@ -8,15 +8,18 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::{LookupSource, LookupTable, no_table};
-use quarry_eval::rows;
+use quarry_eval::rows::{self, RowIter};
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 
+use crate::commands::steps_of;
 use crate::custom::CommandSource;
 use crate::knowledge::KnowledgeSource;
-use crate::lower::{Environment, Step, lower};
+use crate::lower::{Environment, SearchEnvironment, Step, lower};
+use crate::node::NodeSource;
 use crate::plan::{Planner, Subsearches};
-use crate::run::{Runner, SnapshotSource};
+use crate::run::Runner;
 use crate::scan::fields::reports::Report;
+use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.
 pub(crate) struct Surroundings<'a> {
@@ -91,6 +94,10 @@ impl Environment for Surroundings<'_> {
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError> {
         self.runner.saved_text(name, span)
     }
+
+    fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
+        steps_of(command, span, self)
+    }
 }
 
 impl Environment for Runner {
@@ -149,6 +156,10 @@ impl Environment for Runner {
         self.text_of_saved(name, span)
     }
 
+    fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
+        steps_of(command, span, self)
+    }
+
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
         let rule = self.rules.props().report_rule(name);
@@ -163,5 +174,19 @@ impl Environment for Runner {
             Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
             Err(message) => Err(invalid(message)),
         }
+    }
+}
+
+impl SearchEnvironment for Runner {
+    fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
+        Runner::run(self, pipeline)
+    }
+
+    fn node(&self) -> &dyn NodeSource {
+        self.node.as_ref()
+    }
+
+    fn default_indexes(&self) -> &[String] {
+        &self.default_indexes
     }
 }

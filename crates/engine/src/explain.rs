@@ -17,10 +17,10 @@ use quarry_spl::ast::{Pipeline, Span};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
-use crate::commands::delete::event_commands;
 use crate::environment::Surroundings;
-use crate::plan::{Order, Plan, Planner, Scan, Source, Subsearches};
+use crate::plan::{Order, Plan, Planner, Scan, Source, SubsearchExplainer, Subsearches};
 use crate::run::Runner;
+use crate::run::deletion::event_commands;
 use crate::scan::EventScan;
 
 /// Longest text of a command or of terms that is told, in bytes.
@@ -179,14 +179,6 @@ impl Explainer {
         self.within(text.into(), || self.explained(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// Explains a subsearch of the search at hand.
-    pub(crate) fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError> {
-        let planner = Planner::new(runner, Subsearches::Explain(self));
-        let inner = self.within(self.text(), || self.explained(runner, &planner.plan(pipeline)?))?;
-        self.note(inner);
-        Ok(())
-    }
-
     /// Explains the search that the one at hand begins with; its text is `text` where it is written elsewhere.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
         let inner = self.within(text.map_or_else(|| self.text(), Arc::from), || self.explained(runner, plan))?;
@@ -303,6 +295,15 @@ impl Explainer {
             sieves,
             summaries,
         })
+    }
+}
+
+impl SubsearchExplainer for Explainer {
+    fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError> {
+        let planner = Planner::new(runner, Subsearches::Explain(self));
+        let inner = self.within(self.text(), || self.explained(runner, &planner.plan(pipeline)?))?;
+        self.note(inner);
+        Ok(())
     }
 }
 

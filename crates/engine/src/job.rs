@@ -38,11 +38,12 @@ use crate::partial::PartialStates;
 use crate::permitted::permitted;
 use crate::plan::{Plan, Planner, Subsearches};
 use crate::result_rows::ResultRows;
-use crate::run::{IndexTimeSide, Runner, SnapshotSource};
+use crate::run::{IndexTimeSide, Runner};
 use crate::scan::ScanProgress;
 use crate::scan::fields::FieldRules;
 use crate::scan::shaped::KnownShapes;
 use crate::shown::ShownFormats;
+use crate::source::SnapshotSource;
 use crate::summary::{NoSummaries, SummaryStore};
 use crate::threads::{SearchThreads, with_stack};
 

@@ -29,13 +29,13 @@ mod run;
 mod scan;
 mod series_rates;
 mod shown;
+mod source;
 mod subsearch;
 mod summary;
 mod threads;
 
 pub use commands::models::empty_model;
-pub use commands::sendalert::AlertCall;
-pub use custom::{CommandChunk, CommandProcess, CommandSource, NoCommands};
+pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use explain::{
     ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, Sieve, StageShape,
 };
@@ -50,7 +50,7 @@ pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::lookup::{AddressPlaces, FillTable, LookupSource, LookupTable, ModelFile, Place, TableTime};
 pub use quarry_eval::messages::Messages;
 pub use result_rows::ResultRows;
-pub use run::SnapshotSource;
 pub use scan::ScanProgress;
+pub use source::SnapshotSource;
 pub use summary::{Acceleration, SummaryFile, SummaryObject, SummaryReport, SummaryRequest, SummaryStore};
 pub use threads::STACK_BYTES;

@@ -1,7 +1,10 @@
-//! From a command of the syntax tree to the steps that run it.
+//! From a command of the syntax tree to the steps that run it: what a command states of itself ([`Execute`]), what it is
+//! given of its surroundings ([`Environment`]), and its steps.
 //!
 //! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
 //! is read. Results of subsearches and tables of lookups come from the [`Environment`].
+//!
+//! Not here: the commands, and which of them is meant ([`crate::commands`]).
 
 use std::sync::Arc;
 
@@ -12,15 +15,16 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::lookup::{LookupSource, LookupTable};
 use quarry_eval::pattern::Regex;
+use quarry_eval::rows::RowIter;
 use quarry_spl::ast::{Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, SubsearchLimits};
 use quarry_spl::commands::Kind;
 
 use crate::blocking::Blocking;
-use crate::commands::execution;
 use crate::custom::CommandSource;
 use crate::knowledge::KnowledgeSource;
-use crate::run::SnapshotSource;
+use crate::node::NodeSource;
 use crate::scan::fields::reports::Report;
+use crate::source::SnapshotSource;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
@@ -43,7 +47,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// How the step consumes rows.
-    fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self {
             Step::Row { ordered: false, .. } => Kind::Row,
             Step::Row { ordered: true, .. } => Kind::OrderedRow,
@@ -87,12 +91,36 @@ pub(crate) trait Environment {
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError>;
     /// A lookup table.
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
+    /// The steps of a command that gets rows from another.
+    fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError>;
+}
+
+/// What commands that make rows need besides: they begin a search, which is not only explained.
+pub(crate) trait SearchEnvironment: Environment {
+    /// The rows of a search.
+    fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
+    /// What the node knows beside events.
+    fn node(&self) -> &dyn NodeSource;
+    /// Indexes read when none is named.
+    fn default_indexes(&self) -> &[String];
+}
+
+/// How a command of the syntax tree runs.
+pub(crate) trait Execute {
+    /// The steps that run it on rows of the commands before it; those that only begin a search have none.
+    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Err(lowering.not_first())
+    }
+
+    /// The rows it makes where it begins a search; `None` where it takes rows.
+    fn generate(&self, _search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(None)
+    }
 }
 
 /// The steps of a command that is not the first.
 pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
-    let lowering = Lowering { environment, span: stage.span, name: "" };
-    lowering.steps(&stage.command).map_err(|error| within(error, stage.span))
+    environment.steps_of(&stage.command, stage.span).map_err(|error| within(error, stage.span))
 }
 
 /// The error with a place in the command: a command that stands for others has places that lie elsewhere.
@@ -118,15 +146,7 @@ pub(crate) struct Lowering<'a> {
 impl Lowering<'_> {
     /// The steps of a command that gets rows from another.
     pub(crate) fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
-        // Also of commands that nobody saw when the search began: those that data is written into.
-        self.environment.permit(command, self.span)?;
-        let steps = execution(command).steps(&Lowering { name: command.name(), ..*self })?;
-        let most = steps.iter().map(Step::kind).max();
-        debug_assert!(
-            most <= Some(command.kind()),
-            "a step of {command:?} demands more than the command says: {most:?}"
-        );
-        Ok(steps)
+        self.environment.steps_of(command, self.span)
     }
 
     /// The steps of commands in brackets that take the rows there are.

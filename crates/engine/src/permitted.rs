@@ -17,7 +17,8 @@ use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline,
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
-use crate::run::{Runner, SnapshotSource};
+use crate::run::Runner;
+use crate::source::SnapshotSource;
 
 /// Texts that are read to see what they run, saved searches of saved searches among them; further ones are looked at when
 /// they run.

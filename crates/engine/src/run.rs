@@ -5,9 +5,10 @@
 //! step wants no more.
 
 mod bounds;
+mod chain;
+pub(crate) mod deletion;
 mod row_steps;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
@@ -15,17 +16,15 @@ use quarry_eval::command::{MakeRowCommand, Reduce};
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::lookup::LookupSource;
-use quarry_eval::rows::{KeptRows, RowIter, of_batches};
-use quarry_event::{EventBatch, TimeRange};
+use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
-use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
+use quarry_store::{IndexSelector, Snapshot};
 
 use self::bounds::bounds_of_rows;
-use self::row_steps::RowSteps;
+pub(crate) use self::chain::{apply, fold};
 use crate::commands::empty_columns::DropEmptyColumns;
 use crate::commands::execution;
 use crate::commands::makeresults::make_results;
-use crate::commands::timechart::time_bounds;
 use crate::custom::CommandSource;
 use crate::environment::Surroundings;
 use crate::knowledge::labels::Labels;
@@ -45,72 +44,12 @@ use crate::scan::renamed::renamed;
 use crate::scan::rexes::Rexes;
 use crate::scan::shaped::{KnownShapes, Slabs};
 use crate::scan::{EventScan, PageRef, ScanProgress};
+use crate::source::SnapshotSource;
 use crate::summary::SummaryStore;
 use crate::summary::read::SummaryRead;
 
 /// Told of a command that makes no rows.
 const NOT_FIRST: &str = "this command cannot come first: it needs rows before it";
-/// Told where events are not in buckets.
-const NOT_DELETED: &str = "no events can be deleted here: they are in no index";
-/// Rows of a slice where rows come from another command.
-const SLICE_ROWS: u64 = 65_536;
-
-/// Where a search gets its events.
-pub trait SnapshotSource: Send + Sync {
-    /// The events of these indexes in this range, as they are now.
-    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
-    /// The buckets there are; `None` where events are not kept in buckets.
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        None
-    }
-    /// Keeps events that a search made, all of one index.
-    fn keep(&self, _events: EventBatch) -> Result<(), String> {
-        Err("no events can be kept here".to_owned())
-    }
-    /// Puts the events of these indexes that are there where they can be deleted.
-    fn seal(&self, _indexes: &IndexSelector) -> Result<(), String> {
-        Err(NOT_DELETED.to_owned())
-    }
-    /// Takes events out of every later snapshot, all or none; gives how many of each index.
-    fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
-        Err(NOT_DELETED.to_owned())
-    }
-}
-
-impl SnapshotSource for Store {
-    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(Store::snapshot(self, indexes, range))
-    }
-
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        Some(Store::buckets(self))
-    }
-
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
-        let kept = self.append(AppendRequest { batch: events, checkpoint: None }).and_then(|ticket| ticket.wait());
-        kept.map(|_| ()).map_err(|error| error.to_string())
-    }
-
-    fn seal(&self, indexes: &IndexSelector) -> Result<(), String> {
-        self.seal_selected(indexes).map_err(|error| error.to_string())
-    }
-
-    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
-        Store::delete(self, deletion).map_err(|error| error.to_string())
-    }
-}
-
-/// Every event, whatever index is asked for: a search over files has one.
-impl SnapshotSource for MemoryStore {
-    fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
-        Ok(MemoryStore::snapshot(self))
-    }
-
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
-        self.append(events).map_err(|error| error.to_string())
-    }
-}
-
 /// How events look to commands that read only index-time fields.
 #[derive(Clone)]
 pub(crate) struct IndexTimeSide {
@@ -347,52 +286,4 @@ impl Runner {
     ) -> Result<RowIter, EngineError> {
         apply(rows, self.steps(stages, context)?, context)
     }
-}
-
-/// Rows through steps, one after the other.
-pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
-    for step in steps {
-        rows = match step {
-            Step::Row { make, .. } => {
-                let (step_rows, stop) = (context.dataflow.step_rows(), Arc::clone(&context.stop));
-                Box::new(RowSteps::new(rows, make(), step_rows, stop))
-            }
-            Step::Reduce(reduce) => fold(until_cancelled(rows, context), reduce.as_ref(), context)?,
-            Step::Blocking(blocking) => blocking.run(until_cancelled(rows, context), context)?,
-        };
-    }
-    Ok(rows)
-}
-
-/// The rows until the search is cancelled: what takes all rows before it gives one would go on for nobody.
-fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
-    let stop = Arc::clone(&context.stop);
-    Box::new(rows.take_while(move |_| !stop.is_cancelled()))
-}
-
-/// The result of a fold over rows.
-pub(crate) fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
-    let mut rows = rows;
-    if reduce.needs_bounds(context) {
-        let mut bounds = None;
-        let mut kept = KeptRows::new("rows before a fold", &context.dataflow);
-        for batch in rows {
-            let batch = batch?;
-            bounds = time_bounds(bounds, &batch);
-            kept.push(&batch)?;
-        }
-        reduce.prepare(bounds, context);
-        rows = kept.into_rows();
-    }
-    let mut folder = reduce.folder(context)?;
-    let (mut slice, mut place) = (0, 0);
-    for batch in rows {
-        let batch = batch?;
-        folder.add(&batch, slice, place)?;
-        place += batch.num_rows() as u64;
-        if place >= SLICE_ROWS {
-            (slice, place) = (slice + 1, 0);
-        }
-    }
-    reduce.finish(vec![folder], context)
 }

@@ -16,6 +16,7 @@ pub mod context;
 pub mod dataflow;
 mod error;
 pub mod expr;
+pub mod extract;
 pub mod field_names;
 pub mod functions;
 pub mod lookup;

@@ -13,6 +13,7 @@ mod distinct;
 mod kept;
 mod lean;
 mod plain;
+pub mod rank;
 mod read;
 mod sorted;
 mod sparse;

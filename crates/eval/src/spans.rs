@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
+use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, Span, SpanFloor, SpanUnit, parse_epoch, parse_time};
@@ -14,7 +15,7 @@ use quarry_spl::ast::{BinOptions, BinSpan};
 
 use crate::EngineError;
 use crate::context::CommandContext;
-use crate::rows::{ColumnBuilder, ColumnReader};
+use crate::rows::{self, ColumnBuilder, ColumnReader};
 
 /// Spans of timechart and bin when nothing is said.
 pub const SPANS_MAX: usize = 100;
@@ -216,7 +217,7 @@ pub fn number_spans(options: &BinOptions) -> Option<NumberSpans> {
 }
 
 /// A `_time` value in any form as nanoseconds.
-pub fn time_ns(reader: &crate::rows::ColumnReader, row: usize) -> Option<TimeNs> {
+pub fn time_ns(reader: &ColumnReader, row: usize) -> Option<TimeNs> {
     match reader {
         crate::rows::ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
         other => {
@@ -224,6 +225,13 @@ pub fn time_ns(reader: &crate::rows::ColumnReader, row: usize) -> Option<TimeNs>
             other.text(row, &mut scratch).and_then(parse_epoch)
         }
     }
+}
+
+/// First and last instant of the rows and of `known`.
+pub fn time_bounds(known: Option<(TimeNs, TimeNs)>, rows: &RecordBatch) -> Option<(TimeNs, TimeNs)> {
+    let reader = rows::reader(rows, "_time");
+    let times = (0..rows.num_rows()).filter_map(|row| time_ns(&reader, row));
+    times.fold(known, |bounds, time| Some(bounds.map_or((time, time), |(low, high)| (low.min(time), high.max(time)))))
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::functions::time::seconds;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, KeptRows, Numbers, RowIter};
-use quarry_eval::spans::{NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_span, usual_span};
+use quarry_eval::spans::{
+    NumberSpans, SPANS_MAX, TimeSpans, length_of, number_spans, time_bounds, time_span, usual_span,
+};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::Number;
 use quarry_spl::ast::{BinCommand, BinOptions, BinSpan};
 
 use super::Execute;
-use super::timechart::time_bounds;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking, row};
 

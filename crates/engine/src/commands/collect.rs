@@ -16,7 +16,7 @@ use quarry_spl::ast::CollectCommand;
 use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
-use crate::run::SnapshotSource;
+use crate::source::SnapshotSource;
 
 /// Bytes of events kept at once.
 const BATCH_BYTES: usize = 4 << 20;

@@ -7,11 +7,11 @@ use quarry_spl::ast::{DataModelCommand, DataModelName};
 
 use super::Execute;
 use crate::knowledge::{KnowledgeSource, model_names, model_text};
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 impl Execute for DataModelCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(vec![definitions(self.name.as_ref(), runner.knowledge.as_ref())?])))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![definitions(self.name.as_ref(), search.knowledge().as_ref())?])))
     }
 }
 

@@ -12,25 +12,25 @@ use quarry_spl::ast::DbInspectCommand;
 use quarry_store::{BucketListing, IndexSelector, ListingState};
 
 use super::Execute;
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 /// Bytes of a megabyte.
 const MEGABYTE: f64 = 1_048_576.0;
 
 impl Execute for DbInspectCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(vec![rows_of(self, runner)?])))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![rows_of(self, search)?])))
     }
 }
 
-fn rows_of(command: &DbInspectCommand, runner: &Runner) -> Result<RecordBatch, EngineError> {
-    let Some(mut buckets) = runner.source.buckets() else {
+fn rows_of(command: &DbInspectCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
+    let Some(mut buckets) = search.source().buckets() else {
         return Err(EngineError::invalid("dbinspect: this search runs without a data folder, so there are no buckets"));
     };
-    let wanted = if command.indexes.is_empty() { runner.default_indexes.clone() } else { command.indexes.clone() };
+    let wanted = if command.indexes.is_empty() { search.default_indexes().to_vec() } else { command.indexes.clone() };
     let wanted = IndexSelector::new(wanted);
     buckets.retain(|bucket| wanted.matches(&bucket.index));
-    let range = runner.context.range;
+    let range = search.context().range;
     buckets.retain(|bucket| {
         let begins_later = range.latest.is_some_and(|latest| bucket.time_min >= latest);
         let ends_before = range.earliest.is_some_and(|earliest| bucket.time_max < earliest);
@@ -40,9 +40,9 @@ fn rows_of(command: &DbInspectCommand, runner: &Runner) -> Result<RecordBatch, E
         buckets.clear();
     }
     match command.span {
-        None => buckets_table(&buckets, command, &runner.node.name(), &runner.context),
+        None => buckets_table(&buckets, command, &search.node().name(), search.context()),
         Some(span) => {
-            let mut spans = TimeSpans::new(span, None, &runner.context)?;
+            let mut spans = TimeSpans::new(span, None, search.context())?;
             by_time(&buckets, |time| spans.floor(time))
         }
     }

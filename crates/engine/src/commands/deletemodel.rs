@@ -6,17 +6,17 @@ use quarry_spl::ast::DeleteModelCommand;
 
 use super::Execute;
 use super::models::{no_model, table};
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 impl Execute for DeleteModelCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        let (name, models) = (&self.0, runner.lookups.as_ref());
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        let (name, models) = (&self.0, search.lookups());
         let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
         let removed = models.remove_model(&name.text, name.shared);
         if !removed.map_err(|message| invalid(format!("deletemodel: {message}")))? {
-            return Err(invalid(format!("deletemodel: {}", no_model(name, models))));
+            return Err(invalid(format!("deletemodel: {}", no_model(name, models.as_ref()))));
         }
-        runner.context.messages.push(format!("deletemodel: model {} is removed", name.text));
+        search.context().messages.push(format!("deletemodel: model {} is removed", name.text));
         Ok(Some(of_batches(vec![table(&[])?])))
     }
 }

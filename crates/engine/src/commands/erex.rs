@@ -10,12 +10,12 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::context::CommandContext;
+use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::{self, RowIter, rows_in_memory};
 use quarry_spl::ast::{ErexCommand, Pattern, RexExtraction};
 
 use super::Execute;
-use super::rex::Rex;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 

@@ -10,7 +10,7 @@ use quarry_event::time::{NS_PER_SEC, SpanUnit, apply_modifier, strftime};
 use quarry_spl::ast::{GenTime, GenTimesCommand};
 
 use super::Execute;
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;
@@ -18,8 +18,8 @@ const ROWS_MAX: usize = 1_000_000;
 const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
 
 impl Execute for GenTimesCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(vec![gen_times(self, &runner.context)?])))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![gen_times(self, search.context())?])))
     }
 }
 

@@ -7,13 +7,13 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_spl::ast::HistoryCommand;
 
 use super::Execute;
+use crate::lower::SearchEnvironment;
 use crate::node::table_of;
-use crate::run::Runner;
 
 impl Execute for HistoryCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        let Some(entries) = runner.node.history(&runner.context.permissions) else {
-            runner.context.messages.push("history: searches that ran are not recorded here");
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        let Some(entries) = search.node().history(&search.context().permissions) else {
+            search.context().messages.push("history: searches that ran are not recorded here");
             return Ok(Some(of_batches(Vec::new())));
         };
         Ok(Some(of_batches(vec![timed(&table_of(&entries)?)?])))

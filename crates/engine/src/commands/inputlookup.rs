@@ -9,8 +9,7 @@ use quarry_spl::ast::InputLookupCommand;
 
 use super::Execute;
 use super::append::Append;
-use crate::lower::{Environment, Lowering, Step, blocking};
-use crate::run::Runner;
+use crate::lower::{Environment, Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for InputLookupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -21,12 +20,12 @@ impl Execute for InputLookupCommand {
         Ok(vec![blocking(Append { rows })])
     }
 
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        match rows_of(self, runner) {
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        match rows_of(self, search) {
             Ok(rows) => Ok(Some(of_batches(vec![rows]))),
             // A file that `inputcsv` does not find is a remark.
             Err(EngineError::Invalid { message, .. }) if !self.strict => {
-                runner.context.messages.push(message);
+                search.context().messages.push(message);
                 Ok(Some(of_batches(Vec::new())))
             }
             Err(error) => Err(error),

@@ -13,11 +13,11 @@ use quarry_spl::ast::ListModelsCommand;
 
 use super::Execute;
 use super::models::table;
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 impl Execute for ListModelsCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(vec![list(runner.lookups.as_ref(), &runner.context)?])))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![list(search.lookups().as_ref(), search.context())?])))
     }
 }
 

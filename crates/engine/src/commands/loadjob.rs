@@ -6,30 +6,30 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 impl Execute for LoadJobCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        rows_of(self, runner).map(|rows| Some(of_batches(rows)))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        rows_of(self, search).map(|rows| Some(of_batches(rows)))
     }
 }
 
-fn rows_of(command: &LoadJobCommand, runner: &Runner) -> Result<Vec<RecordBatch>, EngineError> {
+fn rows_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<Vec<RecordBatch>, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     let sid = match &command.job {
         LoadedJob::Sid(sid) => sid.clone(),
         // Saved searches belong to apps here, so that any user and app leads to them.
         LoadedJob::Saved { name, .. } => {
-            let found = runner.node.saved_job(name, command.offset, &runner.context.permissions);
+            let found = search.node().saved_job(name, command.offset, &search.context().permissions);
             found.ok_or_else(|| invalid(format!("loadjob: no run of the saved search {name} is kept")))?
         }
     };
-    match runner.node.job(&sid, &runner.context.permissions) {
+    match search.node().job(&sid, &search.context().permissions) {
         Ok(Some(job)) if command.events && !job.events => {
             Err(invalid(format!("loadjob: the events of job {sid} are not kept, only its result: drop events=true")))
         }
         Ok(Some(job)) => {
-            job.messages.iter().for_each(|message| runner.context.messages.push(format!("job {sid}: {message}")));
+            job.messages.iter().for_each(|message| search.context().messages.push(format!("job {sid}: {message}")));
             Ok(job.rows)
         }
         Ok(None) => Err(invalid(format!(

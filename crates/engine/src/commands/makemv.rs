@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
+use quarry_eval::extract::rex::next_character;
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 use quarry_spl::ast::{MakeMvCommand, MvSplit};
 
 use super::Execute;
 use super::delimiter::{DELIMITER, Delimit};
-use super::rex::next_character;
 use crate::lower::{Lowering, Step, row};
 
 impl Execute for MakeMvCommand {

@@ -13,14 +13,14 @@ use quarry_pipeline::extract::json_fields;
 use quarry_spl::ast::{InlineData, MakeResultsCommand};
 
 use super::Execute;
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 /// Rows `makeresults` makes at most.
 const ROWS_MAX: usize = 10_000_000;
 
 impl Execute for MakeResultsCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(make_results(self, &runner.node.name(), &runner.context)?)))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(make_results(self, &search.node().name(), search.context())?)))
     }
 }
 

@@ -5,11 +5,10 @@
 //! not compile.
 
 use quarry_eval::EngineError;
-use quarry_eval::rows::RowIter;
-use quarry_spl::ast::Command;
+use quarry_spl::ast::{Command, Span};
 
-use crate::lower::{Lowering, Step};
-use crate::run::Runner;
+pub(crate) use crate::lower::Execute;
+use crate::lower::{Environment, Lowering, Step};
 
 pub(crate) mod aggregate_columns;
 pub(crate) mod conditions;
@@ -24,19 +23,6 @@ pub(crate) mod series_table;
 
 #[cfg(test)]
 mod tests;
-
-/// How a command of the syntax tree runs.
-pub(crate) trait Execute {
-    /// The steps that run it on rows of the commands before it; those that only begin a search have none.
-    fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        Err(lowering.not_first())
-    }
-
-    /// The rows it makes where it begins a search; `None` where it takes rows.
-    fn generate(&self, _runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(None)
-    }
-}
 
 macro_rules! dispatch {
     (nodes { $($variant:ident($module:ident::$node:ident),)* } short { $($short:ident,)* }) => {
@@ -53,3 +39,13 @@ macro_rules! dispatch {
 }
 
 quarry_spl::each_command!(dispatch);
+
+/// The steps of a command that gets rows from another.
+pub(crate) fn steps_of(command: &Command, span: Span, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
+    // Also of commands that nobody saw when the search began: those that data is written into.
+    environment.permit(command, span)?;
+    let steps = execution(command).steps(&Lowering { environment, span, name: command.name() })?;
+    let most = steps.iter().map(Step::kind).max();
+    debug_assert!(most <= Some(command.kind()), "a step of {command:?} demands more than the command says: {most:?}");
+    Ok(steps)
+}

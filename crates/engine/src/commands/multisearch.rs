@@ -10,33 +10,35 @@ use quarry_event::TimeNs;
 use quarry_spl::ast::{Command, MultiSearchCommand, Pipeline, Stage};
 
 use super::Execute;
-use crate::lower::Step;
-use crate::run::Runner;
+use crate::lower::{SearchEnvironment, Step, lower};
 
 impl Execute for MultiSearchCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        if let Some(fault) = self.searches.iter().find_map(|search| unstreamed(runner, search).transpose()) {
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        if let Some(fault) = self.searches.iter().find_map(|inner| unstreamed(search, inner).transpose()) {
             let message = "multisearch takes searches that look at one event at a time; use union or append";
             return Err(EngineError::Invalid { message: message.to_owned(), span: Some(fault?.span) });
         }
-        merged(runner, &self.searches).map(Some)
+        merged(search, &self.searches).map(Some)
     }
 }
 
 /// The rows of several searches, each newest first, as one such stream.
-pub(super) fn merged(runner: &Runner, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
-    let sources = searches.iter().map(|search| runner.run(search)).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn merged(search: &dyn SearchEnvironment, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
+    let sources = searches.iter().map(|inner| search.run(inner)).collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(MergedRows::new(sources)))
 }
 
 /// The first command of a search that needs more than one event at a time, or makes no events.
-pub(super) fn unstreamed<'p>(runner: &Runner, search: &'p Pipeline) -> Result<Option<&'p Stage>, EngineError> {
-    let Some((first, rest)) = search.commands.split_first() else { return Ok(None) };
+pub(super) fn unstreamed<'p>(
+    search: &dyn SearchEnvironment,
+    inner: &'p Pipeline,
+) -> Result<Option<&'p Stage>, EngineError> {
+    let Some((first, rest)) = inner.commands.split_first() else { return Ok(None) };
     if !matches!(first.command, Command::Search(_)) {
         return Ok(Some(first));
     }
     for stage in rest {
-        let steps = runner.steps(std::slice::from_ref(stage), &runner.context)?;
+        let steps = lower(stage, search)?;
         if !steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. })) {
             return Ok(Some(stage));
         }

@@ -10,21 +10,21 @@ use quarry_eval::rows::{RowIter, batch_of, of_batches};
 use quarry_spl::ast::RestCommand;
 
 use super::Execute;
+use crate::lower::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
-use crate::run::Runner;
 
 /// Entries that an endpoint answers at most.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Execute for RestCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(vec![rows_of(self, runner)?])))
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Ok(Some(of_batches(vec![rows_of(self, search)?])))
     }
 }
 
-fn rows_of(command: &RestCommand, runner: &Runner) -> Result<RecordBatch, EngineError> {
+fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
-    let server = runner.node.name();
+    let server = search.node().name();
     let is_asked = |name: &String| {
         let name = Wildcard::new(name, false);
         name.is_match(THIS_NODE) || name.is_match(&server)
@@ -32,13 +32,13 @@ fn rows_of(command: &RestCommand, runner: &Runner) -> Result<RecordBatch, Engine
     if !command.servers.is_empty() && !command.servers.iter().any(is_asked) {
         let names = command.servers.join(", ");
         let message = format!("rest: there is no server {names}; this node is called {server} and asks no other");
-        runner.context.messages.push(message);
+        search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
     }
     let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let entries = entries_at(endpoint, runner).map_err(|fault| invalid(format!("rest: {fault}")))?;
+    let entries = entries_at(endpoint, search).map_err(|fault| invalid(format!("rest: {fault}")))?;
     let Some(mut entries) = entries else {
-        let known = runner.node.endpoints();
+        let known = search.node().endpoints();
         let hint = match known.is_empty() {
             true => "this search runs without a node".to_owned(),
             false => format!("there are {}", known.join(", ")),
@@ -47,7 +47,7 @@ fn rows_of(command: &RestCommand, runner: &Runner) -> Result<RecordBatch, Engine
         if command.strict {
             return Err(invalid(message));
         }
-        runner.context.messages.push(message);
+        search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
     };
     if let Some(wanted) = &command.search {
@@ -69,13 +69,13 @@ fn rows_of(command: &RestCommand, runner: &Runner) -> Result<RecordBatch, Engine
 }
 
 /// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
-fn entries_at(endpoint: &str, runner: &Runner) -> Result<Option<Vec<NodeEntry>>, String> {
-    let viewer = runner.context.permissions.as_ref();
-    if let Some(entries) = runner.node.entries(endpoint, viewer)? {
+fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, String> {
+    let viewer = search.context().permissions.as_ref();
+    if let Some(entries) = search.node().entries(endpoint, viewer)? {
         return Ok(Some(entries));
     }
     let Some((parent, name)) = endpoint.rsplit_once('/') else { return Ok(None) };
-    let Some(mut entries) = runner.node.entries(parent, viewer)? else { return Ok(None) };
+    let Some(mut entries) = search.node().entries(parent, viewer)? else { return Ok(None) };
     let name = percent_decode(name);
     entries.retain(|entry| entry.iter().any(|(field, values)| field == "title" && values.contains(&name)));
     Ok((!entries.is_empty()).then_some(entries))

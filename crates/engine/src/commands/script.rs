@@ -14,8 +14,8 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::custom::chunk::{body_of, rows_of};
 use crate::custom::{CommandChunk, CommandProcess, CommandSource};
-use crate::lower::{Environment, Lowering, Step, blocking, lower};
-use crate::run::{Runner, apply};
+use crate::lower::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
+use crate::run::apply;
 
 /// Rows of one chunk at most; programs are told.
 const CHUNK_ROWS_MAX: usize = 50_000;
@@ -29,8 +29,8 @@ impl Execute for CustomCommand {
         Ok(vec![blocking(Custom::new(command, lowering.environment))])
     }
 
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        Custom::new(self.clone(), runner).run(Box::new(std::iter::empty()), &runner.context).map(Some)
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        Custom::new(self.clone(), search).run(Box::new(std::iter::empty()), search.context()).map(Some)
     }
 }
 

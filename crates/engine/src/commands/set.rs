@@ -9,13 +9,12 @@ use quarry_eval::rows::{self, ColumnReader, RowIter, concat_rows, is_hidden, of_
 use quarry_spl::ast::{SetCommand, SetOperation};
 
 use super::Execute;
-use crate::lower::{Environment, SUBSEARCH_ROWS};
-use crate::run::Runner;
+use crate::lower::{SUBSEARCH_ROWS, SearchEnvironment};
 
 impl Execute for SetCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        let left = runner.subsearch(&self.left, SUBSEARCH_ROWS)?;
-        let right = runner.subsearch(&self.right, SUBSEARCH_ROWS)?;
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        let left = search.subsearch(&self.left, SUBSEARCH_ROWS)?;
+        let right = search.subsearch(&self.right, SUBSEARCH_ROWS)?;
         Ok(Some(of_batches(set_of(self.operation, left, right)?)))
     }
 }

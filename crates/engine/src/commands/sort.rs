@@ -11,9 +11,10 @@ use arrow::compute::SortOptions;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
+use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
-use quarry_event::value::{Number, SortKey as ValueKey, parse_number, sort_key};
-use quarry_spl::ast::{SortCommand, SortKey, SortKind};
+use quarry_event::value::{Number, SortKey as ValueKey, sort_key};
+use quarry_spl::ast::{SortCommand, SortKey};
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -23,12 +24,6 @@ use crate::lower::{Lowering, Step, blocking};
 const PILE_ROWS: usize = 100_000;
 /// Start of the names of rank columns.
 const RANK: &str = "__rank";
-
-/// Classes of values in ascending order.
-pub(crate) const NUMBER: i64 = 1;
-const ADDRESS: i64 = 2;
-const TEXT: i64 = 3;
-pub(crate) const MISSING: i64 = 4;
 
 impl Execute for SortCommand {
     fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
@@ -111,23 +106,6 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
         Arc::new(Float64Array::from(numbers)),
         Arc::new(StringViewArray::from(texts.iter().map(Option::as_deref).collect::<Vec<_>>())),
     ]
-}
-
-/// Class, number and text of a value by which it is sorted.
-pub(crate) fn rank(kind: SortKind, text: Option<&str>) -> (i64, Option<f64>, Option<&str>) {
-    match (kind, text) {
-        (_, None) => (MISSING, None, None),
-        (SortKind::Str, Some(text)) => (TEXT, None, Some(text)),
-        (SortKind::Num, Some(text)) => match parse_number(text) {
-            Some(number) => (NUMBER, Some(number), None),
-            None => (MISSING, None, None),
-        },
-        (SortKind::Auto | SortKind::Ip, Some(text)) => match sort_key(text) {
-            ValueKey::Number(number) => (NUMBER, Some(number.as_f64()), None),
-            ValueKey::Address(address) => (ADDRESS, Some(f64::from(address)), None),
-            ValueKey::Text(text) => (TEXT, None, Some(text)),
-        },
-    }
 }
 
 /// The rows with ranks by which [`sorted_kept`] sorts them: numbers by value before texts, equal numbers by their texts.

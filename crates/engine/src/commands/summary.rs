@@ -6,11 +6,11 @@ use quarry_spl::ast::SummaryCommand;
 
 use super::Execute;
 use super::models::{model, table};
-use crate::run::Runner;
+use crate::lower::SearchEnvironment;
 
 impl Execute for SummaryCommand {
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
-        let rows = table(&model("summary", &self.0, runner.lookups.as_ref())?.summary())?;
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
+        let rows = table(&model("summary", &self.0, search.lookups().as_ref())?.summary())?;
         Ok(Some(of_batches(vec![rows])))
     }
 }

@@ -13,7 +13,7 @@ use quarry_eval::command::{Reduce, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, of_batches};
-use quarry_eval::spans::{SPANS_MAX, TimeSpans, length_of, time_ns, time_span, usual_span};
+use quarry_eval::spans::{SPANS_MAX, TimeSpans, length_of, time_span, usual_span};
 use quarry_event::TimeNs;
 use quarry_event::time::{Span, parse_epoch};
 use quarry_event::value::Number;
@@ -173,13 +173,6 @@ impl RowCommand for SpanStarts {
             None => Ok(rows),
         }
     }
-}
-
-/// First and last instant of the rows and of `known`.
-pub(crate) fn time_bounds(known: Option<(TimeNs, TimeNs)>, rows: &RecordBatch) -> Option<(TimeNs, TimeNs)> {
-    let reader = rows::reader(rows, "_time");
-    let times = (0..rows.num_rows()).filter_map(|row| time_ns(&reader, row));
-    times.fold(known, |bounds, time| Some(bounds.map_or((time, time), |(low, high)| (low.min(time), high.max(time)))))
 }
 
 impl Reduce for TimeChart {

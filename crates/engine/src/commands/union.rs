@@ -7,30 +7,29 @@ use quarry_spl::ast::UnionCommand;
 use super::Execute;
 use super::append::Append;
 use super::multisearch::{merged, unstreamed};
-use crate::lower::{Environment, Lowering, SUBSEARCH_ROWS, Step, blocking};
-use crate::run::Runner;
+use crate::lower::{Lowering, SUBSEARCH_ROWS, SearchEnvironment, Step, blocking};
 
 impl Execute for UnionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let mut rows = Vec::new();
-        for search in &self.subsearches {
-            rows.extend(lowering.subsearch(search, self.limits)?);
+        for inner in &self.subsearches {
+            rows.extend(lowering.subsearch(inner, self.limits)?);
         }
         Ok(vec![blocking(Append { rows })])
     }
 
-    fn generate(&self, runner: &Runner) -> Result<Option<RowIter>, EngineError> {
+    fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         for (_, option) in self.limits.idle().into_iter().filter(|(given, _)| *given) {
-            runner.context.messages.push(format!("{option} is not supported yet; it has no effect"));
+            search.context().messages.push(format!("{option} is not supported yet; it has no effect"));
         }
-        let streams = self.subsearches.iter().map(|search| Ok(unstreamed(runner, search)?.is_none()));
+        let streams = self.subsearches.iter().map(|inner| Ok(unstreamed(search, inner)?.is_none()));
         let is_stream = streams.collect::<Result<Vec<bool>, EngineError>>()?.into_iter().all(|is| is);
         if is_stream && self.limits.max_out.is_none() {
-            return merged(runner, &self.subsearches).map(Some);
+            return merged(search, &self.subsearches).map(Some);
         }
         let mut rows = Vec::new();
-        for search in &self.subsearches {
-            rows.extend(runner.subsearch(search, self.limits.max_out.unwrap_or(SUBSEARCH_ROWS))?);
+        for inner in &self.subsearches {
+            rows.extend(search.subsearch(inner, self.limits.max_out.unwrap_or(SUBSEARCH_ROWS))?);
         }
         Ok(Some(of_batches(rows)))
     }

@@ -6,11 +6,12 @@
 //! `execute` with rows until both sides have said that they are finished. Answers alternate with questions strictly.
 //! Programs of [alert actions](AlertCall) are told everything at once and say nothing that is read as rows.
 
+mod alert;
 pub(crate) mod chunk;
 
 use std::collections::BTreeSet;
 
-use crate::commands::sendalert::AlertCall;
+pub use self::alert::AlertCall;
 
 /// One side's turn: metadata as JSON, rows as CSV.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,6 +14,7 @@
 mod bytes;
 mod condition;
 mod datasets;
+mod deletion;
 pub(crate) mod name;
 pub(crate) mod planner;
 mod pushdown;
@@ -30,7 +31,7 @@ use quarry_spl::ast::{DeleteCommand, Pipeline, RexExtraction, SearchExpr, SortKe
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use planner::{Planner, Subsearches};
+pub(crate) use planner::{Planner, SubsearchExplainer, Subsearches};
 
 /// How a search runs: plain data that can be compared, printed, written to bytes and read back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

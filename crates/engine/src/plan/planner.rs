@@ -15,7 +15,6 @@ use super::pushdown::push_down;
 use super::{FieldSource, Plan, Scan, Source, SummaryScan};
 use crate::commands::filled::all_filled;
 use crate::environment::Surroundings;
-use crate::explain::Explainer;
 use crate::lower::{Environment, Step, lower};
 use crate::run::Runner;
 
@@ -29,7 +28,13 @@ pub(crate) enum Subsearches<'a> {
     /// They are run.
     Run,
     /// They are explained, and find nothing.
-    Explain(&'a Explainer),
+    Explain(&'a dyn SubsearchExplainer),
+}
+
+/// Explains subsearches in place of running them.
+pub(crate) trait SubsearchExplainer {
+    /// Explains a subsearch of the search at hand.
+    fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
 /// Makes plans.

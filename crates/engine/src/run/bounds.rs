@@ -7,10 +7,10 @@
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;
 use quarry_eval::context::CommandContext;
+use quarry_eval::spans::time_bounds;
 use quarry_event::TimeNs;
 use quarry_spl::ast::Stage;
 
-use crate::commands::timechart::time_bounds;
 use crate::scan::{EventScan, PageRef};
 
 /// First and last instant.

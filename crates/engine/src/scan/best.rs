@@ -4,7 +4,7 @@
 //! come out, whatever the other keys and the order of arrival say. The bound is asked before the columns of a row, or its
 //! text, are made. Rows of equal rank stay.
 //!
-//! Not here: the order itself ([`crate::commands::sort`]).
+//! Not here: the order itself ([`rows::rank`]).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -14,10 +14,10 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
 use quarry_eval::rows::{self, ColumnReader};
 use quarry_spl::ast::{SortKey, SortKind};
 
-use crate::commands::sort::{MISSING, NUMBER, rank};
 use crate::plan::TopK;
 
 /// Rows wanted at most; the rank of each is kept.

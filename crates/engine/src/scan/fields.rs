@@ -16,6 +16,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_conf::{KvMode, PropsResolver, TableStanza};
 use quarry_eval::EngineError;
+use quarry_eval::extract::multikv::rules::TableRule;
+use quarry_eval::extract::multikv::table_cells;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::functions::xml::xml_leaves;
@@ -26,11 +28,8 @@ use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
 
 use self::reports::Report;
-use super::filter::{EventFilter, is_given};
+use super::event_fields::is_given;
 use super::shaped::Cutting;
-use super::text_buffer;
-use crate::commands::multikv::rules::TableRule;
-use crate::commands::multikv::table_cells;
 
 /// Distinct fields of one page; a field beyond is not shown.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -54,6 +53,11 @@ impl ShownFields {
         }
         has_room
     }
+}
+
+/// The page's text as a buffer that columns can point into.
+pub(crate) fn text_buffer(events: &Page) -> Buffer {
+    Buffer::from(events.raw.clone())
 }
 
 /// Which fields a search wants of each event.
@@ -99,25 +103,6 @@ impl FieldWish {
     /// Whether some wanted field is cut out of text.
     pub(crate) fn needs_text(&self) -> bool {
         self.all || !self.patterns.is_empty() || self.names.iter().any(|name| !is_given(name))
-    }
-
-    /// The wish with the fields a filter tests.
-    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> FieldWish {
-        let mut wish = self.clone();
-        let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
-        wish.names.extend(more);
-        wish
-    }
-
-    /// Columns that only the filter wanted.
-    pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
-        let mut extra: Vec<String> =
-            filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
-        if filter.tests_raw() && !self.raw {
-            extra.push("_raw".to_owned());
-        }
-        extra.retain(|name| name != "_raw" || !self.raw);
-        extra
     }
 }
 

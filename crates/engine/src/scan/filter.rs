@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
-use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::field_names::wildcard_parts;
-use quarry_eval::row_filter::{RowFilter, network_of};
+use quarry_eval::row_filter::RowFilter;
 use quarry_event::segment::{WordBound, WordPattern};
 use quarry_event::term::MetaField;
 use quarry_event::{Metadata, Page, TermQuery};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::derive::{DerivedNames, Scope, is_default_field};
-use super::fields::FieldRules;
+use super::event_fields::{given_column, given_values, is_given, is_in_text};
+use super::fields::{FieldRules, FieldWish};
 use super::shaped::Conditions;
 
 /// Where the values of fields come from.
@@ -145,21 +145,6 @@ impl EventFilter {
     /// Takes rows that cannot match out of `selected`.
     pub(crate) fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
         self.early.narrow(events, selected);
-    }
-}
-
-/// Whether a field exists without looking at the text.
-pub(crate) fn is_given(name: &str) -> bool {
-    METADATA_FIELDS.contains(&name) || matches!(name, "_time" | "_raw" | "_indextime")
-}
-
-/// One of an event's metadata.
-pub(crate) fn metadata_text<'a>(meta: &'a Metadata, field: &str) -> &'a str {
-    match field {
-        "host" => &meta.host,
-        "source" => &meta.source,
-        "sourcetype" => &meta.sourcetype,
-        _ => &meta.index,
     }
 }
 
@@ -293,19 +278,6 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
     }
 }
 
-/// Ends the name of a column of what events were given when they were indexed; no field's name ends so.
-const GIVEN: &str = "::";
-
-/// Name of the column of what events were given of a field.
-pub(super) fn given_column(field: &str) -> String {
-    format!("{field}{GIVEN}")
-}
-
-/// Whether that is the name of such a column.
-pub(super) fn is_given_column(name: &str) -> bool {
-    name.ends_with(GIVEN)
-}
-
 /// The expression with `field::value` as a test of what events were given; fields of such tests go to `given`.
 fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
     let mut all = |parts: &[SearchExpr]| parts.iter().map(|part| with_given_columns(part, rules, given)).collect();
@@ -361,27 +333,29 @@ fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     given_values(events, row, field).next().is_some()
 }
 
-/// What an event was given of a field.
-pub(super) fn given_values<'a>(events: &'a Page, row: usize, field: &'a str) -> impl Iterator<Item = &'a str> {
-    let first = events.fields.partition_point(|given| (given.row as usize) < row);
-    let of_row = events.fields[first..].iter().take_while(move |given| given.row as usize == row);
-    of_row.filter(move |given| *given.name == *field).map(|given| &*given.value)
-}
-
 fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bool {
     !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
 }
 
-/// Whether an event whose field has this value holds it as written.
-pub(super) fn is_in_text(field: &str, value: &SearchPattern) -> bool {
-    // A number is also equal to a text that writes it otherwise (`404.0`), which no word search finds: Splunk's rule
-    // is that the value must be there as written, and so is ours for whole numbers without a fraction.
-    // A network is in no text of its addresses.
-    !is_given(field)
-        && network_of(&value.text).is_none()
-        && !value.text.is_empty()
-        // A quote may be doubled in the text, as CSV does.
-        && !value.text.contains(['*', '"'])
+impl FieldWish {
+    /// These and the fields a filter tests.
+    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> FieldWish {
+        let mut wish = self.clone();
+        let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
+        wish.names.extend(more);
+        wish
+    }
+
+    /// Columns that only the filter wanted.
+    pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
+        let mut extra: Vec<String> =
+            filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
+        if filter.tests_raw() && !self.raw {
+            extra.push("_raw".to_owned());
+        }
+        extra.retain(|name| name != "_raw" || !self.raw);
+        extra
+    }
 }
 
 /// What the term dictionary can be asked.

@@ -9,9 +9,11 @@
 
 pub(crate) mod best;
 pub(crate) mod derive;
+pub(crate) mod event_fields;
 pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod ordered;
+mod page;
 pub(crate) mod renamed;
 pub(crate) mod rexes;
 pub(crate) mod shaped;
@@ -32,8 +34,9 @@ use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
 use self::best::BestRows;
 use self::derive::Derivations;
-use self::fields::{FieldRules, FieldWish, ShownFields};
+use self::fields::{FieldRules, FieldWish, ShownFields, text_buffer};
 use self::filter::EventFilter;
+pub(crate) use self::page::PageRef;
 use self::rexes::Rexes;
 use self::shaped::{LaterSlab, Shaped, Slabs};
 use crate::partial::WindowPart;
@@ -118,26 +121,6 @@ impl ScanProgress {
         self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
         self.events_scanned.fetch_add(part.scanned, Ordering::Relaxed);
         self.events_matched.fetch_add(part.matched, Ordering::Relaxed);
-    }
-}
-
-/// One page of a snapshot that may hold a match.
-#[derive(Clone)]
-pub(crate) struct PageRef {
-    /// Segment.
-    pub segment: Arc<dyn Segment>,
-    /// Page number in it.
-    pub page: usize,
-    /// What is known of the page.
-    pub info: PageInfo,
-    /// Whether so few pages of the segment may hold a match that their rows are worth asking for.
-    pub is_rare: bool,
-}
-
-impl PageRef {
-    /// Place of the page's first event in the order of arrival.
-    pub(crate) fn arrival(&self) -> u64 {
-        (self.segment.sequence() << 32) + self.info.first_row
     }
 }
 
@@ -357,7 +340,7 @@ impl EventScan {
         if extra.is_empty() && self.filter.given().is_empty() {
             return Ok(rows);
         }
-        rows::without(&rows, |name| filter::is_given_column(name) || extra.iter().any(|drop| drop == name))
+        rows::without(&rows, |name| event_fields::is_given_column(name) || extra.iter().any(|drop| drop == name))
     }
 
     /// Rows whose times are wanted.
@@ -385,7 +368,7 @@ impl EventScan {
             "_time" => true,
             "_raw" => self.wish.raw || self.filter.tests_raw(),
             "_indextime" => self.wish.index_time || self.filter.names_field(name),
-            name => self.wish.wants(name) || self.filter.wants_field(name) || filter::is_given_column(name),
+            name => self.wish.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
         };
         rows::without(&rows, |name| !keeps(name))
     }
@@ -422,11 +405,6 @@ impl EventScan {
     }
 }
 
-/// The page's text as a buffer that columns can point into.
-pub(crate) fn text_buffer(events: &Page) -> Buffer {
-    Buffer::from(events.raw.clone())
-}
-
 fn raw_column(events: &Page, selected: &[u32]) -> Result<ArrayRef, EngineError> {
     let mut builder = StringViewBuilder::with_capacity(selected.len());
     let block = builder.append_block(text_buffer(events));
@@ -443,7 +421,7 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
     let mut texts = Vec::new();
     let places: Vec<(u32, u32)> = (events.metas.iter())
         .map(|meta| {
-            let text = filter::metadata_text(meta, field);
+            let text = event_fields::metadata_text(meta, field);
             let start = texts.len() as u32;
             texts.extend_from_slice(text.as_bytes());
             (start, text.len() as u32)
@@ -461,14 +439,14 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
 fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
     let mut column = rows::ColumnBuilder::new(selected.len());
     for row in selected {
-        let values: Vec<&str> = filter::given_values(events, *row as usize, field).collect();
+        let values: Vec<&str> = event_fields::given_values(events, *row as usize, field).collect();
         match values.as_slice() {
             [] => column.push_null(),
             [value] => column.push_text(value),
             values => column.push_multi(values),
         }
     }
-    (filter::given_column(field), column.finish())
+    (event_fields::given_column(field), column.finish())
 }
 
 /// A damaged bucket makes the answer partial, anything else ends the search.

@@ -11,15 +11,15 @@ use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
+use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows;
 use quarry_spl::ast::RexExtraction;
 use quarry_store::Segment;
 
+use super::event_fields::is_given;
 use super::fields::FieldWish;
-use super::filter::is_given;
 use super::shaped::RexReader;
-use crate::commands::rex::Rex;
 use crate::plan::Extraction;
 
 /// The field whose patterns a scan can run.

@@ -21,17 +21,18 @@ use quarry_spl::ast::{Span, Stage};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
 use super::encode::{SummaryHead, SummaryPage, columns_of, encode};
-use super::plan::{SummaryPlan, folder_of};
-use super::read::{name_of, open};
+use super::plan::SummaryPlan;
+use super::read::{folder_of, name_of, open};
 use crate::job::{Engine, SearchRequest};
 use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
 use crate::lower::Step;
 use crate::plan::{FieldSource, Scan};
-use crate::run::{Runner, SnapshotSource};
+use crate::run::Runner;
 use crate::scan::filter::index_patterns;
 use crate::scan::renamed::renamed;
+use crate::source::SnapshotSource;
 use crate::threads::with_stack;
 
 /// Different reasons kept per object why slabs have no summary.

@@ -41,11 +41,6 @@ pub(crate) struct SummaryPlan {
     pub extra: BTreeSet<String>,
 }
 
-/// The folder of the summaries of a digest.
-pub(super) fn folder_of(digest: &[u8; 32]) -> String {
-    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-}
-
 impl SummaryPlan {
     /// The fields that have to be there when the stages have run.
     pub(crate) fn kept(&self, span: Span) -> Command {

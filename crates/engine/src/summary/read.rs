@@ -19,7 +19,6 @@ use quarry_store::{Segment, StoredSlab};
 
 use super::SummaryStore;
 use super::decode::OpenSummary;
-use super::plan::folder_of;
 use crate::plan::SummaryScan;
 use crate::scan::PageRef;
 
@@ -40,6 +39,11 @@ struct HeldSlab {
     name: String,
     summary: Option<OpenSummary>,
     columns: OnceLock<Option<Vec<Vec<ArrayRef>>>>,
+}
+
+/// The folder of the summaries of a digest.
+pub(super) fn folder_of(digest: &[u8; 32]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The object `name` of the summary of a slab.

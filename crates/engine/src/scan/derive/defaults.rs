@@ -20,7 +20,7 @@ use quarry_eval::rows;
 use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
-use super::plan::Wanted;
+use super::needs::Wanted;
 use crate::scan::renamed::ORIGINAL;
 
 /// Characters that `punct` shows at most.

@@ -9,6 +9,7 @@
 
 mod defaults;
 mod names;
+mod needs;
 mod plan;
 mod tables;
 
@@ -32,7 +33,8 @@ use quarry_spl::ast::SearchExpr;
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, Scope};
-use self::plan::{Plan, Wanted};
+use self::needs::Wanted;
+use self::plan::Plan;
 pub(crate) use self::tables::Tables;
 use super::fields::FieldWish;
 use super::filter::EventFilter;
@@ -80,7 +82,7 @@ impl Derivations {
         context: &ExprContext,
         messages: &Messages,
     ) -> Result<Derivations, EngineError> {
-        let mut wanted = Wanted::of(search.wish, search.filter);
+        let mut wanted = Wanted::of(search.wish, search.filter.names());
         let mut found = Vec::new();
         if labels.fields().iter().any(|field| wanted.wants(field)) {
             for (fields, name, condition) in conditions_of(labels, messages) {

@@ -7,7 +7,7 @@ use quarry_conf::{PropsResolver, SearchTimeRules};
 use quarry_eval::field_names::wildcard_parts;
 
 use super::defaults::is_default_field;
-use super::plan::Wanted;
+use super::needs::Wanted;
 use super::tables::Tables;
 use crate::scan::fields::reports::names_of;
 

@@ -7,59 +7,16 @@ use quarry_conf::{AliasRule, SearchTimeRules};
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::expr::{CompiledExpr, ExprContext};
-use quarry_eval::field_names::wildcard_parts;
 use quarry_eval::lookup::Lookup;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows;
 use quarry_spl::analyse::expr_fields;
 
+use super::needs::Wanted;
 use super::tables::{Tables, command_of};
 use super::with_column;
-use crate::scan::fields::FieldWish;
+use crate::scan::event_fields::is_given;
 use crate::scan::fields::reports::names_of;
-use crate::scan::filter::{EventFilter, is_given};
-
-/// Fields a search wants.
-#[derive(Clone, Debug)]
-pub(crate) struct Wanted {
-    all: bool,
-    /// Whether a command asks for every field by `*`.
-    every: bool,
-    patterns: Vec<String>,
-    /// By name.
-    pub names: BTreeSet<String>,
-}
-
-impl Wanted {
-    /// What is wanted of events, with what their condition tests.
-    pub(super) fn of(wish: &FieldWish, filter: &EventFilter) -> Wanted {
-        let (mut names, mut patterns): (BTreeSet<String>, Vec<String>) = Default::default();
-        names.extend(wish.names.iter().cloned());
-        patterns.extend(wish.patterns.iter().cloned());
-        for name in filter.names() {
-            match name.contains('*') {
-                true => patterns.push(name.to_owned()),
-                false => drop(names.insert(name.to_owned())),
-            }
-        }
-        Wanted { all: wish.all, every: wish.every, patterns, names }
-    }
-
-    /// Whether a field is asked for by its name or a pattern, not only because rows are shown as they are.
-    pub(super) fn names_field(&self, field: &str) -> bool {
-        // Stars do not mean the fields of the machinery.
-        (self.every && !field.starts_with('_'))
-            || self.names.contains(field)
-            || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
-    }
-
-    /// Whether a field is wanted.
-    pub(super) fn wants(&self, field: &str) -> bool {
-        self.all
-            || self.names.contains(field)
-            || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
-    }
-}
 
 /// The rules that give something wanted, in their order.
 pub(super) struct Plan {

@@ -10,7 +10,7 @@ use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
 
 use super::{Found, SourceRules};
-use crate::scan::filter::{is_given, metadata_text};
+use crate::scan::event_fields::{is_given, metadata_text};
 
 /// Matches of one transform in one event; more are not looked for.
 const MATCHES_MAX: usize = 1_000;

@@ -20,7 +20,7 @@ use quarry_pipeline::extract::json_string;
 use super::page::{PageReader, Rows};
 use super::place::Place;
 use super::slab::FieldPlaces;
-use crate::scan::filter::metadata_text;
+use crate::scan::event_fields::metadata_text;
 
 /// A metadata field of a slab: its distinct texts, and which of them each metadata has.
 pub(super) struct MetadataColumn {

@@ -22,13 +22,13 @@ use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
 use super::columns::{field_column, number_texts, text_array};
-use super::counts::ByValue;
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::{PageReader, Rows};
 use super::place::Place;
 use super::slab::{FieldPlaces, Slab};
+use super::verdicts::ByValue;
 use super::words::Word;
-use crate::scan::filter::{is_given, is_given_column, is_in_text, metadata_text};
+use crate::scan::event_fields::{is_given, is_given_column, is_in_text, metadata_text};
 
 /// The condition with its tests.
 pub(crate) struct Conditions {

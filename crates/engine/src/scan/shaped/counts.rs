@@ -18,53 +18,10 @@ use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
 use super::page::PageReader;
 use super::slab::Slab;
+use super::verdicts::ByValue;
+use crate::scan::event_fields::is_given;
 use crate::scan::fields::FieldWish;
-use crate::scan::filter::is_given;
 use crate::scan::{EventScan, PageRef};
-
-/// What a condition says of an event by its value in one column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ByValue {
-    /// The same whatever it is.
-    Same(u8),
-    /// By the place of the value among the counted ones of the column; `rest` of events that have none.
-    Values { column: u32, answers: Vec<u8>, rest: u8 },
-}
-
-impl ByValue {
-    pub(super) fn not(self) -> ByValue {
-        let not = |answer: u8| YES - answer;
-        match self {
-            ByValue::Same(answer) => ByValue::Same(not(answer)),
-            ByValue::Values { column, answers, rest } => {
-                ByValue::Values { column, answers: answers.into_iter().map(not).collect(), rest: not(rest) }
-            }
-        }
-    }
-
-    /// Both together, answer by answer; `None` if they look at two columns.
-    pub(super) fn join(self, other: ByValue, both: fn(u8, u8) -> u8) -> Option<ByValue> {
-        Some(match (self, other) {
-            (ByValue::Same(a), ByValue::Same(b)) => ByValue::Same(both(a, b)),
-            (ByValue::Same(same), ByValue::Values { column, answers, rest })
-            | (ByValue::Values { column, answers, rest }, ByValue::Same(same)) => ByValue::Values {
-                column,
-                answers: answers.into_iter().map(|answer| both(answer, same)).collect(),
-                rest: both(rest, same),
-            },
-            (
-                ByValue::Values { column, answers, rest },
-                ByValue::Values { column: other_column, answers: others, rest: other_rest },
-            ) => {
-                if column != other_column || answers.len() != others.len() {
-                    return None;
-                }
-                let answers = answers.into_iter().zip(others).map(|(a, b)| both(a, b)).collect();
-                ByValue::Values { column, answers, rest: both(rest, other_rest) }
-            }
-        })
-    }
-}
 
 /// What a report asks of each event.
 enum Wanted {

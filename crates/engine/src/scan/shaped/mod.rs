@@ -25,6 +25,7 @@ mod page;
 mod place;
 mod rex;
 mod slab;
+mod verdicts;
 mod words;
 
 use std::sync::Arc;
@@ -50,8 +51,8 @@ pub(crate) use self::rex::RexReader;
 pub(crate) use self::slab::Slabs;
 use self::slab::{Asked, Slab};
 use super::best::BestRows;
+use super::event_fields::is_given;
 use super::fields::FieldWish;
-use super::filter::is_given;
 use super::{EventScan, PageRef};
 
 /// Events of a page in doubt from which on a condition is asked a second time.

@@ -16,12 +16,12 @@ use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
-use super::counts::ByValue;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, may_be_json, places};
 use super::json::JsonColumns;
 use super::place::Place;
+use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
 use crate::scan::fields::{Extract, FieldRules};

@@ -17,11 +17,11 @@ use quarry_event::shape::{
 };
 use quarry_store::Segment;
 
-use super::counts::ByValue;
 use super::edges::{Around, Edges};
 use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
+use super::verdicts::ByValue;
 
 /// Bytes that texts hold often, most common first.
 const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";

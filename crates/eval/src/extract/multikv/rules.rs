@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use quarry_eval::pattern::{Regex, Replacement};
+use crate::pattern::{Regex, Replacement};
 
 use super::tokens::{Tokens, items};
 
@@ -20,7 +20,7 @@ const LINES_MAX: usize = 1_000_000;
 
 /// How tables of a kind are read.
 #[derive(Debug)]
-pub(crate) struct TableRule {
+pub struct TableRule {
     pre: Option<Section>,
     header: Option<Section>,
     body: Section,
@@ -68,11 +68,11 @@ enum Ignored {
 }
 
 /// What is shown the rows: the line, and names and values of its cells.
-pub(crate) type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
+pub type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
 
 impl TableRule {
     /// Reads a stanza; the error is for the user.
-    pub(crate) fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, String> {
+    pub fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, String> {
         let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
         for (key, value) in settings {
             let (name, part) = key.split_once('.').unwrap_or((key, ""));
@@ -93,7 +93,7 @@ impl TableRule {
     }
 
     /// Shows each row of the tables in a text.
-    pub(crate) fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
+    pub fn rows(&self, text: &str, several_tables: bool, named: bool, see: SeeCells<'_>) {
         let lines: Vec<&str> = text.lines().collect();
         let mut place = 0;
         while place < lines.len() {

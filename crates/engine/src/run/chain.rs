@@ -1,0 +1,65 @@
+//! Rows through the steps of commands, one after the other, on one thread.
+//!
+//! Not here: rows of a scan, which workers pass through commands (partial/work).
+
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_eval::command::Reduce;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows::{KeptRows, RowIter};
+use quarry_eval::spans::time_bounds;
+
+use super::row_steps::RowSteps;
+use crate::lower::Step;
+
+/// Rows of a slice where rows come from another command.
+const SLICE_ROWS: u64 = 65_536;
+
+/// Rows through steps, one after the other.
+pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
+    for step in steps {
+        rows = match step {
+            Step::Row { make, .. } => {
+                let (step_rows, stop) = (context.dataflow.step_rows(), Arc::clone(&context.stop));
+                Box::new(RowSteps::new(rows, make(), step_rows, stop))
+            }
+            Step::Reduce(reduce) => fold(until_cancelled(rows, context), reduce.as_ref(), context)?,
+            Step::Blocking(blocking) => blocking.run(until_cancelled(rows, context), context)?,
+        };
+    }
+    Ok(rows)
+}
+
+/// The rows until the search is cancelled: what takes all rows before it gives one would go on for nobody.
+fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
+    let stop = Arc::clone(&context.stop);
+    Box::new(rows.take_while(move |_| !stop.is_cancelled()))
+}
+
+/// The result of a fold over rows.
+pub(crate) fn fold(rows: RowIter, reduce: &dyn Reduce, context: &CommandContext) -> Result<RowIter, EngineError> {
+    let mut rows = rows;
+    if reduce.needs_bounds(context) {
+        let mut bounds = None;
+        let mut kept = KeptRows::new("rows before a fold", &context.dataflow);
+        for batch in rows {
+            let batch = batch?;
+            bounds = time_bounds(bounds, &batch);
+            kept.push(&batch)?;
+        }
+        reduce.prepare(bounds, context);
+        rows = kept.into_rows();
+    }
+    let mut folder = reduce.folder(context)?;
+    let (mut slice, mut place) = (0, 0);
+    for batch in rows {
+        let batch = batch?;
+        folder.add(&batch, slice, place)?;
+        place += batch.num_rows() as u64;
+        if place >= SLICE_ROWS {
+            (slice, place) = (slice + 1, 0);
+        }
+    }
+    reduce.finish(vec![folder], context)
+}

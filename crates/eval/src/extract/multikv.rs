@@ -1,0 +1,208 @@
+//! Tables that stand in the text of an event, cut into rows and cells.
+//!
+//! A line of names is the header; the lines below are cut into words, which go to the columns in order where there are
+//! as many, and by their place otherwise. With a rule of multikv.conf ([`rules`]) it says what is what.
+
+pub mod rules;
+mod tokens;
+
+use std::sync::Arc;
+
+use quarry_spl::ast::MultiKvCommand;
+
+use self::rules::{SeeCells, TableRule};
+
+/// Reads tables as the options of `multikv` say.
+#[derive(Clone)]
+pub struct TableReader {
+    /// The options.
+    pub command: Arc<MultiKvCommand>,
+    /// The rule that they name.
+    pub rule: Option<Arc<TableRule>>,
+}
+
+/// A word of a line, with the characters it stands at.
+#[derive(Clone)]
+struct Word<'t> {
+    text: &'t str,
+    start: usize,
+    end: usize,
+}
+
+/// What is shown the rows of tables: the line, the columns and its words.
+type SeeRow<'s> = &'s mut dyn FnMut(&str, &[Column], &[Word<'_>]);
+
+/// A column: its name and where its name stands.
+struct Column {
+    name: String,
+    start: usize,
+    end: usize,
+}
+
+/// The cells of the tables in a text with the names of their columns: what `KV_MODE = multi` makes fields of, and with a
+/// rule `KV_MODE = multi:STANZA`.
+pub fn table_cells(text: &str, rule: Option<&TableRule>, see: &mut dyn FnMut(&str, &str)) {
+    if let Some(rule) = rule {
+        rule.rows(text, true, true, &mut |_, cells| cells.iter().for_each(|(name, value)| see(name, value)));
+        return;
+    }
+    let command = MultiKvCommand {
+        copies_fields: false,
+        fields: Vec::new(),
+        filter: Vec::new(),
+        header_line: None,
+        several_tables: true,
+        no_header: false,
+        removes_event: true,
+        rule: None,
+    };
+    TableReader { command: Arc::new(command), rule: None }.table(text, &mut |line, columns, words| {
+        for (column, value) in assigned(columns, words, line) {
+            if !value.is_empty() {
+                see(&column.name, &value);
+            }
+        }
+    });
+}
+
+impl TableReader {
+    /// Shows each row of the tables in a text with names and values of its cells.
+    pub fn rows(&self, text: &str, see: SeeCells<'_>) {
+        let Some(rule) = &self.rule else {
+            return self.table(text, &mut |line, columns, words| {
+                let cells = assigned(columns, words, line).into_iter();
+                see(line, cells.map(|(column, value)| (column.name.clone(), value)).collect());
+            });
+        };
+        let filter = &self.command.filter;
+        rule.rows(text, self.command.several_tables, !self.command.no_header, &mut |line, cells| {
+            if filter.is_empty() || filter.iter().any(|text| line.contains(text.as_str())) {
+                see(line, cells);
+            }
+        });
+    }
+
+    /// Shows each row of the tables in a text.
+    fn table(&self, text: &str, see: SeeRow<'_>) {
+        // Lines that are not blank, and whether a blank one stood before.
+        let mut lines: Vec<(&str, bool)> = Vec::new();
+        let mut after_blank = true;
+        for line in text.lines() {
+            match line.trim().is_empty() {
+                true => after_blank = true,
+                false => lines.push((line, std::mem::replace(&mut after_blank, false))),
+            }
+        }
+        let mut columns: Option<Vec<Column>> = self.command.no_header.then(Vec::new);
+        let header = match (self.command.no_header, self.command.header_line) {
+            (true, _) => None,
+            (false, Some(line)) => Some(line - 1),
+            (false, None) => Some(header_of(&lines)),
+        };
+        for (at, (line, after_blank)) in lines.iter().enumerate() {
+            let words = words_of(line);
+            if Some(at) == header {
+                columns = Some(columns_of(&words));
+                continue;
+            }
+            let Some(known) = &columns else { continue };
+            let starts_table =
+                self.command.several_tables && self.command.header_line.is_none() && !self.command.no_header;
+            if starts_table && *after_blank && is_header(&words) {
+                columns = Some(columns_of(&words));
+                continue;
+            }
+            if !self.command.filter.is_empty() && !self.command.filter.iter().any(|text| line.contains(text.as_str())) {
+                continue;
+            }
+            match self.command.no_header {
+                true => see(line, &numbered(&words), &words),
+                false => see(line, known, &words),
+            }
+        }
+    }
+}
+
+/// Which line is the header: the first of names that begin with capitals, else the first without numbers, else the first.
+fn header_of(lines: &[(&str, bool)]) -> usize {
+    let named = |line: &str| words_of(line).iter().all(|word| !word.text.starts_with(|c: char| c.is_ascii_digit()));
+    let several = |line: &str| words_of(line).len() > 1;
+    let capitals = lines.iter().position(|(line, _)| is_header(&words_of(line)));
+    capitals.or_else(|| lines.iter().position(|(line, _)| several(line) && named(line))).unwrap_or(0)
+}
+
+/// Whether all words look like names of columns that begin with capitals.
+fn is_header(words: &[Word<'_>]) -> bool {
+    let is_name = |word: &Word<'_>| {
+        let letters = word.text.trim_start_matches(|c: char| !c.is_alphanumeric());
+        letters.starts_with(char::is_uppercase)
+    };
+    words.len() > 1 && words.iter().all(is_name)
+}
+
+fn words_of(line: &str) -> Vec<Word<'_>> {
+    let (mut words, mut start) = (Vec::new(), None);
+    let mut place = 0;
+    for (at, c) in line.char_indices() {
+        match (c.is_whitespace(), start) {
+            (true, Some((from, column))) => {
+                words.push(Word { text: &line[from..at], start: column, end: place });
+                start = None;
+            }
+            (false, None) => start = Some((at, place)),
+            _ => {}
+        }
+        place += 1;
+    }
+    if let Some((from, column)) = start {
+        words.push(Word { text: &line[from..], start: column, end: place });
+    }
+    words
+}
+
+fn columns_of(words: &[Word<'_>]) -> Vec<Column> {
+    let clean = |text: &str| -> String {
+        let sign = |c: char| if c.is_alphanumeric() || c == '_' { c } else { '_' };
+        text.chars().map(sign).collect::<String>().trim_matches('_').to_owned()
+    };
+    let names = words.iter().enumerate().map(|(at, word)| {
+        let name = clean(word.text);
+        let name = if name.is_empty() { format!("Column_{}", at + 1) } else { name };
+        Column { name, start: word.start, end: word.end }
+    });
+    names.collect()
+}
+
+fn numbered(words: &[Word<'_>]) -> Vec<Column> {
+    let name = |(at, word): (usize, &Word<'_>)| Column {
+        name: format!("Column_{}", at + 1),
+        start: word.start,
+        end: word.end,
+    };
+    words.iter().enumerate().map(name).collect()
+}
+
+/// The words of a line by column. What is left over belongs to the last column.
+fn assigned<'c>(columns: &'c [Column], words: &[Word<'_>], line: &str) -> Vec<(&'c Column, String)> {
+    let Some(last) = columns.len().checked_sub(1) else { return Vec::new() };
+    if words.len() >= columns.len() {
+        let plain = columns.iter().zip(words).take(last).map(|(column, word)| (column, word.text.to_owned()));
+        let rest: String = line.chars().skip(words[last].start).collect();
+        return plain.chain([(&columns[last], rest.trim_end().to_owned())]).collect();
+    }
+    // Fewer words than columns: each goes to the column it stands nearest to, in order.
+    let mut taken = Vec::new();
+    let mut from = 0;
+    for (at, word) in words.iter().enumerate() {
+        // As many columns must stay for the words to come.
+        let to = columns.len() - (words.len() - at);
+        let distance =
+            |column: &Column| column.start.saturating_sub(word.end).max(word.start.saturating_sub(column.end));
+        let nearest = (from..=to).min_by_key(|place| distance(&columns[*place]));
+        if let Some(place) = nearest {
+            taken.push((&columns[place], word.text.to_owned()));
+            from = place + 1;
+        }
+    }
+    taken
+}
