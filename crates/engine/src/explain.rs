@@ -13,12 +13,12 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
-use quarry_spl::ast::{Pipeline, Span};
+use quarry_spl::ast::{Pipeline, Span, Stage};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
 use crate::environment::Surroundings;
-use crate::plan::{Order, Plan, Planner, Scan, Source, SubsearchExplainer, Subsearches};
+use crate::plan::{FieldSource, Order, Plan, Planner, Scan, Source, SubsearchExplainer, Subsearches};
 use crate::run::Runner;
 use crate::run::deletion::event_commands;
 use crate::scan::EventScan;
@@ -75,6 +75,8 @@ pub struct ExplainedEvents {
     pub in_order: bool,
     /// What each sieve leaves; empty where there is no data.
     pub sieves: Vec<Sieve>,
+    /// What the scan does for the commands behind it.
+    pub pushed: Vec<String>,
     /// Summaries of a data model that are read in place of events.
     pub summaries: Option<ExplainedSummaries>,
 }
@@ -256,10 +258,24 @@ impl Explainer {
             [(Phase::Map, plan.map.as_slice()), (Phase::MapReduce, plan.fold.as_slice()), (Phase::Reduce, &plan.reduce)]
         {
             surroundings.steps(stages)?;
-            let shown = stages.iter().map(|stage| self.stage(stage.span, phase, shape_of(stage.command.kind())));
+            let shown = stages.iter().map(|stage| ExplainedStage {
+                text: self.text_of(stage),
+                phase,
+                shape: shape_of(stage.command.kind()),
+            });
             explained.stages.extend(shown);
         }
         Ok(explained)
+    }
+
+    /// A command as written; with its name where it stands for the one that was.
+    fn text_of(&self, stage: &Stage) -> String {
+        let text = self.text_at(stage.span);
+        let written = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default();
+        match stage.command.is_named(&written.to_lowercase()) {
+            true => text,
+            false => format!("{text} (as {})", stage.command.name()),
+        }
     }
 
     fn stage(&self, span: Span, phase: Phase, shape: StageShape) -> ExplainedStage {
@@ -293,6 +309,7 @@ impl Explainer {
             reads_text: scan.wish.raw || scan.filter.reads_text(),
             in_order: planned.order == Order::NewestFirst,
             sieves,
+            pushed: pushed_into(planned),
             summaries,
         })
     }
@@ -305,6 +322,24 @@ impl SubsearchExplainer for Explainer {
         self.note(inner);
         Ok(())
     }
+}
+
+/// What a scan does for the commands behind it, beside extractions.
+fn pushed_into(scan: &Scan) -> Vec<String> {
+    let mut pushed = Vec::new();
+    if scan.fields == FieldSource::IndexTime {
+        pushed.push("index-time fields alone".to_owned());
+    }
+    if let Some(top) = &scan.top {
+        let order = if top.descending { "largest" } else { "smallest" };
+        pushed.push(format!("the {} {order} by {}", top.count, top.key.field.text));
+    }
+    if scan.counts {
+        pushed.push("events with the same values as one row and their count".to_owned());
+    } else if scan.extremes {
+        pushed.push("of alike events the first and the last".to_owned());
+    }
+    pushed
 }
 
 fn shape_of(kind: Kind) -> StageShape {

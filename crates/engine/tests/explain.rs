@@ -184,7 +184,24 @@ fn macros_subsearches_and_saved_searches_are_told_as_what_they_become() {
     assert_eq!(inner.stages[0].text, "stats count by host");
     assert_eq!(inner.events.as_ref().unwrap().fields, ["host"]);
     let found = explain("| tstats count where index=other by host");
+    assert_eq!(found.plan.stages[0].text, "tstats count where index=other by host (as stats)");
     assert_eq!(found.plan.events.unwrap().indexes, ["other"]);
+}
+
+#[test]
+fn what_the_scan_takes_over_is_told() {
+    for (text, wanted) in [
+        ("* | sort 10 -took", vec!["the 10 largest by took"]),
+        ("* | sort 0 took | head 3", vec!["the 3 smallest by took"]),
+        ("* | stats count by user", vec!["events with the same values as one row and their count"]),
+        ("* | stats sum(took) by user", vec![]),
+        (
+            "| tstats count by host",
+            vec!["index-time fields alone", "events with the same values as one row and their count"],
+        ),
+    ] {
+        assert_eq!(explain(text).plan.events.unwrap().pushed, wanted, "{text}");
+    }
 }
 
 #[test]

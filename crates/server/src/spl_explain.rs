@@ -132,6 +132,7 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
             "all": events.all_fields, "names": events.fields, "patterns": events.field_patterns,
             "tested": events.tested_fields, "text": events.reads_text,
         },
+        "pushed": events.pushed,
         "newest_first": events.in_order,
         "summaries": events.summaries.as_ref().map(|read| {
             json!({ "object": read.object, "slabs": read.slabs, "of": read.of })
@@ -228,6 +229,9 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
     ];
     if !events.tested_fields.is_empty() {
         lines.push(format!("tested   {}", events.tested_fields.join(" ")));
+    }
+    if !events.pushed.is_empty() {
+        lines.push(format!("pushed   {}", events.pushed.join("; ")));
     }
     lines.push(format!("read     {order}; pruned by {}", prunes_by(events).join(", ")));
     if let Some(read) = &events.summaries {

@@ -357,6 +357,11 @@ impl Command {
         node.kind(info.kind)
     }
 
+    /// Whether it can be written by this lower-case name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.described().0.names.contains(&name) || self.name() == name
+    }
+
     /// The name as written, where its aliases differ; else the usual one.
     pub fn name(&self) -> &str {
         let (info, node) = self.described();
