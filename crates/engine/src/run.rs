@@ -108,9 +108,13 @@ impl Runner {
     /// The rows of a plan.
     pub(crate) fn execute(&self, plan: Plan) -> Result<RowIter, EngineError> {
         let context = CommandContext { range: plan.range(self.context.range), ..self.context.clone() };
+        if let (Source::Scan(scan), None) = (&plan.source, &plan.fold) {
+            return self.in_order(scan, &plan, &context);
+        }
+        // Before anything is read, written or deleted: a fault of a later command leaves everything as it was.
+        let steps = self.steps(&plan.reduce, &context)?;
         let rows = match &plan.source {
-            Source::Scan(scan) if plan.fold.is_some() => self.folded(scan, &plan, &context)?,
-            Source::Scan(scan) => return self.in_order(scan, &plan, &context),
+            Source::Scan(scan) => self.folded(scan, &plan, &context)?,
             Source::Nothing => of_batches(Vec::new()),
             Source::Row => self.one_row()?,
             Source::Command(stage) => self.generated(stage)?,
@@ -121,7 +125,7 @@ impl Runner {
                 self.of_saved().execute(plan).map_err(|error| error.in_saved_search(&name, span))?
             }
         };
-        self.chain(rows, &plan.reduce, &context)
+        apply(rows, steps, &context)
     }
 
     /// The runner of a saved search that this one runs.

@@ -83,3 +83,26 @@ fn more_than_the_memory_of_a_deletion_is_refused_and_nothing_is_deleted() {
     assert_eq!(ask(&usual, &store, "index=* n<40 | delete").unwrap(), "40");
     assert_eq!(left(), "60");
 }
+
+#[test]
+fn a_search_that_is_refused_deletes_nothing() {
+    let folder = tempdir().unwrap();
+    let (store, engine) = (store(folder.path()), engine(EngineOptions::default().deletion_bytes));
+    for behind in [
+        "lookup nosuch n",
+        "delete",
+        "head 5 | lookup nosuch n",
+        "append [ search index=other | lookup nosuch n ]",
+        "appendpipe [ lookup nosuch n ]",
+        "join n [ | inputlookup nosuch ]",
+        "where n > [ | inputlookup nosuch | return $n ]",
+        "makeresults",
+        "streamstats window=20000000 sum(n)",
+    ] {
+        let refused = ask(&engine, &store, &format!("index=* | delete | {behind}")).unwrap_err();
+        assert!(matches!(refused, EngineError::Invalid { .. }), "{behind}: {refused}");
+        assert_eq!(ask(&engine, &store, "index=* | stats count").unwrap(), "200", "{behind}");
+    }
+    // What is right behind it still runs.
+    assert_eq!(ask(&engine, &store, "index=* n<40 | delete | eval deleted=deleted*2").unwrap(), "160");
+}
