@@ -1,12 +1,15 @@
-//! A plan as bytes, for another node of the same build.
+//! A plan as bytes, for another node of the same version.
 //!
-//! The layout is that of `postcard` over the types of the plan and of the syntax tree, behind the version of the program:
-//! it follows from the types alone, and a node that was built otherwise refuses it. Nothing on disk has it.
+//! The layout is that of `postcard` over the types of the plan and of the syntax tree, behind the version of the program,
+//! which a node of another version refuses. It follows from the types alone: builds between two releases share a version
+//! and must not be mixed. Nothing on disk has it.
+//!
+//! Not here: who may send a plan. How deep the bytes nest is not bounded, so they are read from trusted nodes alone.
 
 use super::Plan;
 use crate::EngineError;
 
-/// What stands before the plan: who else reads the layout that follows.
+/// The program and its version, in front of the plan.
 const VERSION: &str = concat!("quarry plan ", env!("CARGO_PKG_VERSION"));
 /// Bytes of a plan at most; what a large subsearch found is part of its condition.
 const BYTES_MAX: usize = 64 << 20;
