@@ -9,6 +9,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::{LookupSource, LookupTable, no_table};
 use quarry_eval::rows::{self, RowIter};
+use quarry_scan::Report;
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 
 use crate::commands::steps_of;
@@ -18,7 +19,6 @@ use crate::lower::{Environment, SearchEnvironment, Step, lower};
 use crate::node::NodeSource;
 use crate::plan::{Planner, Subsearches};
 use crate::run::Runner;
-use crate::scan::fields::reports::Report;
 use crate::source::SnapshotSource;
 
 /// A runner with the context of one pipeline.

@@ -13,15 +13,16 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
+use quarry_scan::EventScan;
+use quarry_scan::plan::{FieldSource, Order, Scan};
 use quarry_spl::ast::{Pipeline, Span, Stage};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
 use crate::environment::Surroundings;
-use crate::plan::{FieldSource, Order, Plan, Planner, Scan, Source, SubsearchExplainer, Subsearches};
+use crate::plan::{Plan, Planner, Source, SubsearchExplainer, Subsearches};
 use crate::run::Runner;
 use crate::run::deletion::event_commands;
-use crate::scan::EventScan;
 
 /// Longest text of a command or of terms that is told, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -300,13 +301,13 @@ impl Explainer {
         Ok(ExplainedEvents {
             range: planned.range,
             indexes: planned.indexes.clone(),
-            terms: shortened(&text_of_terms(scan.filter.terms())),
-            has_terms: *scan.filter.terms() != TermQuery::All,
+            terms: shortened(&text_of_terms(scan.terms())),
+            has_terms: *scan.terms() != TermQuery::All,
             all_fields: planned.projection.all,
             fields: planned.projection.fields.iter().cloned().collect(),
             field_patterns: planned.projection.patterns.clone(),
-            tested_fields: scan.filter.names().map(str::to_owned).collect(),
-            reads_text: scan.wish.raw || scan.filter.reads_text(),
+            tested_fields: scan.tested_fields().map(str::to_owned).collect(),
+            reads_text: scan.reads_text(),
             in_order: planned.order == Order::NewestFirst,
             sieves,
             pushed: pushed_into(planned),
@@ -377,7 +378,7 @@ impl Runner {
             let wanted = pages.filter(|(_, info)| scan.range.overlaps(info.time_min, info.time_max));
             wanted.map(|(page, _)| page).collect::<Vec<_>>()
         };
-        let may_match = |segment: &Arc<dyn Segment>| scan.filter.may_match_any(&segment.metas());
+        let may_match = |segment: &Arc<dyn Segment>| scan.may_match(segment);
         let of_metadata = |segment: &Arc<dyn Segment>| if may_match(segment) { in_range(segment) } else { Vec::new() };
         let mut sieves = vec![
             sieve("stored", &all.segments, whole),

@@ -23,6 +23,8 @@ use quarry_eval::messages::Messages;
 use quarry_eval::panics::caught;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_scan::summary::{NoSummaries, SummaryStore};
+use quarry_scan::{PartialStates, ScanProgress, ScanRules};
 use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
 use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
@@ -34,17 +36,12 @@ use crate::explain::{Explainer, Explanation};
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
-use crate::partial::PartialStates;
 use crate::permitted::permitted;
 use crate::plan::{Plan, Planner, Subsearches};
 use crate::result_rows::ResultRows;
-use crate::run::{IndexTimeSide, Runner};
-use crate::scan::ScanProgress;
-use crate::scan::fields::FieldRules;
-use crate::scan::shaped::KnownShapes;
+use crate::run::Runner;
 use crate::shown::ShownFormats;
 use crate::source::SnapshotSource;
-use crate::summary::{NoSummaries, SummaryStore};
 use crate::threads::{SearchThreads, with_stack};
 
 /// Saved searches that are looked through to tell what their rows are.
@@ -88,12 +85,9 @@ impl Default for EngineOptions {
 /// Runs searches.
 pub struct Engine {
     dataflow: Arc<Dataflow>,
-    rules: Arc<FieldRules>,
+    rules: ScanRules,
     lookups: Arc<dyn LookupSource>,
     threads: Arc<SearchThreads>,
-    shapes: Arc<KnownShapes>,
-    /// What searches see that read only index-time fields.
-    index_time: IndexTimeSide,
     knowledge: Arc<dyn KnowledgeSource>,
     commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
@@ -146,17 +140,12 @@ impl Engine {
         let dataflow = Arc::new(dataflow.with_slicing(&options.slicing));
         Ok(Engine {
             dataflow,
-            index_time: IndexTimeSide {
-                rules: Arc::new(FieldRules::index_time_only(Arc::clone(&props))),
-                shapes: Arc::default(),
-            },
             knowledge: Arc::new(NoKnowledge),
             commands: Arc::new(NoCommands),
             node: Arc::new(NoNode),
-            rules: Arc::new(FieldRules::new(props)),
+            rules: ScanRules::new(props),
             lookups,
             threads: Arc::default(),
-            shapes: Arc::default(),
             states: PartialStates::new(options.partial_state_bytes),
             transactions: options.transactions,
             percentiles: options.percentiles,
@@ -371,9 +360,7 @@ impl Engine {
         Runner {
             source: permitted(source, &request.permissions),
             lookups: Arc::clone(&self.lookups),
-            rules: Arc::clone(&self.rules),
-            shapes: Arc::clone(&self.shapes),
-            index_time: self.index_time.clone(),
+            rules: self.rules.clone(),
             knowledge: Arc::clone(&self.knowledge),
             node: Arc::clone(&self.node),
             commands: Arc::clone(&self.commands),

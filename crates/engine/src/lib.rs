@@ -1,10 +1,10 @@
 //! Plans SPL searches and runs them over a snapshot of the store on one node.
 //!
 //! A search becomes a [plan](plan): a scan, commands that every worker passes the rows of its *slices* (some pages of the
-//! snapshot) through, a fold, and commands that run once on what was folded. Rows and what is computed over them are
-//! those of `quarry_eval`.
+//! snapshot) through, a fold, and commands that run once on what was folded. Events are read by
+//! `quarry_scan`; rows and what is computed over them are those of `quarry_eval`.
 //!
-//! Not here: SPL text (spl), functions and aggregates (eval), files and WAL (store), jobs and users (search), HTTP (api).
+//! Not here: SPL text (spl), functions and aggregates (eval), reading events (scan), files and WAL (store), jobs and users (search), HTTP (api).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod blocking;
@@ -21,12 +21,10 @@ mod lower;
 pub mod measure;
 mod named;
 mod node;
-mod partial;
 mod permitted;
 mod plan;
 mod result_rows;
 mod run;
-mod scan;
 mod series_rates;
 mod shown;
 mod source;
@@ -49,8 +47,9 @@ pub use quarry_eval::context::TransactionLimits;
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::lookup::{AddressPlaces, FillTable, LookupSource, LookupTable, ModelFile, Place, TableTime};
 pub use quarry_eval::messages::Messages;
+pub use quarry_scan::ScanProgress;
+pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use result_rows::ResultRows;
-pub use scan::ScanProgress;
 pub use source::SnapshotSource;
-pub use summary::{Acceleration, SummaryFile, SummaryObject, SummaryReport, SummaryRequest, SummaryStore};
+pub use summary::{SummaryObject, SummaryReport, SummaryRequest};
 pub use threads::STACK_BYTES;

@@ -16,6 +16,7 @@ use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::lookup::{LookupSource, LookupTable};
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::RowIter;
+use quarry_scan::Report;
 use quarry_spl::ast::{Command, Expr, FieldPattern, Pattern, Pipeline, SearchExpr, Span, Stage, SubsearchLimits};
 use quarry_spl::commands::Kind;
 
@@ -23,7 +24,6 @@ use crate::blocking::Blocking;
 use crate::custom::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::node::NodeSource;
-use crate::scan::fields::reports::Report;
 use crate::source::SnapshotSource;
 
 /// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).

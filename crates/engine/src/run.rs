@@ -14,9 +14,14 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_eval::command::{MakeRowCommand, Reduce};
 use quarry_eval::context::CommandContext;
-use quarry_eval::expr::ExprContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_eval::rows::{RowIter, of_batches};
+use quarry_scan::plan::{FieldSource, Scan};
+use quarry_scan::summary::SummaryStore;
+use quarry_scan::{
+    EventScan, OrderedRows, PageRef, PartialStates, PlanStates, ScanEnvironment, ScanProgress, ScanRules,
+    WindowCommands, fold_windows, renamed,
+};
 use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
 use quarry_store::{IndexSelector, Snapshot};
 
@@ -31,34 +36,12 @@ use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::Step;
 use crate::node::NodeSource;
-use crate::partial::work::{WindowCommands, fold_windows};
-use crate::partial::{PartialStates, PlanStates};
 use crate::plan::name::partial_name;
-use crate::plan::{FieldSource, InnerSearch, Plan, Planner, Scan, Source, Subsearches};
-use crate::scan::best::BestRows;
-use crate::scan::derive::{Asked, Derivations, DerivedNames, Tables};
-use crate::scan::fields::{FieldRules, FieldWish, ShownFields};
-use crate::scan::filter::{EventFilter, Origins};
-use crate::scan::ordered::OrderedRows;
-use crate::scan::renamed::renamed;
-use crate::scan::rexes::Rexes;
-use crate::scan::shaped::{KnownShapes, Slabs};
-use crate::scan::{EventScan, PageRef, ScanProgress};
+use crate::plan::{InnerSearch, Plan, Planner, Source, Subsearches};
 use crate::source::SnapshotSource;
-use crate::summary::SummaryStore;
-use crate::summary::read::SummaryRead;
 
 /// Told of a command that makes no rows.
 const NOT_FIRST: &str = "this command cannot come first: it needs rows before it";
-/// How events look to commands that read only index-time fields.
-#[derive(Clone)]
-pub(crate) struct IndexTimeSide {
-    /// How fields are cut: not at all.
-    pub rules: Arc<FieldRules>,
-    /// What is known of shaped slabs under these rules.
-    pub shapes: Arc<KnownShapes>,
-}
-
 /// One search at work.
 #[derive(Clone)]
 pub(crate) struct Runner {
@@ -67,11 +50,7 @@ pub(crate) struct Runner {
     /// Tables.
     pub lookups: Arc<dyn LookupSource>,
     /// How fields are cut.
-    pub rules: Arc<FieldRules>,
-    /// What is known of shaped slabs.
-    pub shapes: Arc<KnownShapes>,
-    /// The same for index-time fields alone.
-    pub index_time: IndexTimeSide,
+    pub rules: ScanRules,
     /// Data models and what else has a name.
     pub knowledge: Arc<dyn KnowledgeSource>,
     /// What else the node knows.
@@ -221,53 +200,22 @@ impl Runner {
         snapshot: Snapshot,
         context: &CommandContext,
     ) -> Result<EventScan, EngineError> {
-        let (rules, shapes) = match scan.fields {
-            FieldSource::SearchTime => (&self.rules, &self.shapes),
-            FieldSource::IndexTime => (&self.index_time.rules, &self.index_time.shapes),
+        // Index-time fields are as they were written.
+        let knowledge: &dyn KnowledgeSource = match scan.fields {
+            FieldSource::IndexTime => &NoKnowledge,
+            FieldSource::SearchTime => self.knowledge.as_ref(),
         };
-        let wish = FieldWish::new(&scan.projection);
-        let (filter, derivations) = self.condition(scan, rules, &wish, &context.expressions())?;
-        let summary = scan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(&self.summaries)));
-        Ok(EventScan {
-            snapshot,
-            range: scan.range,
-            index_range: scan.arrival,
-            filter,
-            rules: Arc::clone(rules),
-            derivations,
-            shown: ShownFields::default(),
-            rexes: Rexes::new(&scan.extractions, &wish),
-            wish,
-            slabs: Slabs::new(Arc::clone(shapes)),
-            best: scan.top.as_ref().map(BestRows::new),
-            summary,
-            extremes: scan.extremes,
-            counts: scan.counts,
-            progress: Arc::clone(&self.progress),
-        })
-    }
-
-    /// The condition ready to test, and what knowledge adds to the events it is tested on.
-    fn condition(
-        &self,
-        scan: &Scan,
-        rules: &FieldRules,
-        wish: &FieldWish,
-        expressions: &ExprContext,
-    ) -> Result<(EventFilter, Derivations), EngineError> {
-        let tables = Tables::new(Arc::clone(&self.lookups));
-        let index_time_only = scan.fields == FieldSource::IndexTime;
-        let knowledge: &dyn KnowledgeSource = if index_time_only { &NoKnowledge } else { self.knowledge.as_ref() };
-        let labels = Labels::new(knowledge, expressions);
-        let derived = match index_time_only {
-            true => DerivedNames::default(),
-            false => DerivedNames::new(rules.props(), &tables, &labels.fields()),
+        let expressions = context.expressions();
+        let environment = ScanEnvironment {
+            rules: &self.rules,
+            lookups: &self.lookups,
+            labels: &Labels::new(knowledge, &expressions),
+            node: self.node.name(),
+            summaries: &self.summaries,
+            progress: &self.progress,
+            context,
         };
-        let filter = EventFilter::new(&scan.condition, &Origins { rules, derived: &derived }, expressions)?;
-        let messages = &self.context.messages;
-        let search = Asked { wish, filter: &filter, names: &derived, node: self.node.name() };
-        let derivations = Derivations::new(rules.props(), &search, tables, &labels, expressions, messages)?;
-        Ok((filter, derivations))
+        environment.scan(scan, snapshot)
     }
 
     /// The condition with event types and tags written out.

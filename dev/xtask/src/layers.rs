@@ -26,7 +26,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("inputs", &["pipeline", "conf"]),
     ("forward", &["listen", "inputs", "pipeline", "conf"]),
     ("eval", &["spl", "store", "conf"]),
-    ("engine", &["eval", "spl", "store", "pipeline", "conf", "learn"]),
+    ("scan", &["eval", "spl", "store", "pipeline", "conf"]),
+    ("engine", &["scan", "eval", "spl", "store", "pipeline", "conf", "learn"]),
     ("apps", &["engine", "spl", "catalog", "conf"]),
     ("search", &["apps", "engine", "spl", "store", "bucket", "blob", "catalog", "auth", "conf"]),
     ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "catalog", "conf"]),
@@ -61,7 +62,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
     ("getrandom", &["stdx"]),
-    ("arrow", &["eval", "engine", "search", "api"]),
+    ("arrow", &["eval", "scan", "engine", "search", "api"]),
     ("clap", &["server"]),
 ];
 

@@ -7,12 +7,12 @@ use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
 use quarry_eval::rows;
 use quarry_pipeline::extract::{auto_kv, clean_key};
+use quarry_scan::Report;
 use quarry_spl::ast::ExtractCommand;
 
 use super::Execute;
 use super::found_fields::FoundFields;
 use crate::lower::{Lowering, Step, row};
-use crate::scan::fields::reports::Report;
 
 impl Execute for ExtractCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {

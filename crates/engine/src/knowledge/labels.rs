@@ -3,11 +3,13 @@
 //! In a search over events `eventtype=x` and `tag=x` stand for the conditions they name, so that these prune as if
 //! written out. Of no name that is known, the condition is one on a field of that name.
 //!
-//! Not here: the fields `eventtype` and `tag` of events (scan/derive).
+//! Not here: the fields `eventtype` and `tag` of events (scan).
 
 use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
+use quarry_eval::messages::Messages;
 use quarry_eval::pattern::Wildcard;
+use quarry_scan::{LabelCondition, LabelSource};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::KnowledgeSource;
@@ -60,13 +62,6 @@ impl<'a> Labels<'a> {
     pub(crate) fn new(knowledge: &'a dyn KnowledgeSource, context: &'a ExprContext) -> Labels<'a> {
         let (types, tags) = (knowledge.event_types(), knowledge.tags());
         Labels { knowledge, context, types, tags, made: std::cell::Cell::new(0) }
-    }
-
-    /// Names of the fields that labels are values of.
-    pub(crate) fn fields(&self) -> Vec<String> {
-        let types = self.types.first().map(|_| EVENT_TYPE.to_owned());
-        let tags = self.tags.first().map(|_| TAG.to_owned());
-        types.into_iter().chain(tags).chain(self.tags.iter().map(tag_field)).collect()
     }
 
     /// The condition with its labels replaced by what they stand for.
@@ -168,6 +163,30 @@ impl<'a> Labels<'a> {
     pub(crate) fn condition_of_type(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
         self.made.set(0);
         self.expand_below(&self.read(known)?, 1)
+    }
+}
+
+impl LabelSource for Labels<'_> {
+    fn fields(&self) -> Vec<String> {
+        let types = self.types.first().map(|_| EVENT_TYPE.to_owned());
+        let tags = self.tags.first().map(|_| TAG.to_owned());
+        types.into_iter().chain(tags).chain(self.tags.iter().map(tag_field)).collect()
+    }
+
+    fn conditions(&self, messages: &Messages) -> Vec<LabelCondition> {
+        let mut found = Vec::new();
+        let mut keep = |fields: Vec<String>, name: &str, condition: Result<SearchExpr, EngineError>| match condition {
+            Ok(condition) => found.push(LabelCondition { fields, name: name.to_owned(), condition }),
+            Err(error) => messages.push(format!("{name} is left out: {error}")),
+        };
+        for known in &self.types {
+            keep(vec![EVENT_TYPE.to_owned()], &known.name, self.condition_of_type(known));
+        }
+        for tag in &self.tags {
+            let fields = vec![TAG.to_owned(), tag_field(tag)];
+            keep(fields, &tag.name, self.expand(&condition_of(tag)));
+        }
+        found
     }
 }
 

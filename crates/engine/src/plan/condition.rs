@@ -3,11 +3,12 @@
 use quarry_eval::EngineError;
 use quarry_event::time::parse_time;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_scan::index_patterns;
+use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
 
 use super::time_windows::{TimeWindows, intersection};
-use super::{FieldSource, Planner, Subsearches};
-use crate::scan::filter::index_patterns;
+use super::{Planner, Subsearches};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
 impl Planner<'_> {

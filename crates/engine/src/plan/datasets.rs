@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
+use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{
     Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FieldsCommand, FromCommand,
     InputLookupCommand, MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchExpr, SearchTxnCommand,
     Span, Stage, TimeModifiers,
 };
 
-use super::{FieldSource, InnerSearch, Plan, Planner, Source};
+use super::{InnerSearch, Plan, Planner, Source};
 use crate::knowledge::did_you_mean;
 
 /// Saved searches that run saved searches, at most so deep.

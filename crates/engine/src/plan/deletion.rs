@@ -1,10 +1,11 @@
 //! The plan of a search that deletes events: `delete` behind a search as it was written, and nowhere else.
 
 use quarry_eval::EngineError;
+use quarry_scan::plan::Scan;
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, Pipeline, Stage};
 
-use super::{Deletion, Plan, Planner, Scan, Source};
+use super::{Deletion, Plan, Planner, Source};
 
 impl Planner<'_> {
     /// The plan of a search that deletes; `None` of any other.

@@ -9,7 +9,7 @@
 //! Between map and reduce pass the states of the fold: a row per group, the BY fields first and then the columns of each
 //! aggregate's state. Without a fold the rows themselves pass, newest first.
 //!
-//! Not here: how commands run ([`crate::commands`]) and how events are read ([`crate::scan`]).
+//! Not here: how commands run ([`crate::commands`]) and how events are read (scan).
 
 mod bytes;
 mod condition;
@@ -25,10 +25,10 @@ mod tstats;
 
 use std::fmt;
 
-use quarry_event::{TimeNs, TimeRange};
-use quarry_spl::analyse::{FieldNeeds, is_transforming};
-use quarry_spl::ast::{DeleteCommand, Pipeline, RexExtraction, SearchExpr, SortKey, Span, Stage, TstatsCommand};
-
+use quarry_event::TimeRange;
+use quarry_scan::plan::Scan;
+use quarry_spl::analyse::is_transforming;
+use quarry_spl::ast::{DeleteCommand, Pipeline, Span, Stage, TstatsCommand};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use planner::{Planner, SubsearchExplainer, Subsearches};
@@ -63,90 +63,6 @@ pub(crate) enum Source {
     Series(Box<Series>),
     /// Counts of the events that were deleted.
     Delete(Box<Deletion>),
-}
-
-/// Events that are read.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Scan {
-    /// Patterns of the indexes.
-    pub indexes: Vec<String>,
-    /// Their condition, without subsearches, event types, tags and modifiers of time.
-    pub condition: SearchExpr,
-    /// Instants of their `_time`.
-    pub range: TimeRange,
-    /// Instants of their `_indextime`.
-    pub arrival: TimeRange,
-    /// Which fields they have.
-    pub fields: FieldSource,
-    /// Fields of them that the commands read.
-    pub projection: FieldNeeds,
-    /// `rex` commands that the scan runs itself, in order.
-    pub extractions: Vec<Extraction>,
-    /// In which order they are read.
-    pub order: Order,
-    /// The sort that only takes so many of them.
-    pub top: Option<TopK>,
-    /// Whether events that differ in `_time` only may come as the first and the last of them.
-    pub extremes: bool,
-    /// Whether events with the same values may come as one row with their count.
-    pub counts: bool,
-    /// Summaries of a data model that may stand for them.
-    pub summary: Option<SummaryScan>,
-}
-
-/// A `rex` command that a scan runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Extraction {
-    /// The command.
-    pub command: RexExtraction,
-    /// Its place.
-    pub span: Span,
-}
-
-/// Which fields events have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum FieldSource {
-    /// All that are extracted and computed at search time.
-    SearchTime,
-    /// Those written with them when they were indexed.
-    IndexTime,
-}
-
-/// In which order events are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Order {
-    /// Any: in parallel.
-    Any,
-    /// By `_time`, descending.
-    NewestFirst,
-}
-
-/// A sort of which only the first rows are wanted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct TopK {
-    /// The first key.
-    pub key: SortKey,
-    /// Whether large values come first, `reverse` included.
-    pub descending: bool,
-    /// Rows wanted.
-    pub count: usize,
-}
-
-/// Summaries of an object of a data model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SummaryScan {
-    /// The model and the object, as `MODEL.OBJECT`.
-    pub object: String,
-    /// Whether events without a summary are left out.
-    pub only: bool,
-    /// From when on buckets are summarised.
-    pub earliest: Option<TimeNs>,
-    /// Which summaries are meant; `None` where there can be none.
-    pub digest: Option<[u8; 32]>,
-    /// The commands that rows of a summary go through, the fold included; `None` where they need more than it has.
-    pub stages: Option<Vec<Stage>>,
-    /// Columns that these read.
-    pub columns: Vec<String>,
 }
 
 /// A saved search whose result another search begins with.
@@ -254,58 +170,5 @@ impl fmt::Display for Plan {
             }
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Scan {
-    /// Indexes, fields and what is pushed down, on one line.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields: Vec<&str> = self.projection.fields.iter().map(String::as_str).collect();
-        fields.extend(self.projection.patterns.iter().map(String::as_str));
-        let fields = if self.projection.all { "*".to_owned() } else { fields.join(",") };
-        write!(f, "scan {} fields={fields}", self.indexes.join(","))?;
-        if self.fields == FieldSource::IndexTime {
-            write!(f, " of index time")?;
-        }
-        if self.order == Order::NewestFirst {
-            write!(f, " newest first")?;
-        }
-        for rex in &self.extractions {
-            write!(f, " rex={}", rex.command.groups.join(","))?;
-        }
-        if let Some(top) = &self.top {
-            write!(f, " top={} by {}", top.count, top.key.field.text)?;
-        }
-        for (is, what) in [(self.extremes, "extremes"), (self.counts, "counts"), (self.summary.is_some(), "summary")] {
-            if is {
-                write!(f, " {what}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Scan {
-    /// All fields of all events that meet a condition, newest first.
-    pub(crate) fn new(indexes: Vec<String>, condition: SearchExpr, range: TimeRange, fields: FieldSource) -> Scan {
-        Scan {
-            indexes,
-            condition,
-            range,
-            arrival: TimeRange::ALL,
-            fields,
-            projection: FieldNeeds::everything(),
-            extractions: Vec::new(),
-            order: Order::NewestFirst,
-            top: None,
-            extremes: false,
-            counts: false,
-            summary: None,
-        }
-    }
-
-    /// Whether all fields, or those of a pattern, are read, so that rows show which columns events have.
-    pub(crate) fn is_open(&self) -> bool {
-        self.projection.all || !self.projection.patterns.is_empty()
     }
 }

@@ -9,10 +9,11 @@
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeRange;
+use quarry_scan::plan::FieldSource;
 use quarry_spl::analyse::is_settled;
 use quarry_spl::ast::Command;
 
-use super::{FieldSource, Plan, Source};
+use super::{Plan, Source};
 
 /// Bytes of a plan's name at most; what a large subsearch found makes longer ones.
 const NAME_BYTES_MAX: usize = 16 << 10;

@@ -8,11 +8,12 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::TimeRange;
+use quarry_scan::plan::{FieldSource, Scan, SummaryScan};
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage, TypeAheadCommand, WalkLexCommand};
 use quarry_spl::commands::Kind;
 
 use super::pushdown::push_down;
-use super::{FieldSource, Plan, Scan, Source, SummaryScan};
+use super::{Plan, Source};
 use crate::commands::filled::all_filled;
 use crate::environment::Surroundings;
 use crate::lower::{Environment, Step, lower};

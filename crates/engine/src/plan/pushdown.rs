@@ -2,13 +2,14 @@
 //!
 //! Each takes a plan and leaves one with the same result.
 
+use quarry_scan::TOP_ROWS_MAX;
+use quarry_scan::is_pushable;
+use quarry_scan::plan::{Extraction, Order, Scan, TopK};
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, RexCommand, SortCommand, Stage};
 use quarry_spl::commands::Kind;
 
-use super::{Extraction, Order, Plan, Scan, Source, TopK};
-use crate::scan::best::ROWS_MAX;
-use crate::scan::rexes::is_pushable;
+use super::{Plan, Source};
 
 /// All passes, in their order.
 pub(super) fn push_down(plan: &mut Plan) {
@@ -91,7 +92,7 @@ fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
     };
     let count = of_head.into_iter().chain(Some(sort.limit).filter(|limit| *limit > 0)).min()?;
     let key = sort.keys.first().filter(|key| !key.field.text.contains('*'))?.clone();
-    if !(1..=ROWS_MAX).contains(&count) {
+    if !(1..=TOP_ROWS_MAX).contains(&count) {
         return None;
     }
     let descending = key.descending != sort.reverse;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
 use quarry_event::segment::is_major;
+use quarry_scan::plan::{FieldSource, SummaryScan};
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
@@ -16,7 +17,7 @@ use quarry_spl::ast::{
     SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
 };
 
-use super::{FieldSource, Plan, Planner, Series, Source, SummaryScan};
+use super::{Plan, Planner, Series, Source};
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
 use crate::knowledge::{data_model, model_text};
 use crate::series_rates::{SPAN, groups_series, has_series_rates};

@@ -9,9 +9,8 @@ use quarry_eval::command::MakeRowCommand;
 use quarry_eval::context::CommandContext;
 use quarry_eval::spans::time_bounds;
 use quarry_event::TimeNs;
+use quarry_scan::{EventScan, PageRef};
 use quarry_spl::ast::Stage;
-
-use crate::scan::{EventScan, PageRef};
 
 /// First and last instant.
 type Bounds = Option<(TimeNs, TimeNs)>;

@@ -1,6 +1,6 @@
 //! Rows through the steps of commands, one after the other, on one thread.
 //!
-//! Not here: rows of a scan, which workers pass through commands (partial/work).
+//! Not here: rows of a scan, which workers pass through commands (scan).
 
 use std::sync::Arc;
 

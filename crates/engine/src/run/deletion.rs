@@ -17,6 +17,7 @@ use quarry_eval::EngineError;
 use quarry_eval::command::{MakeRowCommand, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batches};
+use quarry_scan::{EventScan, PageRef};
 use quarry_spl::analyse::is_transforming;
 use quarry_spl::ast::{Span, Stage};
 use quarry_store::{Deletion, IndexSelector};
@@ -26,7 +27,6 @@ use crate::environment::Surroundings;
 use crate::lower::Step;
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Subsearches};
-use crate::scan::{EventScan, PageRef};
 
 /// Column of a row's place in its page; a name that no field has.
 const PLACE: &str = "__place";

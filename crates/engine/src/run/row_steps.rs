@@ -1,6 +1,6 @@
 //! Rows through one row command, few at a time.
 //!
-//! Not here: rows of a scan, which workers pass through commands page by page (partial/work).
+//! Not here: rows of a scan, which workers pass through commands page by page (scan).
 
 use std::sync::Arc;
 

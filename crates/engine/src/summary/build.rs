@@ -16,22 +16,21 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 use quarry_event::{TimeNs, TimeRange};
+use quarry_scan::index_patterns;
+use quarry_scan::plan::{FieldSource, Scan};
+use quarry_scan::renamed;
+use quarry_scan::summary::{SummaryHead, SummaryPage, columns_of, encode, folder_of, name_of, open};
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
-use super::encode::{SummaryHead, SummaryPage, columns_of, encode};
 use super::plan::SummaryPlan;
-use super::read::{folder_of, name_of, open};
 use crate::job::{Engine, SearchRequest};
 use crate::knowledge::model::DataModel;
 use crate::knowledge::model_text;
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject};
 use crate::lower::Step;
-use crate::plan::{FieldSource, Scan};
 use crate::run::Runner;
-use crate::scan::filter::index_patterns;
-use crate::scan::renamed::renamed;
 use crate::source::SnapshotSource;
 use crate::threads::with_stack;
 
@@ -251,7 +250,7 @@ impl Work<'_> {
             for segment in snapshot.segments {
                 let (Some(_), Some(slab)) = (segment.identity(), segment.stored()) else { continue };
                 let is_recent = segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max));
-                if is_recent && scan.filter.may_match_any(&segment.metas()) {
+                if is_recent && scan.may_match(&segment) {
                     found.push((segment.sequence(), slab, segment));
                 }
             }
@@ -260,7 +259,7 @@ impl Work<'_> {
         Ok(found.into_iter().map(|(_, slab, segment)| (slab, segment)).collect())
     }
 
-    fn scan_as(&self, snapshot: Snapshot, context: &CommandContext) -> Result<crate::scan::EventScan, EngineError> {
+    fn scan_as(&self, snapshot: Snapshot, context: &CommandContext) -> Result<quarry_scan::EventScan, EngineError> {
         let (span, plan) = (Span::default(), self.plan);
         let mut rest = plan.stages.clone();
         rest.push(Stage { command: plan.kept(span), span });

@@ -11,16 +11,16 @@ use std::collections::BTreeSet;
 
 use quarry_eval::EngineError;
 use quarry_eval::row_filter::RowFilter;
+use quarry_scan::holds_words;
+use quarry_scan::summary::COLUMNS_MAX;
 use quarry_spl::analyse::{is_settled, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
 use sha2::{Digest, Sha256};
 
-use super::decode::COLUMNS_MAX;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::object::ModelObject;
 
 use crate::run::Runner;
-use crate::scan::filter::holds_words;
 
 /// Version of what rows of summaries are; a change of meaning makes all older ones stale.
 const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));

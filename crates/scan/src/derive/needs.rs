@@ -1,0 +1,49 @@
+//! The fields that a search wants of its events.
+
+use std::collections::BTreeSet;
+
+use quarry_eval::field_names::wildcard_parts;
+
+use crate::fields::FieldWish;
+
+/// Fields a search wants.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    all: bool,
+    /// Whether a command asks for every field by `*`.
+    every: bool,
+    patterns: Vec<String>,
+    /// By name.
+    pub names: BTreeSet<String>,
+}
+
+impl Wanted {
+    /// What is wanted of events, with the fields that their condition tests.
+    pub(super) fn of<'n>(wish: &FieldWish, tested: impl Iterator<Item = &'n str>) -> Wanted {
+        let (mut names, mut patterns): (BTreeSet<String>, Vec<String>) = Default::default();
+        names.extend(wish.names.iter().cloned());
+        patterns.extend(wish.patterns.iter().cloned());
+        for name in tested {
+            match name.contains('*') {
+                true => patterns.push(name.to_owned()),
+                false => drop(names.insert(name.to_owned())),
+            }
+        }
+        Wanted { all: wish.all, every: wish.every, patterns, names }
+    }
+
+    /// Whether a field is asked for by its name or a pattern, not only because rows are shown as they are.
+    pub(super) fn names_field(&self, field: &str) -> bool {
+        // Stars do not mean the fields of the machinery.
+        (self.every && !field.starts_with('_'))
+            || self.names.contains(field)
+            || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
+    }
+
+    /// Whether a field is wanted.
+    pub(super) fn wants(&self, field: &str) -> bool {
+        self.all
+            || self.names.contains(field)
+            || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
+    }
+}

@@ -1,0 +1,150 @@
+//! What the rules of one source add to its events, as far as a search wants it.
+
+use std::collections::BTreeSet;
+
+use arrow::record_batch::RecordBatch;
+use quarry_conf::{AliasRule, SearchTimeRules};
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::expr::{CompiledExpr, ExprContext};
+use quarry_eval::lookup::Lookup;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows;
+use quarry_spl::analyse::expr_fields;
+
+use super::needs::Wanted;
+use super::tables::{Tables, command_of};
+use super::with_column;
+use crate::event_fields::is_given;
+use crate::fields::reports::names_of;
+
+/// The rules that give something wanted, in their order.
+pub(super) struct Plan {
+    aliases: Vec<AliasRule>,
+    evals: Vec<(String, CompiledExpr)>,
+    /// With the fields that each gives.
+    lookups: Vec<(Lookup, Vec<String>)>,
+    reports: bool,
+    needs: BTreeSet<String>,
+}
+
+impl Plan {
+    /// Follows what is wanted back through the rules. One that cannot be carried out is reported and skipped.
+    pub(super) fn new(
+        rules: &SearchTimeRules,
+        wanted: &Wanted,
+        tables: &Tables,
+        context: &ExprContext,
+        messages: &Messages,
+    ) -> Plan {
+        let mut wanted = wanted.clone();
+        let mut plan = Plan {
+            aliases: Vec::new(),
+            evals: Vec::new(),
+            lookups: Vec::new(),
+            reports: false,
+            needs: BTreeSet::new(),
+        };
+        for (class, text) in rules.lookups.iter().rev() {
+            match plan.add_lookup(text, &mut wanted, tables) {
+                Ok(()) => {}
+                Err(reason) => messages.push(format!("LOOKUP-{class} = {text}: {reason}; it is skipped")),
+            }
+        }
+        plan.lookups.reverse();
+        let before = wanted.clone();
+        for (field, text) in rules.evals.iter().filter(|(field, _)| before.wants(field)) {
+            match plan.add_eval(field, text, &mut wanted, context) {
+                Ok(()) => {}
+                Err(reason) => messages.push(format!("EVAL-{field} = {text}: {reason}; it is skipped")),
+            }
+        }
+        let before = wanted.clone();
+        for alias in rules.aliases.iter().filter(|alias| before.wants(&alias.target)) {
+            if is_given(&alias.target) {
+                messages
+                    .push(format!("FIELDALIAS of {}: {} cannot be given; it is skipped", alias.source, alias.target));
+                continue;
+            }
+            wanted.names.extend([alias.source.clone(), alias.target.clone()]);
+            plan.aliases.push(alias.clone());
+        }
+        for report in &rules.reports {
+            if names_of(report).is_none_or(|names| names.iter().any(|name| wanted.wants(name))) {
+                wanted.names.insert(report.source.clone());
+                plan.reports = true;
+            }
+        }
+        plan.needs = wanted.names;
+        plan
+    }
+
+    fn add_lookup(&mut self, text: &str, wanted: &mut Wanted, tables: &Tables) -> Result<(), String> {
+        let outputs = tables.outputs(text)?;
+        if !outputs.iter().any(|field| wanted.wants(field)) {
+            return Ok(());
+        }
+        if let Some(given) = outputs.iter().find(|field| is_given(field)) {
+            return Err(format!("{given} cannot be given"));
+        }
+        self.lookups.push((tables.lookup(text)?, outputs.clone()));
+        wanted.names.extend(command_of(text)?.inputs.into_iter().map(|(_, field)| field));
+        wanted.names.extend(outputs);
+        Ok(())
+    }
+
+    fn add_eval(&mut self, field: &str, text: &str, wanted: &mut Wanted, context: &ExprContext) -> Result<(), String> {
+        if is_given(field) {
+            return Err("the field cannot be given".to_owned());
+        }
+        let expr = quarry_spl::parse_expression(text)
+            .map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
+        let compiled = CompiledExpr::new(&expr, context).map_err(|error| error.to_string())?;
+        wanted.names.extend(expr_fields(&expr));
+        self.evals.push((field.to_owned(), compiled));
+        Ok(())
+    }
+
+    /// Whether nothing is added.
+    pub(super) fn is_empty(&self) -> bool {
+        self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty() && !self.reports
+    }
+
+    /// Fields to be cut for it.
+    pub(super) fn needs(&self) -> &BTreeSet<String> {
+        &self.needs
+    }
+
+    /// The rows with what is added.
+    pub(super) fn apply(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        if rows.num_rows() == 0 {
+            return Ok(rows);
+        }
+        let mut result = rows.clone();
+        for alias in &self.aliases {
+            // Each reads what was cut, not what another alias gave.
+            let source = rows::column_or_null(&rows, &alias.source);
+            let column = match rows::column(&result, &alias.target).filter(|_| alias.only_new) {
+                Some(old) => rows::first_of(old, &source),
+                None => source,
+            };
+            result = with_column(&result, &alias.target, column)?;
+        }
+        let before = result.clone();
+        for (field, expr) in &self.evals {
+            result = with_column(&result, field, expr.evaluate(&before)?)?;
+        }
+        for (lookup, outputs) in &self.lookups {
+            result = lookup.clone().apply(result)?;
+            let is_output = |name: &str| outputs.iter().any(|output| output == name);
+            let empty = |array| rows::ColumnReader::new(array).present().is_some_and(|p| p.null_count() == p.len());
+            let columns = result.schema_ref().fields().iter().zip(result.columns());
+            let unset: Vec<String> = columns
+                .filter(|(field, array)| is_output(field.name()) && empty(array))
+                .map(|(field, _)| field.name().clone())
+                .collect();
+            result = rows::without(&result, |name| unset.iter().any(|unset| unset == name))?;
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,117 @@
+//! What a scan is given of its engine and of the search it belongs to.
+
+use std::sync::Arc;
+
+use quarry_conf::PropsResolver;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::lookup::LookupSource;
+use quarry_store::Snapshot;
+
+use crate::best::BestRows;
+use crate::derive::{Asked, Derivations, DerivedNames, Tables};
+use crate::event_scan::{EventScan, ScanProgress};
+use crate::fields::{FieldRules, FieldWish, ShownFields};
+use crate::filter::{EventFilter, Origins};
+use crate::labels::LabelSource;
+use crate::plan::{FieldSource, Scan};
+use crate::rexes::Rexes;
+use crate::shaped::{KnownShapes, Slabs};
+use crate::summary::{SummaryRead, SummaryStore};
+
+/// How the fields of events are cut, shared by all searches under the same settings.
+#[derive(Clone)]
+pub struct ScanRules {
+    search_time: Side,
+    index_time: Side,
+}
+
+/// Rules, and what is known of shaped slabs under them.
+#[derive(Clone)]
+struct Side {
+    rules: Arc<FieldRules>,
+    shapes: Arc<KnownShapes>,
+}
+
+impl ScanRules {
+    /// The rules of these settings.
+    pub fn new(props: Arc<PropsResolver>) -> ScanRules {
+        let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
+        let search_time = Arc::new(FieldRules::new(props));
+        let side = |rules| Side { rules, shapes: Arc::default() };
+        ScanRules { search_time: side(search_time), index_time: side(index_time) }
+    }
+
+    /// The settings.
+    pub fn props(&self) -> &Arc<PropsResolver> {
+        self.search_time.rules.props()
+    }
+}
+
+/// What a scan needs beside its plan and its snapshot.
+pub struct ScanEnvironment<'a> {
+    /// How fields are cut.
+    pub rules: &'a ScanRules,
+    /// Tables of automatic lookups.
+    pub lookups: &'a Arc<dyn LookupSource>,
+    /// Event types and tags; none where only index-time fields are read.
+    pub labels: &'a dyn LabelSource,
+    /// Name of the node.
+    pub node: String,
+    /// Summaries of data models.
+    pub summaries: &'a Arc<dyn SummaryStore>,
+    /// Told how far the scan is.
+    pub progress: &'a Arc<ScanProgress>,
+    /// Context of the search.
+    pub context: &'a CommandContext,
+}
+
+impl ScanEnvironment<'_> {
+    /// What reads the events of a scan.
+    pub fn scan(&self, plan: &Scan, snapshot: Snapshot) -> Result<EventScan, EngineError> {
+        let side = match plan.fields {
+            FieldSource::SearchTime => &self.rules.search_time,
+            FieldSource::IndexTime => &self.rules.index_time,
+        };
+        let wish = FieldWish::new(&plan.projection);
+        let (filter, derivations) = self.condition(plan, &side.rules, &wish)?;
+        let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));
+        Ok(EventScan {
+            snapshot,
+            range: plan.range,
+            index_range: plan.arrival,
+            filter,
+            rules: Arc::clone(&side.rules),
+            derivations,
+            shown: ShownFields::default(),
+            rexes: Rexes::new(&plan.extractions, &wish),
+            wish,
+            slabs: Slabs::new(Arc::clone(&side.shapes)),
+            best: plan.top.as_ref().map(BestRows::new),
+            summary,
+            extremes: plan.extremes,
+            counts: plan.counts,
+            progress: Arc::clone(self.progress),
+        })
+    }
+
+    /// The condition ready to test, and what knowledge adds to the events it is tested on.
+    fn condition(
+        &self,
+        plan: &Scan,
+        rules: &FieldRules,
+        wish: &FieldWish,
+    ) -> Result<(EventFilter, Derivations), EngineError> {
+        let tables = Tables::new(Arc::clone(self.lookups));
+        let derived = match plan.fields {
+            FieldSource::IndexTime => DerivedNames::default(),
+            FieldSource::SearchTime => DerivedNames::new(rules.props(), &tables, &self.labels.fields()),
+        };
+        let expressions = self.context.expressions();
+        let filter = EventFilter::new(&plan.condition, &Origins { rules, derived: &derived }, &expressions)?;
+        let search = Asked { wish, filter: &filter, names: &derived, node: self.node.clone() };
+        let messages = &self.context.messages;
+        let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
+        Ok((filter, derivations))
+    }
+}

@@ -1,0 +1,482 @@
+//! Reading events: from a snapshot's pages to rows with the columns a search needs.
+//!
+//! Three sieves, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
+//! ([`crate::filter`]), a test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text
+//! ([`crate::fields`]), and only then the search's whole condition is tested. Rows come unordered in parallel ([`crate::slices`]) or
+//! newest first ([`crate::ordered`]).
+//!
+//! Not here: what the rows are used for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{ArrayRef, Int64Array, StringViewBuilder, TimestampNanosecondArray};
+use arrow::buffer::Buffer;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{Page, PageColumns, TermQuery, TimeRange};
+use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
+
+use crate::best::BestRows;
+use crate::derive::Derivations;
+use crate::event_fields;
+use crate::fields::{self, FieldRules, FieldWish, ShownFields, text_buffer};
+use crate::filter::EventFilter;
+use crate::page::PageRef;
+use crate::partial::WindowPart;
+use crate::rexes::Rexes;
+use crate::shaped::{LaterSlab, Shaped, Slabs};
+use crate::summary::SummaryRead;
+
+/// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
+const RARE_PAGES: u32 = 4;
+
+/// Everything needed to read the events of a search.
+pub struct EventScan {
+    /// Segments that can hold an event.
+    pub snapshot: Snapshot,
+    /// Instants wanted.
+    pub range: TimeRange,
+    /// Arrival wanted (`_index_earliest`, `_index_latest`).
+    pub(crate) index_range: TimeRange,
+    /// The condition.
+    pub(crate) filter: EventFilter,
+    /// Fields wanted.
+    pub(crate) wish: FieldWish,
+    /// How fields are cut out of text.
+    pub(crate) rules: Arc<FieldRules>,
+    /// What knowledge adds to the events.
+    pub(crate) derivations: Derivations,
+    /// Fields shown so far.
+    pub(crate) shown: ShownFields,
+    /// Commands run while reading.
+    pub(crate) rexes: Rexes,
+    /// What is known of shaped slabs so far.
+    pub(crate) slabs: Slabs,
+    /// A sort of which few rows are wanted.
+    pub(crate) best: Option<BestRows>,
+    /// Summaries that rows are taken from.
+    pub summary: Option<SummaryRead>,
+    /// Whether events that are alike may come as their first and last.
+    pub(crate) extremes: bool,
+    /// Whether events may come as their values and how many have them.
+    pub(crate) counts: bool,
+    /// What has been read so far.
+    pub progress: Arc<ScanProgress>,
+}
+
+/// How far a scan is; for progress and the job's figures.
+#[derive(Debug, Default)]
+pub struct ScanProgress {
+    pages_total: AtomicU64,
+    pages_done: AtomicU64,
+    events_scanned: AtomicU64,
+    events_matched: AtomicU64,
+    pages_kept: AtomicU64,
+}
+
+impl ScanProgress {
+    /// Pages that may hold a match, as far as known.
+    pub fn pages_total(&self) -> u64 {
+        self.pages_total.load(Ordering::Relaxed)
+    }
+
+    /// Pages read.
+    pub fn pages_done(&self) -> u64 {
+        self.pages_done.load(Ordering::Relaxed)
+    }
+
+    /// Pages of them that were not read, because what was made of them before had been kept.
+    pub fn pages_kept(&self) -> u64 {
+        self.pages_kept.load(Ordering::Relaxed)
+    }
+
+    /// Events looked at, by this search or by the one whose work was kept.
+    pub fn events_scanned(&self) -> u64 {
+        self.events_scanned.load(Ordering::Relaxed)
+    }
+
+    /// Events that matched the search's first part.
+    pub fn events_matched(&self) -> u64 {
+        self.events_matched.load(Ordering::Relaxed)
+    }
+
+    /// Counts pages that are going to be read.
+    pub(crate) fn note_planned(&self, pages: u64) {
+        self.pages_total.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Counts what was kept as if it had been read.
+    pub(crate) fn note_known(&self, part: &WindowPart) {
+        self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);
+        self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
+        self.events_scanned.fetch_add(part.scanned, Ordering::Relaxed);
+        self.events_matched.fetch_add(part.matched, Ordering::Relaxed);
+    }
+}
+
+impl EventScan {
+    /// Whether events of a segment may match, as far as its metadata tell.
+    pub fn may_match(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.filter.may_match_any(&segment.metas())
+    }
+
+    /// What term dictionaries are asked.
+    pub fn terms(&self) -> &TermQuery {
+        self.filter.terms()
+    }
+
+    /// Fields that the condition tests.
+    pub fn tested_fields(&self) -> impl Iterator<Item = &str> {
+        self.filter.names()
+    }
+
+    /// Whether the text of events is read for more than the fields in it.
+    pub fn reads_text(&self) -> bool {
+        self.wish.raw || self.filter.reads_text()
+    }
+
+    /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
+    pub fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
+        self.report_damaged(context);
+        let mut pages = Vec::new();
+        for segment in &self.snapshot.segments {
+            if self.may_match(segment) && !self.leaves_out(segment) {
+                pages.extend(self.pages_of(segment, context)?.unwrap_or_default());
+            }
+        }
+        self.progress.note_planned(pages.len() as u64);
+        Ok(pages)
+    }
+
+    /// Whether only summaries are read and this segment has none.
+    pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.leaves_out(segment))
+    }
+
+    /// The rows that a summary has of a page; `None` where it has to be read.
+    pub(crate) fn summarised(&self, page: &PageRef) -> Result<Option<RecordBatch>, EngineError> {
+        let Some(summary) = &self.summary else { return Ok(None) };
+        let rows = summary.page(page, &self.range)?;
+        if let Some(rows) = &rows {
+            self.note_read(page, rows::events_of(rows));
+        }
+        Ok(rows)
+    }
+
+    /// Every page of a segment in the range.
+    pub(crate) fn all_pages_of(&self, segment: &Arc<dyn Segment>) -> Vec<PageRef> {
+        let pages = segment.pages().iter().enumerate();
+        let wanted = pages.filter(|(_, info)| self.range.overlaps(info.time_min, info.time_max));
+        let page = |(page, info): (usize, &PageInfo)| PageRef {
+            segment: Arc::clone(segment),
+            page,
+            info: *info,
+            is_rare: false,
+        };
+        wanted.map(page).collect()
+    }
+
+    pub(crate) fn report_damaged(&self, context: &CommandContext) {
+        for damage in &self.snapshot.damaged {
+            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+        }
+    }
+
+    /// Pages of a segment that may hold a match; `None` when it is damaged, which is reported.
+    pub fn pages_of(
+        &self,
+        segment: &Arc<dyn Segment>,
+        context: &CommandContext,
+    ) -> Result<Option<Vec<PageRef>>, EngineError> {
+        let fields = LaterSlab { scan: self, segment, messages: &context.messages };
+        let candidates = match segment.candidate_pages(self.filter.terms(), &fields) {
+            Ok(candidates) => candidates,
+            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+        };
+        // Asking can show damage that loses nothing yet, such as a term filter that has to do without.
+        if let Some(damage) = segment.damage() {
+            report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+        }
+        let pages = segment.pages().iter().enumerate();
+        let wanted = pages
+            .filter(|(page, info)| candidates.contains(*page) && self.range.overlaps(info.time_min, info.time_max));
+        let is_rare = candidates.0.count_ones() <= RARE_PAGES;
+        let page_ref =
+            |(page, info): (usize, &PageInfo)| PageRef { segment: Arc::clone(segment), page, info: *info, is_rare };
+        Ok(Some(wanted.map(page_ref).collect()))
+    }
+
+    /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.
+    pub fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        self.read_as(page, false, context)
+    }
+
+    /// As [`EventScan::read`], with columns coded as `rows` knows them, and without `_time` where it is not wanted.
+    pub fn read_coded(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        if self.only_counts() && self.holds_whole(page) {
+            let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
+            self.note_read(page, rows.num_rows() as u64);
+            return Ok(Some(rows));
+        }
+        self.read_as(page, true, context)
+    }
+
+    fn read_as(
+        &self,
+        page: &PageRef,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        if self.derivations.concerns(&page.segment.metas(), &context.messages)? {
+            return self.read_derived(page, context);
+        }
+        let columns = PageColumns {
+            raw: self.needs_raw(),
+            index_time: self.wish.index_time
+                || self.index_range != TimeRange::ALL
+                || self.filter.names_field("_indextime"),
+            fields: (self.wish.needs_text() || self.filter.tests_fields()) && page.segment.may_hold_fields(page.page),
+        };
+        let rows = match self.read_shaped(page, columns, coded, context) {
+            Ok(Shaped::Rows(rows)) => Ok(rows),
+            Ok(Shaped::No) => self.read_plain(page, columns, context),
+            Err(error) => Err(error),
+        };
+        self.noted(page, rows, context)
+    }
+
+    /// The rows of a page whose events are given fields beside those they hold: by text, so that the way they are
+    /// stored plays no part.
+    fn read_derived(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
+        let fields = page.segment.may_hold_fields(page.page);
+        let columns = PageColumns { raw: true, index_time: true, fields };
+        self.noted(page, self.read_plain(page, columns, context), context)
+    }
+
+    fn noted(
+        &self,
+        page: &PageRef,
+        rows: Result<Option<RecordBatch>, EngineError>,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        match rows {
+            Ok(rows) => {
+                self.note_read(page, rows.as_ref().map_or(0, rows::events_of));
+                Ok(rows)
+            }
+            Err(EngineError::Store(error)) => {
+                damaged_or_fail(context, error)?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_plain(
+        &self,
+        page: &PageRef,
+        columns: PageColumns,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        let events = page.segment.read_page(page.page, columns)?;
+        let selected = self.in_range(&events, &page.info);
+        Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
+    }
+
+    /// The matching rows of a page, read by its text, and which of its events they are.
+    pub fn read_placed(
+        &self,
+        page: &PageRef,
+        context: &CommandContext,
+    ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
+        let columns = PageColumns { raw: true, index_time: true, fields: page.segment.may_hold_fields(page.page) };
+        let events = match page.segment.read_page(page.page, columns) {
+            Ok(events) => events,
+            Err(error) => return damaged_or_fail(context, error).map(|()| None),
+        };
+        let found = self.matching(&events, self.in_range(&events, &page.info), context)?;
+        self.note_read(page, found.as_ref().map_or(0, |(_, rows)| rows.len() as u64));
+        Ok(found)
+    }
+
+    /// Counts rows that matched and were left out, as others come before them.
+    pub(crate) fn note_left(&self, rows: usize) {
+        self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    fn note_read(&self, page: &PageRef, found: u64) {
+        self.progress.pages_done.fetch_add(1, Ordering::Relaxed);
+        self.progress.events_scanned.fetch_add(u64::from(page.info.events), Ordering::Relaxed);
+        self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
+    }
+
+    fn needs_raw(&self) -> bool {
+        self.wish.raw || self.wish.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
+    }
+
+    /// The rows of `selected` that match, and which they are.
+    pub(crate) fn matching(
+        &self,
+        events: &Page,
+        mut selected: Vec<u32>,
+        context: &CommandContext,
+    ) -> Result<Option<(RecordBatch, Vec<u32>)>, EngineError> {
+        self.filter.narrow(events, &mut selected);
+        if selected.is_empty() {
+            return Ok(None);
+        }
+        let mut batch = self.columns(events, &selected, context)?;
+        if let Some(condition) = self.filter.exact() {
+            let keep = condition.matches(&batch)?;
+            batch = rows::filter(&batch, &keep)?;
+            let mut kept = keep.values().iter();
+            selected.retain(|_| kept.next().unwrap_or(false));
+        }
+        if batch.num_rows() == 0 {
+            return Ok(None);
+        }
+        let batch = self.without_extra(batch)?;
+        let batch = self.rexes.on_texts(batch, || raw_column(events, &selected))?;
+        Ok(Some((batch, selected)))
+    }
+
+    /// The rows without columns that only the condition wanted.
+    pub(crate) fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let extra = self.wish.extra_of(&self.filter);
+        if extra.is_empty() && self.filter.given().is_empty() {
+            return Ok(rows);
+        }
+        rows::without(&rows, |name| event_fields::is_given_column(name) || extra.iter().any(|drop| drop == name))
+    }
+
+    /// Rows whose times are wanted.
+    pub(crate) fn in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
+        let all = 0..events.len() as u32;
+        let whole = self.range.contains(info.time_min) && self.range.contains(info.time_max);
+        let mut rows: Vec<u32> = match whole {
+            true => all.collect(),
+            false => all.filter(|row| self.range.contains(events.time[*row as usize])).collect(),
+        };
+        if self.index_range != TimeRange::ALL {
+            rows.retain(|row| self.index_range.contains(events.index_time[*row as usize]));
+        }
+        rows
+    }
+
+    /// The wanted columns of the selected rows.
+    pub(crate) fn columns(
+        &self,
+        events: &Page,
+        selected: &[u32],
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
+        let Some(wide) = self.derivations.wish_for(events, &self.wish, &context.messages)? else {
+            return self.cut_columns(events, selected, &self.wish, context);
+        };
+        let rows = self.cut_columns(events, selected, &wide, context)?;
+        let rows = self.derivations.add(rows, events, selected, &wide, &context.messages)?;
+        let keeps = |name: &str| match name {
+            "_time" => true,
+            "_raw" => self.wish.raw || self.filter.tests_raw(),
+            "_indextime" => self.wish.index_time || self.filter.names_field(name),
+            name => self.wish.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
+        };
+        rows::without(&rows, |name| !keeps(name))
+    }
+
+    /// The columns of `wish` and of the condition.
+    fn cut_columns(
+        &self,
+        events: &Page,
+        selected: &[u32],
+        wish: &FieldWish,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        let times = selected.iter().map(|row| events.time[*row as usize]);
+        columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from_iter_values(times))));
+        if wish.raw || self.filter.tests_raw() {
+            columns.push(("_raw".into(), raw_column(events, selected)?));
+        }
+        for field in quarry_eval::field_names::METADATA_FIELDS {
+            if wish.wants(field) || self.filter.names_field(field) {
+                columns.push((field.into(), metadata_column(events, selected, field)?));
+            }
+        }
+        if wish.index_time || self.filter.names_field("_indextime") {
+            let seconds = selected.iter().map(|row| events.index_time.get(*row as usize).map(|time| time / NS_PER_SEC));
+            columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
+        }
+        if wish.needs_text() || self.filter.tests_fields() {
+            let wish = wish.with_fields_of(&self.filter);
+            columns.extend(fields::cut(events, selected, &wish, &self.rules, &self.shown, &context.messages)?);
+        }
+        columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
+        rows::batch_of(columns, selected.len())
+    }
+}
+
+fn raw_column(events: &Page, selected: &[u32]) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(selected.len());
+    let block = builder.append_block(text_buffer(events));
+    for row in selected {
+        let row = *row as usize;
+        let start = if row == 0 { 0 } else { events.ends[row - 1] };
+        builder.try_append_view(block, start, events.ends[row] - start)?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(selected.len());
+    let mut texts = Vec::new();
+    let places: Vec<(u32, u32)> = (events.metas.iter())
+        .map(|meta| {
+            let text = event_fields::metadata_text(meta, field);
+            let start = texts.len() as u32;
+            texts.extend_from_slice(text.as_bytes());
+            (start, text.len() as u32)
+        })
+        .collect();
+    let block = builder.append_block(Buffer::from(texts));
+    for row in selected {
+        let (start, len) = places[events.meta[*row as usize] as usize];
+        builder.try_append_view(block, start, len)?;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// What events were given of a field when they were indexed, with the name of its column.
+fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
+    let mut column = rows::ColumnBuilder::new(selected.len());
+    for row in selected {
+        let values: Vec<&str> = event_fields::given_values(events, *row as usize, field).collect();
+        match values.as_slice() {
+            [] => column.push_null(),
+            [value] => column.push_text(value),
+            values => column.push_multi(values),
+        }
+    }
+    (event_fields::given_column(field), column.finish())
+}
+
+/// A damaged bucket makes the answer partial, anything else ends the search.
+fn damaged_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
+    match error {
+        StoreError::Corrupt { .. } => {
+            report_damage(context, &error.to_string());
+            Ok(())
+        }
+        other => Err(other.into()),
+    }
+}
+
+/// Reports damage, which makes the answer partial.
+pub(crate) fn report_damage(context: &CommandContext, message: &str) {
+    context.messages.push(message);
+    context.stop.mark_partial();
+}

@@ -1,0 +1,489 @@
+//! The condition of a search, taken apart by what it costs to test.
+//!
+//! Terms go to the term dictionary, words and metadata are tested on the raw page, the rest waits for the fields. Every
+//! early test is conservative: it may keep an event that does not match, never drop one that does. When the early tests
+//! decide everything, the final one is skipped.
+
+use std::collections::BTreeSet;
+
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::wildcard_parts;
+use quarry_eval::row_filter::RowFilter;
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_event::term::MetaField;
+use quarry_event::{Metadata, Page, TermQuery};
+use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
+
+use super::derive::{DerivedNames, Scope, is_default_field};
+use super::event_fields::{given_column, given_values, is_given, is_in_text};
+use super::fields::{FieldRules, FieldWish};
+use super::shaped::Conditions;
+
+/// Where the values of fields come from.
+pub(crate) struct Origins<'a> {
+    /// How fields are cut.
+    pub rules: &'a FieldRules,
+    /// Which are added afterwards.
+    pub derived: &'a DerivedNames,
+}
+
+impl Origins<'_> {
+    fn is_index_time_only(&self) -> bool {
+        self.rules.is_index_time_only()
+    }
+
+    fn is_cut_by_pattern(&self, field: &str) -> bool {
+        self.rules.is_cut_by_pattern(field)
+    }
+}
+
+/// A condition ready to test.
+pub(crate) struct EventFilter {
+    terms: TermQuery,
+    early: Early,
+    exact: Option<RowFilter>,
+    names: BTreeSet<String>,
+    given: Vec<String>,
+    tests_raw: bool,
+    conditions: Conditions,
+}
+
+/// A test on raw text and metadata.
+enum Early {
+    /// Cannot tell.
+    Maybe,
+    /// A word in the text.
+    Word(WordPattern),
+    /// A value that a field's text must hold, where it is not written with escapes, unless the field was given at index
+    /// time.
+    Value { pattern: WordPattern, field: Box<str> },
+    /// Metadata that is this pattern.
+    Meta(MetaField, WordPattern),
+    /// Every part.
+    And(Vec<Early>),
+    /// Some part.
+    Or(Vec<Early>),
+    /// Not the part, which can always tell.
+    Not(Box<Early>),
+}
+
+impl EventFilter {
+    /// Takes `expr` apart. `rules` say which fields are cut by patterns, whose values need not be whole words.
+    pub(crate) fn new(
+        expr: &SearchExpr,
+        rules: &Origins<'_>,
+        context: &ExprContext,
+    ) -> Result<EventFilter, EngineError> {
+        let early = early_test(expr, rules);
+        let mut given = Vec::new();
+        let of_columns = with_given_columns(expr, rules, &mut given);
+        let exact = if early.is_exact() { None } else { Some(RowFilter::new(&of_columns, context)?) };
+        let names = quarry_spl::analyse::search_fields(expr);
+        let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
+        let conditions = Conditions::new(&of_columns, context)?;
+        Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
+    }
+
+    /// Fields of which `field::value` asks what events were given when they were indexed; the deciding test reads that
+    /// from columns named as [`given_column`] says.
+    pub(crate) fn given(&self) -> &[String] {
+        &self.given
+    }
+
+    /// The condition for shaped slabs.
+    pub(crate) fn conditions(&self) -> &Conditions {
+        &self.conditions
+    }
+
+    /// What the term dictionary is asked.
+    pub(crate) fn terms(&self) -> &TermQuery {
+        &self.terms
+    }
+
+    /// The test that decides, unless the early one did.
+    pub(crate) fn exact(&self) -> Option<&RowFilter> {
+        self.exact.as_ref()
+    }
+
+    /// Whether any early test reads text.
+    pub(crate) fn reads_text(&self) -> bool {
+        self.early.reads_text() || self.tests_fields() || self.tests_raw
+    }
+
+    /// Whether the deciding test reads `_raw`.
+    pub(crate) fn tests_raw(&self) -> bool {
+        self.tests_raw
+    }
+
+    /// Whether the deciding test reads fields that are cut out of text.
+    pub(crate) fn tests_fields(&self) -> bool {
+        self.exact.is_some() && self.names.iter().any(|name| !is_given(name))
+    }
+
+    /// Whether the deciding test reads this field.
+    pub(crate) fn names_field(&self, field: &str) -> bool {
+        self.exact.is_some() && self.names.contains(field)
+    }
+
+    /// Whether the deciding test reads this field, by name or by pattern.
+    pub(crate) fn wants_field(&self, field: &str) -> bool {
+        self.names().any(|name| name == field || wildcard_parts(name, field).is_some())
+    }
+
+    /// Fields that the deciding test reads.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let exact = self.exact.is_some();
+        self.names.iter().map(String::as_str).filter(move |_| exact)
+    }
+
+    /// Whether an event with one of these metadata may match.
+    pub(crate) fn may_match_any(&self, metas: &[Metadata]) -> bool {
+        metas.iter().any(|meta| self.early.allows_meta(meta))
+    }
+
+    /// Takes rows that cannot match out of `selected`.
+    pub(crate) fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
+        self.early.narrow(events, selected);
+    }
+}
+
+fn meta_field(name: &str) -> Option<MetaField> {
+    match name {
+        "host" => Some(MetaField::Host),
+        "source" => Some(MetaField::Source),
+        "sourcetype" => Some(MetaField::Sourcetype),
+        "index" => Some(MetaField::Index),
+        _ => None,
+    }
+}
+
+fn meta_text(meta: &Metadata, field: MetaField) -> &str {
+    match field {
+        MetaField::Host => &meta.host,
+        MetaField::Source => &meta.source,
+        MetaField::Sourcetype => &meta.sourcetype,
+        MetaField::Index => &meta.index,
+    }
+}
+
+impl Early {
+    /// Whether the test decides, so that no other is needed.
+    fn is_exact(&self) -> bool {
+        match self {
+            Early::Maybe | Early::Value { .. } => false,
+            Early::Word(_) | Early::Meta(..) => true,
+            Early::And(parts) | Early::Or(parts) => parts.iter().all(Early::is_exact),
+            Early::Not(part) => part.is_exact(),
+        }
+    }
+
+    fn reads_text(&self) -> bool {
+        match self {
+            Early::Maybe | Early::Meta(..) => false,
+            Early::Word(_) | Early::Value { .. } => true,
+            Early::And(parts) | Early::Or(parts) => parts.iter().any(Early::reads_text),
+            Early::Not(part) => part.reads_text(),
+        }
+    }
+
+    fn allows_meta(&self, meta: &Metadata) -> bool {
+        match self {
+            Early::Maybe | Early::Word(_) | Early::Value { .. } => true,
+            Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
+            Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
+            Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
+            // Only metadata can be ruled out by metadata.
+            Early::Not(part) => part.reads_text() || !part.allows_meta(meta),
+        }
+    }
+
+    fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
+        match self {
+            Early::Maybe => {}
+            Early::And(parts) => {
+                // Metadata first: it costs nothing.
+                let (cheap, dear): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
+                cheap.into_iter().chain(dear).for_each(|part| part.narrow(events, selected));
+            }
+            Early::Meta(field, pattern) => {
+                let allowed: Vec<bool> =
+                    events.metas.iter().map(|meta| pattern.is_match(meta_text(meta, *field).as_bytes())).collect();
+                selected.retain(|row| allowed[events.meta[*row as usize] as usize]);
+            }
+            test => selected.retain(|row| test.may_match(events, *row as usize)),
+        }
+    }
+
+    fn may_match(&self, events: &Page, row: usize) -> bool {
+        match self {
+            Early::Maybe => true,
+            Early::Word(pattern) => pattern.is_match(events.raw(row)),
+            Early::Value { pattern, field } => {
+                let text = events.raw(row);
+                pattern.is_match(text)
+                    || memchr::memchr(b'\\', text).is_some()
+                    || is_given_at_index_time(events, row, field)
+            }
+            Early::Meta(field, pattern) => {
+                pattern.is_match(meta_text(&events.metas[events.meta[row] as usize], *field).as_bytes())
+            }
+            Early::And(parts) => parts.iter().all(|part| part.may_match(events, row)),
+            Early::Or(parts) => parts.iter().any(|part| part.may_match(events, row)),
+            Early::Not(part) => !part.may_match(events, row),
+        }
+    }
+}
+
+fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
+    let word = |pattern: &SearchPattern, bound, case| Early::Word(WordPattern::new(&pattern.text, bound, case));
+    match expr {
+        SearchExpr::All => Early::And(Vec::new()),
+        SearchExpr::And(parts) => Early::And(parts.iter().map(|part| early_test(part, rules)).collect()),
+        SearchExpr::Or(parts) => {
+            let parts: Vec<Early> = parts.iter().map(|part| early_test(part, rules)).collect();
+            if parts.iter().any(|part| matches!(part, Early::Maybe)) { Early::Maybe } else { Early::Or(parts) }
+        }
+        SearchExpr::Not(part) => match early_test(part, rules) {
+            test if test.is_exact() => Early::Not(Box::new(test)),
+            _ => Early::Maybe,
+        },
+        SearchExpr::Keyword(pattern) => word(pattern, WordBound::Breaker, false),
+        SearchExpr::Term(pattern) => word(pattern, WordBound::Major, false),
+        SearchExpr::Case(pattern) => word(pattern, WordBound::Breaker, true),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, case_sensitive } => match meta_field(&field.text) {
+            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive)),
+            None => value_test(&field.text, value, rules),
+        },
+        SearchExpr::Compare { field, op: CompareOp::Ne, value, case_sensitive } => match meta_field(&field.text) {
+            Some(meta) => {
+                let same = Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, *case_sensitive));
+                Early::Not(Box::new(same))
+            }
+            None => Early::Maybe,
+        },
+        SearchExpr::In { field, values } => {
+            let tests = values.iter().map(|value| match meta_field(&field.text) {
+                Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+                None => value_test(&field.text, value, rules),
+            });
+            let tests: Vec<Early> = tests.collect();
+            if tests.iter().any(|test| matches!(test, Early::Maybe)) { Early::Maybe } else { Early::Or(tests) }
+        }
+        SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
+            Some(meta) => Early::Meta(meta, WordPattern::new(&value.text, WordBound::Whole, false)),
+            None => Early::Maybe,
+        },
+        SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => Early::Maybe,
+    }
+}
+
+/// The expression with `field::value` as a test of what events were given; fields of such tests go to `given`.
+fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
+    let mut all = |parts: &[SearchExpr]| parts.iter().map(|part| with_given_columns(part, rules, given)).collect();
+    match expr {
+        SearchExpr::And(parts) => SearchExpr::And(all(parts)),
+        SearchExpr::Or(parts) => SearchExpr::Or(all(parts)),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(with_given_columns(part, rules, given))),
+        SearchExpr::Indexed { field, value } if asks_given(&field.text, rules) => {
+            let name = given_column(&field.text);
+            if !given.contains(&field.text) {
+                given.push(field.text.clone());
+            }
+            SearchExpr::Compare {
+                field: FieldPattern { text: name, span: field.span },
+                op: CompareOp::Eq,
+                value: value.clone(),
+                case_sensitive: false,
+            }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Whether `field::value` asks only what events were given.
+fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
+    let is_known_otherwise = is_given(field) || is_default_field(field) || field.contains('*');
+    // Those of JSON are read from the text, and tstats knows no other fields.
+    !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
+}
+
+/// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
+/// pattern cuts it.
+fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
+    if rules.is_index_time_only() || !is_in_text(field, value) {
+        return Early::Maybe;
+    }
+    let given = rules.derived.scope_of(field);
+    if given == Some(Scope::Everywhere) {
+        return Early::Maybe;
+    }
+    let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
+    let test = Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() };
+    let Some(Scope::Sourcetypes(sourcetypes)) = given else { return test };
+    // Events of these may have the value without holding it.
+    let others = sourcetypes
+        .iter()
+        .map(|sourcetype| Early::Meta(MetaField::Sourcetype, WordPattern::new(sourcetype, WordBound::Whole, false)));
+    Early::Or([test].into_iter().chain(others).collect())
+}
+
+/// Whether an event was given this field when it was indexed.
+fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
+    given_values(events, row, field).next().is_some()
+}
+
+fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bool {
+    !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
+}
+
+impl FieldWish {
+    /// These and the fields a filter tests.
+    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> FieldWish {
+        let mut wish = self.clone();
+        let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
+        wish.names.extend(more);
+        wish
+    }
+
+    /// Columns that only the filter wanted.
+    pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
+        let mut extra: Vec<String> =
+            filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
+        if filter.tests_raw() && !self.raw {
+            extra.push("_raw".to_owned());
+        }
+        extra.retain(|name| name != "_raw" || !self.raw);
+        extra
+    }
+}
+
+/// What the term dictionary can be asked.
+fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
+    match expr {
+        SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, rules))),
+        SearchExpr::Or(parts) => TermQuery::or(parts.iter().map(|part| terms_of(part, rules))),
+        SearchExpr::Keyword(pattern) | SearchExpr::Case(pattern) => TermQuery::for_keyword(&pattern.text),
+        SearchExpr::Term(pattern) => TermQuery::for_term(&pattern.text),
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => value_terms(&field.text, value, rules),
+        // Computed, not written into events.
+        SearchExpr::Indexed { field, .. } if is_default_field(&field.text) => TermQuery::All,
+        SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
+            Some(_) => value_terms(&field.text, value, rules),
+            // The text tells, as it does for fields of search time.
+            None if rules.rules.reads_indexed_text() => value_terms(&field.text, value, rules),
+            None => field_term(&field.text, value),
+        },
+        SearchExpr::In { field, values } => {
+            TermQuery::or(values.iter().map(|value| value_terms(&field.text, value, rules)))
+        }
+        SearchExpr::All | SearchExpr::Not(_) | SearchExpr::Compare { .. } | SearchExpr::Subsearch(_) => TermQuery::All,
+    }
+}
+
+fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQuery {
+    if let Some(meta) = meta_field(field) {
+        return TermQuery::Meta { field: meta, pattern: value.text.to_lowercase().into() };
+    }
+    if !can_test_value(field, value, rules) {
+        return TermQuery::All;
+    }
+    let given = match rules.derived.scope_of(field) {
+        Some(Scope::Everywhere) => return TermQuery::All,
+        Some(Scope::Sourcetypes(sourcetypes)) => sourcetypes,
+        None => Vec::new(),
+    };
+    let given = given
+        .into_iter()
+        .map(|sourcetype| TermQuery::Meta { field: MetaField::Sourcetype, pattern: sourcetype.to_lowercase().into() });
+    let written = escaped_forms(&value.text);
+    let in_text = written.iter().map(String::as_str).chain([value.text.as_str()]).map(TermQuery::for_keyword);
+    let in_text = TermQuery::in_value(field, &value.text, TermQuery::or(in_text));
+    TermQuery::or([in_text, field_term(field, value)].into_iter().chain(given))
+}
+
+/// The field as one given at index time.
+fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
+    if value.text.contains('*') {
+        return TermQuery::All;
+    }
+    TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
+}
+
+/// How JSON may write the value with escapes, as far as that changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
+/// Some writers escape what is not ASCII, some what has a meaning in HTML, some both; all escape control characters.
+fn escaped_forms(value: &str) -> Vec<String> {
+    let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
+    let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
+    let has_control = value.contains(|letter: char| letter < ' ');
+    let (has_html, has_other) = (value.contains(is_html), value.contains(is_other));
+    let mut forms = Vec::new();
+    for (html, other) in [(false, false), (true, false), (false, true), (true, true)] {
+        // Each form once, and not the one that is the value itself.
+        if (html && !has_html) || (other && !has_other) || !(html || other || has_control) {
+            continue;
+        }
+        let escape = |letter: char| (html && is_html(letter)) || (other && is_other(letter));
+        forms.push(escaped(value, escape, true));
+        if has_control {
+            forms.push(escaped(value, escape, false));
+        }
+    }
+    forms
+}
+
+/// The text with control characters and those `is_escaped` says written as JSON escapes, `short` ones where there are.
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    for letter in text.chars() {
+        match letter {
+            '\n' if short => out.push_str("\\n"),
+            '\t' if short => out.push_str("\\t"),
+            '\r' if short => out.push_str("\\r"),
+            '\u{8}' if short => out.push_str("\\b"),
+            '\u{c}' if short => out.push_str("\\f"),
+            _ if letter < ' ' || is_escaped(letter) => {
+                let mut units = [0; 2];
+                // The term dictionary's tokens are lower-case, so one case of the digits is enough.
+                letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Whether a condition holds words of the text.
+pub fn holds_words(expr: &SearchExpr) -> bool {
+    match expr {
+        SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => true,
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(holds_words),
+        SearchExpr::Not(part) => holds_words(part),
+        _ => false,
+    }
+}
+
+/// Patterns of index names the expression asks for; `None` where it names none.
+pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
+    match expr {
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }
+            if field.text == "index" =>
+        {
+            Some(vec![value.text.clone()])
+        }
+        SearchExpr::In { field, values } if field.text == "index" => {
+            Some(values.iter().map(|value| value.text.clone()).collect())
+        }
+        SearchExpr::Compare { field, op: CompareOp::Ne, .. } if field.text == "index" => Some(vec!["*".to_owned()]),
+        SearchExpr::And(parts) => parts.iter().find_map(|part| index_patterns(part, defaults)),
+        SearchExpr::Or(parts) => {
+            let named: Vec<Option<Vec<String>>> = parts.iter().map(|part| index_patterns(part, defaults)).collect();
+            if named.iter().all(Option::is_none) {
+                return None;
+            }
+            let patterns = named.into_iter().flat_map(|names| names.unwrap_or_else(|| defaults.to_vec()));
+            Some(patterns.collect())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,42 @@
+//! Reading events: from a snapshot's pages to rows with the columns a search needs.
+//!
+//! A scan is planned as plain data ([`plan`]); a [`ScanEnvironment`] makes an [`EventScan`] of it. Its rows are read in
+//! parallel and folded ([`fold_windows`]), or newest first ([`OrderedRows`]). What a fold made of a slab is kept for the
+//! next search that asks for the same ([`PartialStates`]), and rows of accelerated data models are read from summaries
+//! ([`summary`]).
+//!
+//! Not here: which commands a search has and how they are planned (engine); functions and aggregates (eval); buckets and
+//! the term dictionary (store, bucket).
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
+
+mod best;
+mod derive;
+mod environment;
+mod event_fields;
+mod event_scan;
+mod fields;
+mod filter;
+mod labels;
+mod ordered;
+mod page;
+mod partial;
+pub mod plan;
+mod renamed;
+mod rexes;
+mod shaped;
+mod slices;
+pub mod summary;
+
+pub use best::ROWS_MAX as TOP_ROWS_MAX;
+pub use environment::{ScanEnvironment, ScanRules};
+pub use event_scan::{EventScan, ScanProgress};
+pub use fields::reports::Report;
+pub use filter::{holds_words, index_patterns};
+pub use labels::{LabelCondition, LabelSource};
+pub use ordered::OrderedRows;
+pub use page::PageRef;
+pub use partial::work::{WindowCommands, fold_windows};
+pub use partial::{PartialStates, PlanStates};
+pub use renamed::renamed;
+pub use rexes::is_pushable;
+pub use slices::Window;

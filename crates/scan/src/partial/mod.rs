@@ -1,0 +1,217 @@
+//! Partial states: what a fold made of some pages of a sealed slab, kept for the next search that asks for the same.
+//!
+//! A dashboard runs the same searches again and again over data of which only the newest part is new. The first time a
+//! plan is seen only its name is noted (engine), so that a search that never comes again costs nothing. From the
+//! second time on the fold of every *window* (32 pages of one sealed slab that lie wholly inside the search's range) is
+//! made apart and kept; from the third time on it is taken from here and its pages are not read.
+//!
+//! Exactness rests on three things. A sealed slab never changes, and its identity is never given to another one. The
+//! whole name of a plan is compared, never a hash of it. And what a search sees is decided by its snapshot: states of
+//! slabs that were merged or retired are asked for no more and are pushed out by others.
+//!
+//! Not here: reading and folding ([`work`]).
+
+#[cfg(test)]
+mod tests;
+pub(crate) mod work;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::aggregate::FoldedPart;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_store::SlabIdentity;
+
+/// Plans whose names are kept; the ones asked for longest ago go first.
+const PLANS_MAX: usize = 512;
+/// States of one window take at most one in so many of all bytes: a fold that keeps nearly every row saves nothing.
+const PART_SHARE: usize = 32;
+/// Bytes of an entry besides its states.
+const ENTRY_BYTES: usize = 256;
+
+/// The states kept by one engine.
+#[derive(Default)]
+pub struct PartialStates {
+    bytes_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Plans by name.
+    plans: HashMap<Arc<str>, Plan, FixedState>,
+    /// Names by the moment of their last use.
+    plans_by_use: BTreeMap<u64, Arc<str>>,
+    parts: HashMap<PartKey, Entry, FixedState>,
+    /// Keys of parts by the moment of their last use.
+    parts_by_use: BTreeMap<u64, PartKey>,
+    bytes: usize,
+    uses: u64,
+    next_plan: u64,
+}
+
+struct Plan {
+    number: u64,
+    used: u64,
+    /// A window's states were too large.
+    is_large: bool,
+}
+
+struct Entry {
+    part: Arc<WindowPart>,
+    bytes: usize,
+    used: u64,
+}
+
+/// A window under a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PartKey {
+    /// Number of the plan; a plan that was forgotten and comes again has another one.
+    plan: u64,
+    slab: SlabIdentity,
+    /// Number of the window in the slab.
+    window: u32,
+}
+
+/// What is kept of a window.
+pub struct WindowPart {
+    /// What was folded; `None` where no page could hold a match.
+    pub folded: Option<FoldedPart>,
+    /// Pages read for it.
+    pub pages: u64,
+    /// Events of these pages.
+    pub scanned: u64,
+    /// Events that matched the search's first part.
+    pub matched: u64,
+}
+
+impl WindowPart {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.folded.as_ref().map_or(0, FoldedPart::bytes)
+    }
+}
+
+/// The states of one plan, for one search.
+#[derive(Clone)]
+pub struct PlanStates {
+    states: Arc<PartialStates>,
+    name: Arc<str>,
+    number: u64,
+    range: TimeRange,
+}
+
+impl PartialStates {
+    /// Keeps at most so many bytes; `None` where that is none at all.
+    pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
+        (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Mutex::default() }))
+    }
+
+    /// The states of a plan for a search of `range`; `None` when it is seen for the first time, or makes too much.
+    pub fn of_plan(self: &Arc<Self>, name: String, range: TimeRange) -> Option<PlanStates> {
+        let mut inner = self.lock();
+        inner.uses += 1;
+        let uses = inner.uses;
+        if let Some((name, plan)) = inner.plans.get_key_value_mut(name.as_str()) {
+            let (name, number, before) = (Arc::clone(name), plan.number, std::mem::replace(&mut plan.used, uses));
+            let is_large = plan.is_large;
+            inner.plans_by_use.remove(&before);
+            inner.plans_by_use.insert(uses, Arc::clone(&name));
+            return (!is_large).then(|| PlanStates { states: Arc::clone(self), name, number, range });
+        }
+        let (name, number): (Arc<str>, u64) = (name.into(), inner.next_plan);
+        inner.next_plan += 1;
+        inner.plans.insert(Arc::clone(&name), Plan { number, used: uses, is_large: false });
+        inner.plans_by_use.insert(uses, name);
+        if inner.plans.len() > PLANS_MAX
+            && let Some((_, oldest)) = inner.plans_by_use.pop_first()
+        {
+            // Its parts are found no more; they age.
+            inner.plans.remove(&oldest);
+        }
+        None
+    }
+
+    fn get(&self, key: &PartKey) -> Option<Arc<WindowPart>> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        let entry = inner.parts.get_mut(key)?;
+        inner.uses += 1;
+        inner.parts_by_use.remove(&entry.used);
+        entry.used = inner.uses;
+        inner.parts_by_use.insert(entry.used, *key);
+        Some(Arc::clone(&entry.part))
+    }
+
+    fn put(&self, key: PartKey, part: WindowPart) {
+        let bytes = part.bytes();
+        let mut inner = self.lock();
+        inner.remove(&key);
+        inner.uses += 1;
+        let used = inner.uses;
+        inner.bytes += bytes;
+        inner.parts_by_use.insert(used, key);
+        inner.parts.insert(key, Entry { part: Arc::new(part), bytes, used });
+        while inner.bytes > self.bytes_max {
+            let Some((_, oldest)) = inner.parts_by_use.first_key_value().map(|(used, key)| (*used, *key)) else {
+                break;
+            };
+            inner.remove(&oldest);
+        }
+    }
+
+    /// Bytes held and parts kept.
+    #[cfg(test)]
+    fn held(&self) -> (usize, usize) {
+        let inner = self.lock();
+        (inner.bytes, inner.parts.len())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, key: &PartKey) {
+        if let Some(entry) = self.parts.remove(key) {
+            self.parts_by_use.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+impl PlanStates {
+    /// The key of a window.
+    pub(crate) fn key(&self, slab: SlabIdentity, window: u32) -> PartKey {
+        PartKey { plan: self.number, slab, window }
+    }
+
+    /// What is kept of a window.
+    pub(crate) fn get(&self, key: &PartKey) -> Option<Arc<WindowPart>> {
+        self.states.get(key)
+    }
+
+    /// Keeps parts.
+    pub(crate) fn put(&self, parts: Vec<(PartKey, WindowPart)>) {
+        parts.into_iter().for_each(|(key, part)| self.states.put(key, part));
+    }
+
+    /// Whether the search reads all that lies between these instants.
+    pub(crate) fn covers(&self, first: TimeNs, last: TimeNs) -> bool {
+        self.range.contains(first) && self.range.contains(last)
+    }
+
+    /// Bytes of all parts at most, and of one.
+    pub(crate) fn bytes_max(&self) -> (usize, usize) {
+        (self.states.bytes_max, self.states.bytes_max / PART_SHARE)
+    }
+
+    /// Notes that the plan makes too much to be kept.
+    pub(crate) fn give_up(&self) {
+        if let Some(plan) = self.states.lock().plans.get_mut(&self.name) {
+            plan.is_large = true;
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Folding windows: each from what is kept of it, or page by page, and then kept if it can be.
+//!
+//! What was folded apart goes into the worker's folder as it is, so that making states costs a join of groups per
+//! window. States are put away when the whole search has ended well: one that was stopped, met damage or had something
+//! to tell its user (limits reached, values skipped) keeps none, because the next one has to tell it too.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::event_scan::EventScan;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::Folder;
+use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
+use quarry_eval::context::CommandContext;
+use quarry_eval::rows;
+
+use super::{PartKey, PlanStates, WindowPart};
+use crate::slices::{SliceWork, Window, map_slices};
+
+/// The commands before a fold.
+pub struct WindowCommands<'a> {
+    /// For rows made of events.
+    pub of_events: &'a [MakeRowCommand],
+    /// For rows of summaries.
+    pub of_summary: &'a [MakeRowCommand],
+}
+
+/// Folds the windows of a scan, newest first; gives the workers' folders.
+pub fn fold_windows(
+    scan: &EventScan,
+    windows: &[Window],
+    commands: &WindowCommands<'_>,
+    reduce: &dyn Reduce,
+    context: &CommandContext,
+    states: Option<&PlanStates>,
+) -> Result<Vec<Folder>, EngineError> {
+    let messages = context.messages.pushes();
+    let keeping = states.map(|states| Keeping::new(states, windows));
+    let make = || {
+        Ok(FoldWork {
+            scan,
+            windows,
+            commands: commands.of_events.iter().map(|make| make()).collect(),
+            of_summary: commands.of_summary.iter().map(|make| make()).collect(),
+            folder: reduce.folder(context)?,
+            apart: None,
+            reduce,
+            context,
+            keeping: keeping.as_ref(),
+            slice: 0,
+            place: 0,
+            matched: 0,
+        })
+    };
+    let workers = map_slices(scan, windows, context, &make)?;
+    let folders = workers.into_iter().map(|worker| worker.folder).collect();
+    if let (Some(states), Some(keeping)) = (states, keeping) {
+        let is_whole = !context.stop.is_partial() && context.messages.pushes() == messages;
+        keeping.end(states, is_whole);
+    }
+    Ok(folders)
+}
+
+/// The parts made in this search.
+struct Keeping {
+    made: Mutex<Vec<(PartKey, WindowPart)>>,
+    /// Bytes of all parts of the plan that are kept then.
+    bytes: AtomicUsize,
+    bytes_max: usize,
+    part_bytes_max: usize,
+    /// A part was too large.
+    is_large: AtomicBool,
+}
+
+impl Keeping {
+    fn new(states: &PlanStates, windows: &[Window]) -> Keeping {
+        let known = windows.iter().filter_map(|window| window.known.as_ref());
+        let (bytes_max, part_bytes_max) = states.bytes_max();
+        Keeping {
+            made: Mutex::default(),
+            bytes: AtomicUsize::new(known.map(|part| part.bytes()).sum()),
+            bytes_max,
+            part_bytes_max,
+            is_large: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a window is still to be folded apart. Beyond the limit one part would only push out another.
+    fn has_room(&self) -> bool {
+        !self.is_large.load(Ordering::Relaxed) && self.bytes.load(Ordering::Relaxed) < self.bytes_max
+    }
+
+    fn add(&self, key: PartKey, part: WindowPart) {
+        let bytes = part.bytes();
+        if bytes > self.part_bytes_max {
+            self.is_large.store(true, Ordering::Relaxed);
+            return;
+        }
+        if self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.bytes_max {
+            self.made.lock().unwrap_or_else(PoisonError::into_inner).push((key, part));
+        }
+    }
+
+    fn end(self, states: &PlanStates, is_whole: bool) {
+        if self.is_large.into_inner() {
+            states.give_up();
+        } else if is_whole {
+            states.put(self.made.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+/// Folds the rows of slices.
+struct FoldWork<'a> {
+    scan: &'a EventScan,
+    windows: &'a [Window],
+    commands: Vec<Box<dyn RowCommand>>,
+    of_summary: Vec<Box<dyn RowCommand>>,
+    folder: Folder,
+    /// The slice at work where it is folded apart.
+    apart: Option<Folder>,
+    reduce: &'a dyn Reduce,
+    context: &'a CommandContext,
+    keeping: Option<&'a Keeping>,
+    /// The slice at work, its rows so far, and how many events they were made of.
+    slice: u64,
+    place: u64,
+    matched: u64,
+}
+
+impl FoldWork<'_> {
+    fn fold(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
+        if rows.num_rows() == 0 {
+            return Ok(());
+        }
+        self.apart.as_mut().unwrap_or(&mut self.folder).add(rows, self.slice, self.place)?;
+        self.place += rows.num_rows() as u64;
+        Ok(())
+    }
+}
+
+/// The rows through commands, as long as some are left.
+fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+    for command in commands {
+        rows = command.apply(rows)?;
+        if rows.num_rows() == 0 {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+impl SliceWork for FoldWork<'_> {
+    fn reads_codes(&self) -> bool {
+        true
+    }
+
+    fn begin(&mut self, slice: u64) -> Result<(), EngineError> {
+        (self.slice, self.place, self.matched) = (slice, 0, 0);
+        let window = &self.windows[slice as usize];
+        let is_kept = window.key.is_some() && window.known.is_none() && !window.pages.is_empty();
+        self.apart = match self.keeping {
+            Some(keeping) if is_kept && keeping.has_room() => Some(self.reduce.folder(self.context)?),
+            _ => None,
+        };
+        Ok(())
+    }
+
+    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
+        self.matched += rows::events_of(&rows);
+        let rows = through(&mut self.commands, rows)?;
+        self.fold(&rows)
+    }
+
+    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
+        self.matched += rows.num_rows() as u64;
+        let rows = through(&mut self.of_summary, rows)?;
+        self.fold(&rows)
+    }
+
+    fn end(&mut self) -> Result<(), EngineError> {
+        let window = &self.windows[self.slice as usize];
+        if let Some(known) = &window.known {
+            self.scan.progress.note_known(known);
+            return known.folded.as_ref().map_or(Ok(()), |part| self.folder.add_part(part));
+        }
+        let (Some(key), Some(keeping)) = (window.key, self.keeping) else { return Ok(()) };
+        let folded = match &mut self.apart {
+            // No page could hold a match.
+            None if window.pages.is_empty() => Some(None),
+            None => None,
+            Some(_) if self.matched == 0 => Some(None),
+            Some(apart) => apart.part().map(Some),
+        };
+        if let Some(folded) = folded {
+            let scanned = window.pages.iter().map(|page| u64::from(page.info.events)).sum();
+            let pages = window.pages.len() as u64;
+            keeping.add(key, WindowPart { folded, pages, scanned, matched: self.matched });
+        }
+        self.apart.take().map_or(Ok(()), |apart| self.folder.add_folder(apart))
+    }
+}

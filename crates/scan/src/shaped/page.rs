@@ -1,0 +1,182 @@
+//! One page of a shaped slab while a search reads it: columns, texts and events are read when first asked for.
+
+use std::sync::Arc;
+
+use crate::page::PageRef;
+use quarry_eval::EngineError;
+use quarry_event::shape::{ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Texts};
+use quarry_event::{Page, PageColumns};
+use quarry_store::ShapedPage;
+
+use super::slab::Slab;
+
+/// Readers of one page.
+pub(super) struct PageReader<'a> {
+    pub slab: &'a Slab,
+    page: &'a PageRef,
+    /// Of the events themselves.
+    columns: PageColumns,
+    shaped: Option<Box<dyn ShapedPage>>,
+    events: Option<Arc<Page>>,
+    metas: Option<Arc<[u32]>>,
+    keys: Option<Arc<[u32]>>,
+    /// Rows whose fields of several parts are worth looking at, once the rest of a condition is known.
+    pub open: Option<Vec<u32>>,
+}
+
+/// Rows of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Rows {
+    /// So many, each.
+    All(u32),
+    /// These, ascending.
+    Some(Vec<u32>),
+}
+
+impl Rows {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Rows::All(count) => *count as usize,
+            Rows::Some(rows) => rows.len(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (all, some): (u32, &[u32]) = match self {
+            Rows::All(count) => (*count, &[]),
+            Rows::Some(rows) => (0, rows),
+        };
+        (0..all).chain(some.iter().copied())
+    }
+
+    pub(super) fn into_vec(self) -> Vec<u32> {
+        match self {
+            Rows::All(count) => (0..count).collect(),
+            Rows::Some(rows) => rows,
+        }
+    }
+}
+
+impl<'a> PageReader<'a> {
+    pub(super) fn new(slab: &'a Slab, page: &'a PageRef, columns: PageColumns) -> PageReader<'a> {
+        let columns = PageColumns { raw: false, ..columns };
+        PageReader { slab, page, columns, shaped: None, events: None, metas: None, keys: None, open: None }
+    }
+
+    pub(super) fn shapes(&self) -> &'a Shapes {
+        &self.slab.shapes
+    }
+
+    /// Number of events.
+    pub(super) fn len(&self) -> usize {
+        self.page.info.events as usize
+    }
+
+    fn shaped(&mut self) -> Result<&mut dyn ShapedPage, EngineError> {
+        if self.shaped.is_none() {
+            self.shaped = self.page.segment.shaped_page(self.page.page)?;
+        }
+        match &mut self.shaped {
+            Some(page) => Ok(page.as_mut()),
+            None => Err(EngineError::invalid(format!(
+                "bucket {} tells the columns of its texts, but page {} has none; restore or rebuild the bucket",
+                self.page.segment.bucket(),
+                self.page.page
+            ))),
+        }
+    }
+
+    /// Values of a column.
+    pub(super) fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, EngineError> {
+        Ok(self.shaped()?.column(column)?)
+    }
+
+    /// Values of a column in these rows, of those that have one; there may be more.
+    pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
+        match rows {
+            Rows::All(_) => self.column(column),
+            Rows::Some(rows) => Ok(self.shaped()?.column_of_rows(column, rows)?),
+        }
+    }
+
+    /// Whether a column of numbers holds this one; `None` where reading it tells as soon.
+    pub(super) fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
+        Ok(self.shaped()?.holds_number(column, number)?)
+    }
+
+    /// Texts of a column in these rows, all of which have one.
+    pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
+        Ok(self.shaped()?.texts(column, rows)?)
+    }
+
+    /// What is known of the events besides their texts.
+    pub(super) fn events(&mut self) -> Result<Arc<Page>, EngineError> {
+        if let Some(events) = &self.events {
+            return Ok(Arc::clone(events));
+        }
+        let events = Arc::new(self.page.segment.read_page(self.page.page, self.columns)?);
+        self.events = Some(Arc::clone(&events));
+        Ok(events)
+    }
+
+    /// The metadata of each event.
+    pub(super) fn metas(&mut self) -> Result<Arc<[u32]>, EngineError> {
+        if let Some(metas) = &self.metas {
+            return Ok(Arc::clone(metas));
+        }
+        let metas: Arc<[u32]> = match &self.events {
+            Some(events) => events.meta.as_slice().into(),
+            None => self.page.segment.page_metas(self.page.page)?.into(),
+        };
+        self.metas = Some(Arc::clone(&metas));
+        Ok(metas)
+    }
+
+    /// Source and template of each event as one number, see [`Slab::key`].
+    pub(super) fn keys(&mut self) -> Result<Arc<[u32]>, EngineError> {
+        if let Some(keys) = &self.keys {
+            return Ok(Arc::clone(keys));
+        }
+        let column = self.column(TEXT_COLUMN)?;
+        let ColumnValues::Codes(codes) = &column.values else {
+            return Err(EngineError::invalid("the text column of a bucket holds no templates; rebuild the bucket"));
+        };
+        let keys: Arc<[u32]> = if self.slab.classes() == 1 {
+            codes.as_slice().into()
+        } else {
+            let metas = self.metas()?;
+            codes.iter().zip(metas.iter()).map(|(code, meta)| self.slab.key(*meta, *code)).collect()
+        };
+        self.keys = Some(Arc::clone(&keys));
+        Ok(keys)
+    }
+
+    /// The rows as a page of their own, with their texts.
+    pub(super) fn rebuilt(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
+        let events = self.events()?;
+        let texts = self.texts(TEXT_COLUMN, rows)?;
+        let at = |row: &u32| *row as usize;
+        let mut fields = Vec::new();
+        if !events.fields.is_empty() {
+            for field in &events.fields {
+                if let Ok(place) = rows.binary_search(&field.row) {
+                    fields.push(quarry_event::IndexedField { row: place as u32, ..field.clone() });
+                }
+            }
+        }
+        Ok(Page {
+            first_row: events.first_row,
+            raw: texts.bytes,
+            ends: texts.ends,
+            time: rows.iter().map(|row| events.time[at(row)]).collect(),
+            index_time: rows.iter().filter_map(|row| events.index_time.get(at(row)).copied()).collect(),
+            meta: rows.iter().map(|row| events.meta[at(row)]).collect(),
+            metas: Arc::clone(&events.metas),
+            fields,
+        })
+    }
+}

@@ -1,0 +1,201 @@
+//! Reading in parallel, in any order: windows of pages, each read by one worker.
+//!
+//! A window is a fixed run of pages of one segment. Workers take the newest window that is left, so that a search that
+//! is stopped early has seen the newest events. The number of windows in work is the number of workers, which bounds
+//! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::event_scan::{EventScan, report_damage};
+use crate::page::PageRef;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::messages;
+use quarry_eval::panics::caught;
+use quarry_store::Segment;
+
+use crate::partial::{PartKey, PlanStates, WindowPart};
+
+/// Slabs per worker from which on a slab is read by one worker.
+const SLABS_PER_WORKER: usize = 4;
+
+/// What a worker does with the rows of the windows it reads; a window's place in their list is the slice's number.
+pub(crate) trait SliceWork: Send {
+    /// Whether it takes coded columns, and no `_time` where it is not wanted.
+    fn reads_codes(&self) -> bool;
+    /// Rows of slice number `slice` come from now on.
+    fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
+    /// Takes the rows of one page.
+    fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    /// Takes the rows that a summary has of one page.
+    fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
+    /// The slice has been read to its end, or the search reads no more.
+    fn end(&mut self) -> Result<(), EngineError>;
+}
+
+/// Pages of one segment that are read together.
+pub struct Window {
+    /// Those that may hold a match, in order of arrival; none where the rest is known.
+    pub pages: Vec<PageRef>,
+    /// Under which name its partial states are kept, if they can be.
+    pub key: Option<PartKey>,
+    /// What is kept of it.
+    pub known: Option<Arc<WindowPart>>,
+}
+
+impl EventScan {
+    /// The windows that may hold a match or of which something is to be kept, newest first. Damaged buckets are
+    /// reported and left out.
+    pub fn windows(&self, context: &CommandContext, states: Option<&PlanStates>) -> Result<Vec<Window>, EngineError> {
+        self.report_damaged(context);
+        let mut windows = Vec::new();
+        for segment in &self.snapshot.segments {
+            if self.may_match(segment) && !self.leaves_out(segment) {
+                self.add_windows(segment, context, states, &mut windows)?;
+            }
+        }
+        windows.reverse();
+        let known = windows.iter().filter_map(|window| window.known.as_ref()).map(|part| part.pages);
+        let pages = windows.iter().map(|window| window.pages.len() as u64);
+        self.progress.note_planned(known.chain(pages).sum());
+        Ok(windows)
+    }
+
+    fn add_windows(
+        &self,
+        segment: &Arc<dyn Segment>,
+        context: &CommandContext,
+        states: Option<&PlanStates>,
+        windows: &mut Vec<Window>,
+    ) -> Result<(), EngineError> {
+        let first = windows.len();
+        let window_pages = context.dataflow.window_pages();
+        // Tables change without a trace, and what is added may hang on the moment.
+        let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
+        let states = states.filter(|_| !is_derived);
+        for (number, infos) in (0u32..).zip(segment.pages().chunks(window_pages)) {
+            let key = states.zip(segment.identity()).and_then(|(states, slab)| {
+                let is_whole = infos.iter().all(|info| states.covers(info.time_min, info.time_max));
+                is_whole.then(|| states.key(slab, number))
+            });
+            let known = states.zip(key).and_then(|(states, key)| states.get(&key));
+            windows.push(Window { pages: Vec::new(), key, known });
+        }
+        if windows[first..].iter().all(|window| window.known.is_some()) {
+            if let Some(damage) = segment.damage() {
+                report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+            }
+            return Ok(());
+        }
+        // The term dictionary need not be asked where rows come from a summary.
+        let is_summarised = self.summary.as_ref().is_some_and(|summary| summary.holds(segment));
+        let pages = match is_summarised {
+            true => Some(self.all_pages_of(segment)),
+            false => self.pages_of(segment, context)?,
+        };
+        let Some(pages) = pages else {
+            windows.truncate(first);
+            return Ok(());
+        };
+        for page in pages {
+            let window = &mut windows[first + page.page / window_pages];
+            if window.known.is_none() {
+                window.pages.push(page);
+            }
+        }
+        let is_wanted = |window: &Window| !window.pages.is_empty() || window.key.is_some();
+        let rest = windows.split_off(first);
+        windows.extend(rest.into_iter().filter(is_wanted));
+        Ok(())
+    }
+}
+
+/// Runs `make`'s workers over the windows of `scan` and returns them with what they have collected.
+pub(crate) fn map_slices<W: SliceWork>(
+    scan: &EventScan,
+    windows: &[Window],
+    context: &CommandContext,
+    make: &(dyn Fn() -> Result<W, EngineError> + Sync),
+) -> Result<Vec<W>, EngineError> {
+    let runs = runs_of(windows, context.dataflow.workers());
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<W>> = Mutex::default();
+    let failure: Mutex<Option<EngineError>> = Mutex::default();
+    let work = || match caught("events were read and folded", || run_worker(scan, context, windows, &runs, &next, make))
+    {
+        Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
+        Err(error) => {
+            next.store(runs.len(), Ordering::Relaxed);
+            failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+    };
+    let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
+    std::thread::scope(|scope| {
+        for _ in 1..context.dataflow.workers().min(readers) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Windows that one worker reads together: those of a slab, where there are slabs enough for all workers to the end, since
+/// what is worked out about a slab then need not be worked out by each of them.
+fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for at in 0..windows.len() {
+        match runs.last_mut() {
+            Some(run) if is_of_same_slab(&windows[run.start], &windows[at]) => run.end = at + 1,
+            _ => runs.push(at..at + 1),
+        }
+    }
+    if runs.len() < workers * SLABS_PER_WORKER { (0..windows.len()).map(|at| at..at + 1).collect() } else { runs }
+}
+
+fn is_of_same_slab(a: &Window, b: &Window) -> bool {
+    match (a.pages.first(), b.pages.first()) {
+        (Some(a), Some(b)) => Arc::ptr_eq(&a.segment, &b.segment),
+        _ => false,
+    }
+}
+
+/// One worker over the runs of windows that are left.
+fn run_worker<W: SliceWork>(
+    scan: &EventScan,
+    context: &CommandContext,
+    windows: &[Window],
+    runs: &[Range<usize>],
+    next: &AtomicUsize,
+    make: &(dyn Fn() -> Result<W, EngineError> + Sync),
+) -> Result<W, EngineError> {
+    let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+    let mut worker = make()?;
+    loop {
+        let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(worker) };
+        for at in run.clone() {
+            worker.begin(at as u64)?;
+            for page in windows[at].pages.iter().rev() {
+                if context.stop.stops_reading() {
+                    context.stop.mark_partial();
+                    return worker.end().map(|()| worker);
+                }
+                if let Some(rows) = scan.summarised(page)? {
+                    worker.summarised(rows)?;
+                    continue;
+                }
+                let rows =
+                    if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
+                if let Some(rows) = rows {
+                    worker.page(rows)?;
+                }
+            }
+            worker.end()?;
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Reading a slab's summary: the directory first, then only the columns that a search needs.
+//!
+//! Every byte that is used has been held against a checksum, and what the directory says against the slab at hand.
+//! Whatever does not fit is a fault, upon which the events are read instead.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, StringViewArray, StringViewBuilder,
+    TimestampNanosecondArray, UInt32Array,
+};
+use arrow::datatypes::UInt32Type;
+use quarry_eval::rows::{self, ColumnBuilder};
+use quarry_store::StoredSlab;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::SummaryFile;
+use super::encode::{COLUMN_BYTES_MAX, END_BYTES, MAGIC, SummaryHead, SummaryPage, kind};
+
+/// Bytes of a directory at most.
+const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
+/// Pages of a slab at most.
+const PAGES_MAX: u64 = 64;
+/// Columns of a summary at most.
+pub const COLUMNS_MAX: usize = 2_000;
+/// Rows of a page at most.
+const PAGE_ROWS_MAX: u64 = 1 << 20;
+/// A dictionary with more than one text for so many rows is given away as plain texts: few rows share one.
+const ROWS_PER_TEXT: usize = 2;
+
+/// An opened summary.
+pub struct OpenSummary {
+    /// What it is of.
+    pub head: SummaryHead,
+    file: Arc<dyn SummaryFile>,
+    columns: Vec<Block>,
+}
+
+/// Where a column is.
+struct Block {
+    name: String,
+    offset: u64,
+    packed_bytes: usize,
+    raw_bytes: usize,
+    checksum: u64,
+}
+
+impl OpenSummary {
+    /// Reads the directory.
+    pub(crate) fn open(file: Arc<dyn SummaryFile>) -> Result<OpenSummary, String> {
+        let size = file.bytes();
+        let end_at = size.checked_sub(END_BYTES as u64).ok_or("it is too short")?;
+        let end = file.read_at(end_at, END_BYTES)?;
+        let number = |at: usize| end.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
+        let (Some(start), Some(length), Some(checksum)) = (number(0), number(8), number(16)) else {
+            return Err("its end is cut off".to_owned());
+        };
+        if end.get(24..) != Some(&MAGIC[..]) {
+            return Err("it does not end as a summary".to_owned());
+        }
+        if length > DIRECTORY_BYTES_MAX || start.checked_add(length) != Some(end_at) {
+            return Err("its directory is not where it should be".to_owned());
+        }
+        let directory = file.read_at(start, length as usize)?;
+        if xxh3_64(&directory) != checksum {
+            return Err("its directory does not have its checksum".to_owned());
+        }
+        let (head, columns) = read_directory(&directory).ok_or("its directory cannot be read")?;
+        Ok(OpenSummary { head, file, columns })
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    /// The column of this name, an array per page; `None` when the summary has none.
+    pub(crate) fn column(&self, name: &str) -> Result<Option<Vec<ArrayRef>>, String> {
+        let Some(block) = self.columns.iter().find(|block| block.name == name) else { return Ok(None) };
+        let packed = self.file.read_at(block.offset, block.packed_bytes)?;
+        if xxh3_64(&packed) != block.checksum {
+            return Err(format!("column {name} does not have its checksum"));
+        }
+        let raw = zstd::bulk::decompress(&packed, block.raw_bytes)
+            .map_err(|error| format!("column {name} cannot be unpacked: {error}"))?;
+        let read = read_block(&raw, &self.head.pages);
+        read.map(Some).ok_or_else(|| format!("column {name} cannot be read"))
+    }
+}
+
+/// Bytes not read yet.
+struct Cursor<'b>(&'b [u8]);
+
+impl<'b> Cursor<'b> {
+    fn take(&mut self, count: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (first, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(*first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number of things of which each takes at least a byte.
+    fn count(&mut self) -> Option<usize> {
+        let count = usize::try_from(self.number()?).ok()?;
+        (count <= self.0.len()).then_some(count)
+    }
+
+    fn text(&mut self) -> Option<&'b str> {
+        let length = self.count()?;
+        std::str::from_utf8(self.take(length)?).ok()
+    }
+}
+
+fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
+    let mut from = Cursor(bytes);
+    let digest = from.take(32)?.try_into().ok()?;
+    let (bucket, created) = (from.number()?, from.number()?.cast_signed());
+    let (slab, level) = (from.number()?.try_into().ok()?, from.number()?.try_into().ok()?);
+    let slab = StoredSlab { bucket, created, slab, level, deleted: from.number()? };
+    let pages = from.number().filter(|pages| *pages <= PAGES_MAX)?;
+    let page = |from: &mut Cursor<'_>| {
+        let (first_row, events, rows) = (from.number()?, from.number()?, from.number()?);
+        let (time_min, time_max) = (from.number()?.cast_signed(), from.number()?.cast_signed());
+        let is_possible = rows <= events && events <= PAGE_ROWS_MAX;
+        is_possible.then_some(SummaryPage { first_row, events: events as u32, rows: rows as u32, time_min, time_max })
+    };
+    let pages = (0..pages).map(|_| page(&mut from)).collect::<Option<Vec<_>>>()?;
+    let columns = from.count().filter(|columns| *columns <= COLUMNS_MAX)?;
+    let column = |from: &mut Cursor<'_>| {
+        let (name, offset) = (from.text()?.to_owned(), from.number()?);
+        let (packed, raw, checksum) = (from.number()?, from.number()?, from.number()?);
+        let within = |bytes: u64| usize::try_from(bytes).ok().filter(|bytes| *bytes <= COLUMN_BYTES_MAX);
+        Some(Block { name, offset, packed_bytes: within(packed)?, raw_bytes: within(raw)?, checksum })
+    };
+    let columns = (0..columns).map(|_| column(&mut from)).collect::<Option<Vec<_>>>()?;
+    from.0.is_empty().then_some((SummaryHead { digest, slab, pages }, columns))
+}
+
+fn read_block(bytes: &[u8], pages: &[SummaryPage]) -> Option<Vec<ArrayRef>> {
+    let mut from = Cursor(bytes);
+    let count = from.count()?;
+    let length = from.count()?;
+    let mut list = Cursor(from.take(length)?);
+    let mut texts = StringViewBuilder::with_capacity(count);
+    for _ in 0..count {
+        texts.append_value(list.text()?);
+    }
+    let texts = Dictionary::new(texts.finish(), pages.iter().map(|page| page.rows as usize).sum());
+    let arrays: Option<Vec<ArrayRef>> =
+        pages.iter().map(|page| read_page(&mut from, page.rows as usize, &texts)).collect();
+    arrays.filter(|_| from.0.is_empty())
+}
+
+/// The texts of a column over the whole slab.
+struct Dictionary {
+    texts: StringViewArray,
+    shared: ArrayRef,
+    is_plain: bool,
+}
+
+impl Dictionary {
+    fn new(texts: StringViewArray, rows: usize) -> Dictionary {
+        let is_plain = texts.len().saturating_mul(ROWS_PER_TEXT) > rows;
+        Dictionary { shared: Arc::new(texts.clone()), texts, is_plain }
+    }
+
+    /// The text of a code as written, of which 0 is none.
+    fn text(&self, code: u64) -> Option<&str> {
+        let place = usize::try_from(code.checked_sub(1)?).ok()?;
+        (place < self.texts.len()).then(|| self.texts.value(place))
+    }
+}
+
+fn read_page(from: &mut Cursor<'_>, rows: usize, texts: &Dictionary) -> Option<ArrayRef> {
+    Some(match from.byte()? {
+        kind::NULL => rows::null_column(rows),
+        kind::CODES => read_codes(from.take(rows.checked_mul(4)?)?, texts)?,
+        kind::INT => Arc::new(Int64Array::from(read_integers(from, rows)?)),
+        kind::TIME => Arc::new(TimestampNanosecondArray::from(read_integers(from, rows)?)),
+        kind::FLOAT => {
+            let number = |from: &mut Cursor<'_>| match from.byte()? {
+                0 => Some(None),
+                1 => Some(Some(f64::from_bits(u64::from_le_bytes(from.take(8)?.try_into().ok()?)))),
+                _ => None,
+            };
+            let numbers = (0..rows).map(|_| number(from)).collect::<Option<Vec<Option<f64>>>>()?;
+            Arc::new(Float64Array::from(numbers))
+        }
+        kind::BOOL => {
+            let truth = |byte: &u8| match byte {
+                0 => Some(None),
+                1 | 2 => Some(Some(*byte == 2)),
+                _ => None,
+            };
+            let truths = from.take(rows)?.iter().map(truth).collect::<Option<Vec<Option<bool>>>>()?;
+            Arc::new(BooleanArray::from(truths))
+        }
+        kind::MULTI => {
+            let mut column = ColumnBuilder::new(rows);
+            for _ in 0..rows {
+                let count = from.count()?;
+                let values = (0..count).map(|_| from.number().and_then(|code| texts.text(code)));
+                let values = values.collect::<Option<Vec<&str>>>()?;
+                column.push_multi(values);
+            }
+            column.finish()
+        }
+        _ => return None,
+    })
+}
+
+fn read_codes(bytes: &[u8], texts: &Dictionary) -> Option<ArrayRef> {
+    let mut codes = Vec::with_capacity(bytes.len() / 4);
+    let mut has_nulls = false;
+    for code in bytes.chunks_exact(4) {
+        let code = u32::from_le_bytes(code.try_into().ok()?);
+        if code as usize > texts.texts.len() {
+            return None;
+        }
+        has_nulls |= code == 0;
+        codes.push(code);
+    }
+    let nulls = has_nulls.then(|| codes.iter().map(|code| *code > 0).collect::<arrow::buffer::NullBuffer>());
+    codes.iter_mut().for_each(|code| *code = code.saturating_sub(1));
+    if texts.texts.is_empty() {
+        return Some(rows::null_column(codes.len()));
+    }
+    if texts.is_plain {
+        let views = codes.iter().map(|code| texts.texts.views()[*code as usize]).collect();
+        let buffers = texts.texts.data_buffers().to_vec();
+        return StringViewArray::try_new(views, buffers, nulls).ok().map(|array| Arc::new(array) as ArrayRef);
+    }
+    let codes = UInt32Array::new(codes.into(), nulls);
+    let array = DictionaryArray::<UInt32Type>::try_new(codes, Arc::clone(&texts.shared)).ok()?;
+    Some(Arc::new(array))
+}
+
+fn read_integers(from: &mut Cursor<'_>, rows: usize) -> Option<Vec<Option<i64>>> {
+    let mut before = 0_i64;
+    let mut read = || match from.byte()? {
+        0 => Some(None),
+        1 => {
+            let step = from.number()?;
+            before = before.wrapping_add((step >> 1).cast_signed() ^ -((step & 1).cast_signed()));
+            Some(Some(before))
+        }
+        _ => None,
+    };
+    (0..rows).map(|_| read()).collect()
+}

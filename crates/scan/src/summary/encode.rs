@@ -1,0 +1,254 @@
+//! One slab's summary as bytes: a block per column over all pages of the slab, then a directory of blocks and pages.
+//!
+//! Texts are codes of one dictionary per column and slab, so that a fold meets the same texts in the same memory on
+//! every page. Numbers, conditions and instants keep their type, because their text may say less than they do. Blocks
+//! and directory are packed and have checksums. The layout is written down in docs/formats/summary.md.
+//!
+//! Not here: where the bytes go, reading ([`super::decode`]).
+
+use arrow::array::{Array, ArrayRef};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::rows::{self, ColumnReader};
+use quarry_event::TimeNs;
+use quarry_store::StoredSlab;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// First and last bytes of a summary; the digit is the version of the layout.
+pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
+/// Bytes of the end: place, length and checksum of the directory, and [`MAGIC`].
+pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
+/// How hard blocks are packed: they are read often and written once, beside other work.
+const LEVEL: i32 = 3;
+/// Bytes of one column of one slab at most, before packing.
+pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;
+
+/// How the values of a column are written on a page.
+pub(super) mod kind {
+    /// No row has a value.
+    pub(in crate::summary) const NULL: u8 = 0;
+    /// Texts by their code.
+    pub(in crate::summary) const CODES: u8 = 1;
+    /// Integers.
+    pub(in crate::summary) const INT: u8 = 2;
+    /// Numbers.
+    pub(in crate::summary) const FLOAT: u8 = 3;
+    /// Conditions.
+    pub(in crate::summary) const BOOL: u8 = 4;
+    /// Instants.
+    pub(in crate::summary) const TIME: u8 = 5;
+    /// Several texts by their codes.
+    pub(in crate::summary) const MULTI: u8 = 6;
+}
+
+/// Which slab a summary is of, and of what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SummaryHead {
+    /// Digest of all that its rows depend on.
+    pub digest: [u8; 32],
+    /// The slab.
+    pub slab: StoredSlab,
+    /// Its pages.
+    pub pages: Vec<SummaryPage>,
+}
+
+/// One page of the slab.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SummaryPage {
+    /// Row of its first event within the bucket.
+    pub first_row: u64,
+    /// Its events.
+    pub events: u32,
+    /// Those that are events of the object: rows here.
+    pub rows: u32,
+    /// Smallest `_time` of the page.
+    pub time_min: TimeNs,
+    /// Largest.
+    pub time_max: TimeNs,
+}
+
+/// The bytes of a summary of these columns: name, and an array per page. `Err` says what is too large.
+pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, String> {
+    let mut bytes = MAGIC.to_vec();
+    let mut directory = Vec::new();
+    directory.extend_from_slice(&head.digest);
+    put(&mut directory, head.slab.bucket);
+    put(&mut directory, head.slab.created.cast_unsigned());
+    put(&mut directory, u64::from(head.slab.slab));
+    put(&mut directory, u64::from(head.slab.level));
+    put(&mut directory, head.slab.deleted);
+    put(&mut directory, head.pages.len() as u64);
+    for page in &head.pages {
+        put(&mut directory, page.first_row);
+        put(&mut directory, u64::from(page.events));
+        put(&mut directory, u64::from(page.rows));
+        put(&mut directory, page.time_min.cast_unsigned());
+        put(&mut directory, page.time_max.cast_unsigned());
+    }
+    put(&mut directory, columns.len() as u64);
+    for (name, pages) in columns {
+        let raw = block_of(pages)?;
+        if raw.len() > COLUMN_BYTES_MAX {
+            return Err(format!("field {name} takes {} bytes, the limit is {COLUMN_BYTES_MAX}", raw.len()));
+        }
+        let packed = pack(&raw)?;
+        put_text(&mut directory, name);
+        put(&mut directory, bytes.len() as u64);
+        put(&mut directory, packed.len() as u64);
+        put(&mut directory, raw.len() as u64);
+        put(&mut directory, xxh3_64(&packed));
+        bytes.extend_from_slice(&packed);
+    }
+    let start = bytes.len() as u64;
+    bytes.extend_from_slice(&directory);
+    for number in [start, directory.len() as u64, xxh3_64(&directory)] {
+        bytes.extend_from_slice(&number.to_le_bytes());
+    }
+    bytes.extend_from_slice(MAGIC);
+    Ok(bytes)
+}
+
+fn pack(raw: &[u8]) -> Result<Vec<u8>, String> {
+    zstd::bulk::compress(raw, LEVEL).map_err(|error| format!("a column cannot be packed: {error}"))
+}
+
+/// Distinct texts of a column by their code, which is their place plus 1.
+#[derive(Default)]
+struct Texts {
+    codes: HashMap<String, u32, FixedState>,
+    bytes: Vec<u8>,
+}
+
+impl Texts {
+    fn code(&mut self, text: &str) -> Result<u32, String> {
+        if let Some(code) = self.codes.get(text) {
+            return Ok(*code);
+        }
+        let code = u32::try_from(self.codes.len() + 1).map_err(|_| "a field has too many values".to_owned())?;
+        self.codes.insert(text.to_owned(), code);
+        put_text(&mut self.bytes, text);
+        if self.bytes.len() > COLUMN_BYTES_MAX {
+            return Err(format!("the values of a field take more than {COLUMN_BYTES_MAX} bytes"));
+        }
+        Ok(code)
+    }
+}
+
+/// One column over all pages: its dictionary, then page by page.
+fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, String> {
+    let mut texts = Texts::default();
+    let mut body = Vec::new();
+    for page in pages {
+        // Codes of the scan's own dictionaries are looked up once each.
+        write_page(page, &mut texts, &mut body)?;
+    }
+    let mut block = Vec::new();
+    put(&mut block, texts.codes.len() as u64);
+    put(&mut block, texts.bytes.len() as u64);
+    block.extend_from_slice(&texts.bytes);
+    block.extend_from_slice(&body);
+    Ok(block)
+}
+
+fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result<(), String> {
+    let reader = ColumnReader::new(array);
+    match &reader {
+        ColumnReader::Null(_) => body.push(kind::NULL),
+        ColumnReader::Int(numbers) => {
+            body.push(kind::INT);
+            write_integers((0..numbers.len()).map(|row| numbers.is_valid(row).then(|| numbers.value(row))), body);
+        }
+        ColumnReader::Time(times) => {
+            body.push(kind::TIME);
+            write_integers((0..times.len()).map(|row| times.is_valid(row).then(|| times.value(row))), body);
+        }
+        ColumnReader::Float(numbers) => {
+            body.push(kind::FLOAT);
+            for row in 0..numbers.len() {
+                body.push(u8::from(numbers.is_valid(row)));
+                if numbers.is_valid(row) {
+                    body.extend_from_slice(&numbers.value(row).to_bits().to_le_bytes());
+                }
+            }
+        }
+        ColumnReader::Bool(truths) => {
+            body.push(kind::BOOL);
+            body.extend(
+                (0..truths.len()).map(|row| if truths.is_valid(row) { 1 + u8::from(truths.value(row)) } else { 0 }),
+            );
+        }
+        ColumnReader::Multi(..) => {
+            body.push(kind::MULTI);
+            for row in 0..reader.len() {
+                let values: Vec<_> = reader.values(row).collect();
+                put(body, values.len() as u64);
+                for value in values {
+                    put(body, u64::from(texts.code(&value)?));
+                }
+            }
+        }
+        ColumnReader::Dictionary(column) => {
+            body.push(kind::CODES);
+            let mut known: Vec<Option<u32>> = vec![None; column.texts.len()];
+            for row in 0..column.codes.len() {
+                let code = match column.code(row) {
+                    None => 0,
+                    Some(own) => match known[own] {
+                        Some(code) => code,
+                        None => *known[own].insert(texts.code(column.texts.value(own))?),
+                    },
+                };
+                body.extend_from_slice(&code.to_le_bytes());
+            }
+        }
+        ColumnReader::Text(_) | ColumnReader::Address(_) | ColumnReader::Decimal(..) => {
+            body.push(kind::CODES);
+            let mut scratch = String::new();
+            for row in 0..reader.len() {
+                let code = reader.text(row, &mut scratch).map_or(Ok(0), |text| texts.code(text))?;
+                body.extend_from_slice(&code.to_le_bytes());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Integers as differences to the one before; 0 before a missing one.
+fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>) {
+    let mut before = 0_i64;
+    for value in values {
+        body.push(u8::from(value.is_some()));
+        if let Some(value) = value {
+            let step = value.wrapping_sub(before);
+            put(body, (step.cast_unsigned() << 1) ^ (step >> 63).cast_unsigned());
+            before = value;
+        }
+    }
+}
+
+/// Appends a number, seven bits a byte.
+pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &str) {
+    put(bytes, text.len() as u64);
+    bytes.extend_from_slice(text.as_bytes());
+}
+
+/// Columns of several batches, one list of arrays per name; a batch without a column has nulls.
+pub fn columns_of(
+    names: &[String],
+    batches: &[Option<arrow::record_batch::RecordBatch>],
+) -> Vec<(String, Vec<ArrayRef>)> {
+    let of_page = |name: &str, rows: &Option<arrow::record_batch::RecordBatch>| match rows {
+        Some(rows) => rows::column_or_null(rows, name),
+        None => rows::null_column(0),
+    };
+    let column = |name: &String| (name.clone(), batches.iter().map(|rows| of_page(name, rows)).collect());
+    names.iter().map(column).collect()
+}

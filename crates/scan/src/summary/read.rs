@@ -1,0 +1,159 @@
+//! Reading summaries in place of events, page by page, within one search.
+//!
+//! A page of the snapshot is taken from the summary of its slab when the summary is of the same digest, the same
+//! bucket and the same page. A page of a slab that a search over several indexes sees cut is taken where it is whole.
+//! Columns of a slab are read once and shared by the workers that read it.
+//!
+//! Not here: which commands the rows go through (tstats).
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::page::PageRef;
+use arrow::array::{ArrayRef, AsArray, BooleanArray};
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::rows;
+use quarry_event::TimeRange;
+use quarry_store::{Segment, StoredSlab};
+
+use super::SummaryStore;
+use super::decode::OpenSummary;
+use crate::plan::SummaryScan;
+
+/// Slabs whose columns are held at a time; more workers than these read some of them twice.
+const SLABS_HELD_MAX: usize = 8;
+
+/// The summaries one search may read.
+pub struct SummaryRead {
+    /// What is read of them.
+    pub scan: SummaryScan,
+    /// Where they are.
+    store: Arc<dyn SummaryStore>,
+    held: Mutex<VecDeque<(StoredSlab, Arc<HeldSlab>)>>,
+}
+
+/// What is known of a slab's summary.
+struct HeldSlab {
+    name: String,
+    summary: Option<OpenSummary>,
+    columns: OnceLock<Option<Vec<Vec<ArrayRef>>>>,
+}
+
+/// The folder of the summaries of a digest.
+pub fn folder_of(digest: &[u8; 32]) -> String {
+    digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The object `name` of the summary of a slab.
+pub fn name_of(folder: &str, slab: StoredSlab) -> String {
+    format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
+}
+
+/// Opens the summary of a slab if it has this digest. Why one that is there is not used is told to the store.
+pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
+    let name = name_of(&folder_of(digest), slab);
+    let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
+    match opened {
+        Ok(None) => None,
+        Ok(Some(summary)) if summary.head.digest == *digest && summary.head.slab == slab => Some(summary),
+        Ok(Some(_)) => {
+            store.unusable(&name, "it is of another bucket or of an older definition");
+            None
+        }
+        Err(fault) => {
+            store.unusable(&name, &fault);
+            None
+        }
+    }
+}
+
+impl SummaryRead {
+    /// What reads these summaries from `store`.
+    pub(crate) fn new(scan: SummaryScan, store: Arc<dyn SummaryStore>) -> SummaryRead {
+        SummaryRead { scan, store, held: Mutex::default() }
+    }
+
+    /// Whether events of a segment are to be left out.
+    pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
+        if !self.scan.only {
+            return false;
+        }
+        let (Some(_), Some(slab)) = (self.scan.digest, segment.stored()) else { return true };
+        if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
+            return false;
+        }
+        // The buckets it was merged from were summarised, or would have been, and so was the slab before some of its
+        // events were deleted: without it an answer would shrink for the time its summary takes.
+        let is_in_range =
+            self.scan.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
+        !((slab.level > 0 || slab.deleted > 0) && is_in_range)
+    }
+
+    /// Whether rows of a segment come from a summary.
+    pub fn holds(&self, segment: &Arc<dyn Segment>) -> bool {
+        let held = self.scan.stages.as_ref().and(segment.stored()).and_then(|slab| self.slab(slab));
+        held.is_some_and(|held| held.summary.is_some())
+    }
+
+    /// The rows of a page in `range`; `None` where they have to be made of the events.
+    pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
+        let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
+        let Some(held) = held else { return Ok(None) };
+        let Some(summary) = &held.summary else { return Ok(None) };
+        let is_same = |at: &usize| {
+            let known = &summary.head.pages[*at];
+            (known.first_row, known.events) == (page.info.first_row, page.info.events)
+        };
+        let place = summary.head.pages.partition_point(|known| known.first_row < page.info.first_row);
+        let Some(place) = Some(place).filter(|at| *at < summary.head.pages.len()).filter(is_same) else {
+            return Ok(None);
+        };
+        let Some(columns) = held.columns.get_or_init(|| self.read_columns(&held.name, summary)) else {
+            return Ok(None);
+        };
+        let count = summary.head.pages[place].rows as usize;
+        let named =
+            self.scan.columns.iter().zip(columns).map(|(name, pages)| (name.as_str(), Arc::clone(&pages[place])));
+        let rows = rows::batch_of(named, count)?;
+        if range.contains(page.info.time_min) && range.contains(page.info.time_max) {
+            return Ok(Some(rows));
+        }
+        let times = rows::column_or_null(&rows, "_time");
+        let Some(times) = times.as_primitive_opt::<TimestampNanosecondType>() else {
+            return Ok(Some(rows.slice(0, 0)));
+        };
+        let keep: BooleanArray = times.values().iter().map(|time| Some(range.contains(*time))).collect();
+        rows::filter(&rows, &keep).map(Some)
+    }
+
+    fn read_columns(&self, name: &str, summary: &OpenSummary) -> Option<Vec<Vec<ArrayRef>>> {
+        let column = |column: &String| {
+            let missing = || format!("it has no column {column}");
+            summary.column(column).and_then(|pages| pages.ok_or_else(missing))
+        };
+        match self.scan.columns.iter().map(column).collect::<Result<Vec<_>, _>>() {
+            Ok(columns) => Some(columns),
+            Err(fault) => {
+                self.store.unusable(name, &fault);
+                None
+            }
+        }
+    }
+
+    fn slab(&self, slab: StoredSlab) -> Option<Arc<HeldSlab>> {
+        let digest = self.scan.digest.as_ref()?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = held.iter().find(|(known, _)| *known == slab) {
+            return Some(Arc::clone(known));
+        }
+        let summary = open(self.store.as_ref(), digest, slab);
+        let made = Arc::new(HeldSlab { name: name_of(&folder_of(digest), slab), summary, columns: OnceLock::new() });
+        if held.len() >= SLABS_HELD_MAX {
+            held.pop_front();
+        }
+        held.push_back((slab, Arc::clone(&made)));
+        Some(made)
+    }
+}
