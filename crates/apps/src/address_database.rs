@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use maxminddb::Reader;
-use quarry_engine::{AddressPlaces, Place};
+use quarry_engine::{AddressLocations, Location};
 use serde_json::Value;
 
 /// Largest database read, in bytes.
@@ -58,7 +58,7 @@ impl AddressDatabase {
     }
 
     /// The database; `None` when there is none. One that is configured must be there.
-    pub fn open(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+    pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
         let Some(path) = self.path() else { return Ok(None) };
         let shown = path.display();
         let facts = std::fs::metadata(&path).map_err(|error| format!("the database {shown}: {error}"))?;
@@ -67,7 +67,7 @@ impl AddressDatabase {
         if let Some(loaded) = read.as_ref()
             && (loaded.path == path && loaded.changed == changed && loaded.bytes == facts.len())
         {
-            return Ok(Some(Arc::clone(&loaded.places) as Arc<dyn AddressPlaces>));
+            return Ok(Some(Arc::clone(&loaded.places) as Arc<dyn AddressLocations>));
         }
         if facts.len() > DATABASE_BYTES_MAX {
             let bytes = facts.len();
@@ -89,8 +89,8 @@ impl Places {
     }
 }
 
-impl AddressPlaces for Places {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String> {
+impl AddressLocations for Places {
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String> {
         // A database of IPv4 alone says of an IPv6 address that it cannot be asked: it does not know it.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
@@ -108,9 +108,9 @@ fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     asked.filter_map(|language| text(if language == CODES { &part[code] } else { &part["names"][language] })).next()
 }
 
-fn place_of(record: &Value, languages: &[String]) -> Place {
+fn place_of(record: &Value, languages: &[String]) -> Location {
     let location = &record["location"];
-    Place {
+    Location {
         city: name_of(&record["city"], "iso_code", languages),
         country: name_of(&record["country"], "iso_code", languages),
         region: name_of(&record["subdivisions"][0], "iso_code", languages),
@@ -193,7 +193,7 @@ mod tests {
         })
     }
 
-    fn asked(places: &dyn AddressPlaces, address: &str, languages: &[&str]) -> Option<Place> {
+    fn asked(places: &dyn AddressLocations, address: &str, languages: &[&str]) -> Option<Location> {
         let languages: Vec<String> = languages.iter().map(|name| (*name).to_owned()).collect();
         places.place(address.parse().unwrap(), &languages).unwrap()
     }
@@ -232,7 +232,7 @@ mod tests {
             .unwrap();
         let second = own.open().unwrap().unwrap();
         assert_eq!(asked(second.as_ref(), "81.2.69.142", &[]), None);
-        assert_eq!(asked(second.as_ref(), "9.9.9.9", &[]), Some(Place::default()));
+        assert_eq!(asked(second.as_ref(), "9.9.9.9", &[]), Some(Location::default()));
         let missing = AddressDatabase::new(folder.path(), Some("$SPLUNK_HOME/share/gone.mmdb".to_owned()));
         let fault = missing.open().err().unwrap();
         assert!(fault.contains("share/gone.mmdb") && !fault.contains("SPLUNK"), "{fault}");

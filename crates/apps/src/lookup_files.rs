@@ -8,7 +8,7 @@ use std::sync::Arc;
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, Transforms, View};
-use quarry_engine::{AddressPlaces, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
+use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
 
 use crate::address_database::AddressDatabase;
 use crate::folders::{app_folders, app_name, user_folder};
@@ -399,7 +399,7 @@ impl LookupSource for Lookups {
         Ok(self.files.models())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
         self.addresses.as_ref().map_or(Ok(None), AddressDatabase::open)
     }
 }

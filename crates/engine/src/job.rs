@@ -4,7 +4,7 @@
 //! between them makes a slow reader slow the search down instead of filling memory. Or its rows are made by who reads
 //! them: handing over twice takes a fifth of the time of a search for one event.
 
-mod made;
+mod row_source;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use quarry_spl::macros::{Expansion, SpanMap};
 use quarry_spl::{Diagnostic, Parsed, Severity};
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
-use self::made::{MadeRows, Work};
+use self::row_source::{MadeRows, Work};
 use crate::custom::{CommandSource, NoCommands};
 use crate::explain::{Explainer, Explanation};
+use crate::field_formats::ShownFormats;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
 use crate::node::{NoNode, NodeSource};
-use crate::permitted::permitted;
+use crate::permissions::permitted;
 use crate::plan::{Plan, Planner, Subsearches};
 use crate::result_rows::ResultRows;
 use crate::run::Runner;
-use crate::shown::ShownFormats;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 

@@ -20,7 +20,7 @@ use quarry_scan::plan::{FieldSource, Scan};
 use quarry_scan::summary::SummaryStore;
 use quarry_scan::{
     EventScan, OrderedRows, PageRef, PartialStates, PlanStates, ScanEnvironment, ScanProgress, ScanRules,
-    WindowCommands, fold_windows, renamed,
+    WindowCommands, fold_windows, with_renamed_sourcetypes,
 };
 use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
 use quarry_store::{IndexSelector, Snapshot};
@@ -188,7 +188,7 @@ impl Runner {
         // Index-time fields are as they were written.
         let snapshot = match scan.fields {
             FieldSource::IndexTime => snapshot,
-            FieldSource::SearchTime => renamed(snapshot, self.rules.props()),
+            FieldSource::SearchTime => with_renamed_sourcetypes(snapshot, self.rules.props()),
         };
         self.event_scan_over(scan, snapshot, context)
     }

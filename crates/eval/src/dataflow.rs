@@ -4,7 +4,7 @@
 //! and go to a file when it refuses ([`crate::rows::KeptRows`]); what cannot go to a file ends with an error that names
 //! the limit ([`MemoryAccount`]).
 //!
-//! Not here: sorting ([`crate::rows::sorted`]), grouping ([`crate::aggregate`]).
+//! Not here: sorting ([`crate::rows::sort`]), grouping ([`crate::aggregate`]).
 
 mod pool;
 

@@ -14,7 +14,7 @@ mod compare;
 mod compile;
 mod context;
 mod node;
-mod single;
+mod single_column;
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use crate::rows::{ColumnReader, Value, batch_of, column_or_null, concat_rows, pl
 pub use batch::{Batch, Slot};
 pub use compare::{Literal, compare_column, compare_values, holds, order_values};
 pub use context::{ExprContext, ExprTables};
-pub use node::{Node, Row};
+pub use node::{ExprNode, Row};
 
 /// Rows whose values are looked at before the others are computed.
 const TRIAL_ROWS: usize = 64;
@@ -42,7 +42,7 @@ const VALUES_BYTES_MAX: usize = 256 << 20;
 /// An expression ready to run. Clones share the state of `random()`.
 #[derive(Clone, Debug)]
 pub struct CompiledExpr {
-    root: Arc<Node>,
+    root: Arc<ExprNode>,
     slots: Arc<[Slot]>,
     context: ExprContext,
     state: Arc<CallState>,
@@ -53,7 +53,7 @@ impl CompiledExpr {
     pub fn new(expr: &Expr, context: &ExprContext) -> Result<CompiledExpr, EngineError> {
         let (root, slots) = compile::compile(expr, context)?;
         Ok(CompiledExpr {
-            root: Arc::new(single::with_singles(root, &slots)),
+            root: Arc::new(single_column::with_singles(root, &slots)),
             slots: slots.into(),
             context: context.clone(),
             state: Arc::new(CallState::new(context.now as u64)),

@@ -67,14 +67,14 @@ pub trait LookupSource: Send + Sync {
         Ok(Vec::new())
     }
     /// The database of addresses that `iplocation` reads; `None` when there is none.
-    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
         Ok(None)
     }
 }
 
 /// What a database knows of an address.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place {
+pub struct Location {
     /// Name of the town.
     pub city: Option<String>,
     /// Name of the country.
@@ -94,9 +94,9 @@ pub struct Place {
 }
 
 /// A database of addresses.
-pub trait AddressPlaces: Send + Sync {
+pub trait AddressLocations: Send + Sync {
     /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String>;
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String>;
 }
 
 /// Where a model is kept.

@@ -8,7 +8,7 @@
 
 mod like;
 mod replacement;
-pub mod shaped;
+pub mod template_match;
 mod translate;
 mod wildcard;
 

@@ -9,14 +9,14 @@
 //! Not here: what commands and functions do with values.
 
 mod build;
-mod distinct;
-mod kept;
-mod lean;
-mod plain;
+mod decode;
+mod distinct_memo;
+mod kept_rows;
+mod present_columns;
 pub mod rank;
 mod read;
-mod sorted;
-mod sparse;
+mod sort;
+mod sparse_rows;
 mod stream;
 mod unify;
 mod value;
@@ -33,12 +33,12 @@ use hashbrown::HashMap;
 use crate::EngineError;
 
 pub use build::ColumnBuilder;
-pub use distinct::{DistinctMemo, Numbers};
-pub use kept::{KeptRows, compact, rows_in_memory};
-pub use plain::{DECIMAL_PRECISION, plain, plain_column};
+pub use decode::{DECIMAL_PRECISION, plain, plain_column};
+pub use distinct_memo::{DistinctMemo, Numbers};
+pub use kept_rows::{KeptRows, compact, rows_in_memory};
 pub use read::{ColumnReader, DictionaryColumn, write_address, write_decimal};
-pub use sorted::sorted;
-pub use sparse::narrowed_at;
+pub use sort::sorted;
+pub use sparse_rows::narrowed_at;
 pub use stream::{RowIter, of_batches};
 pub use unify::{concat_rows, conform};
 pub use value::{FALSE_TEXT, TRUE_TEXT, Value, time_seconds};

@@ -8,16 +8,16 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::LookupSource;
 use quarry_store::Snapshot;
 
-use crate::best::BestRows;
 use crate::derive::{Asked, Derivations, DerivedNames, Tables};
 use crate::event_scan::{EventScan, ScanProgress};
-use crate::fields::{FieldRules, FieldWish, ShownFields};
+use crate::fields::{FieldRules, Projection, ShownFields};
 use crate::filter::{EventFilter, Origins};
 use crate::labels::LabelSource;
 use crate::plan::{FieldSource, Scan};
 use crate::rexes::Rexes;
-use crate::shaped::{KnownShapes, Slabs};
 use crate::summary::{SummaryRead, SummaryStore};
+use crate::template_pages::{KnownShapes, Slabs};
+use crate::top_k::TopKThreshold;
 
 /// How the fields of events are cut, shared by all searches under the same settings.
 #[derive(Clone)]
@@ -73,8 +73,8 @@ impl ScanEnvironment<'_> {
             FieldSource::SearchTime => &self.rules.search_time,
             FieldSource::IndexTime => &self.rules.index_time,
         };
-        let wish = FieldWish::new(&plan.projection);
-        let (filter, derivations) = self.condition(plan, &side.rules, &wish)?;
+        let projection = Projection::new(&plan.projection);
+        let (filter, derivations) = self.condition(plan, &side.rules, &projection)?;
         let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
             snapshot,
@@ -84,10 +84,10 @@ impl ScanEnvironment<'_> {
             rules: Arc::clone(&side.rules),
             derivations,
             shown: ShownFields::default(),
-            rexes: Rexes::new(&plan.extractions, &wish),
-            wish,
+            rexes: Rexes::new(&plan.extractions, &projection),
+            projection,
             slabs: Slabs::new(Arc::clone(&side.shapes)),
-            best: plan.top.as_ref().map(BestRows::new),
+            top_k: plan.top.as_ref().map(TopKThreshold::new),
             summary,
             extremes: plan.extremes,
             counts: plan.counts,
@@ -100,7 +100,7 @@ impl ScanEnvironment<'_> {
         &self,
         plan: &Scan,
         rules: &FieldRules,
-        wish: &FieldWish,
+        projection: &Projection,
     ) -> Result<(EventFilter, Derivations), EngineError> {
         let tables = Tables::new(Arc::clone(self.lookups));
         let derived = match plan.fields {
@@ -109,7 +109,7 @@ impl ScanEnvironment<'_> {
         };
         let expressions = self.context.expressions();
         let filter = EventFilter::new(&plan.condition, &Origins { rules, derived: &derived }, &expressions)?;
-        let search = Asked { wish, filter: &filter, names: &derived, node: self.node.clone() };
+        let search = Asked { projection, filter: &filter, names: &derived, node: self.node.clone() };
         let messages = &self.context.messages;
         let derivations = Derivations::new(rules.props(), &search, tables, self.labels, &expressions, messages)?;
         Ok((filter, derivations))

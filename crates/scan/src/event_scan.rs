@@ -3,7 +3,7 @@
 //! Three sieves, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
 //! ([`crate::filter`]), a test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text
 //! ([`crate::fields`]), and only then the search's whole condition is tested. Rows come unordered in parallel ([`crate::slices`]) or
-//! newest first ([`crate::ordered`]).
+//! newest first ([`crate::newest_first`]).
 //!
 //! Not here: what the rows are used for.
 
@@ -20,16 +20,16 @@ use quarry_event::time::NS_PER_SEC;
 use quarry_event::{Page, PageColumns, TermQuery, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
-use crate::best::BestRows;
 use crate::derive::Derivations;
 use crate::event_fields;
-use crate::fields::{self, FieldRules, FieldWish, ShownFields, text_buffer};
+use crate::fields::{self, FieldRules, Projection, ShownFields, text_buffer};
 use crate::filter::EventFilter;
 use crate::page::PageRef;
 use crate::partial::WindowPart;
 use crate::rexes::Rexes;
-use crate::shaped::{LaterSlab, Shaped, Slabs};
 use crate::summary::SummaryRead;
+use crate::template_pages::{LaterSlab, Shaped, Slabs};
+use crate::top_k::TopKThreshold;
 
 /// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
 const RARE_PAGES: u32 = 4;
@@ -45,7 +45,7 @@ pub struct EventScan {
     /// The condition.
     pub(crate) filter: EventFilter,
     /// Fields wanted.
-    pub(crate) wish: FieldWish,
+    pub(crate) projection: Projection,
     /// How fields are cut out of text.
     pub(crate) rules: Arc<FieldRules>,
     /// What knowledge adds to the events.
@@ -57,7 +57,7 @@ pub struct EventScan {
     /// What is known of shaped slabs so far.
     pub(crate) slabs: Slabs,
     /// A sort of which few rows are wanted.
-    pub(crate) best: Option<BestRows>,
+    pub(crate) top_k: Option<TopKThreshold>,
     /// Summaries that rows are taken from.
     pub summary: Option<SummaryRead>,
     /// Whether events that are alike may come as their first and last.
@@ -136,7 +136,7 @@ impl EventScan {
 
     /// Whether the text of events is read for more than the fields in it.
     pub fn reads_text(&self) -> bool {
-        self.wish.raw || self.filter.reads_text()
+        self.projection.raw || self.filter.reads_text()
     }
 
     /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
@@ -236,10 +236,11 @@ impl EventScan {
         }
         let columns = PageColumns {
             raw: self.needs_raw(),
-            index_time: self.wish.index_time
+            index_time: self.projection.index_time
                 || self.index_range != TimeRange::ALL
                 || self.filter.names_field("_indextime"),
-            fields: (self.wish.needs_text() || self.filter.tests_fields()) && page.segment.may_hold_fields(page.page),
+            fields: (self.projection.needs_text() || self.filter.tests_fields())
+                && page.segment.may_hold_fields(page.page),
         };
         let rows = match self.read_shaped(page, columns, coded, context) {
             Ok(Shaped::Rows(rows)) => Ok(rows),
@@ -315,7 +316,7 @@ impl EventScan {
     }
 
     fn needs_raw(&self) -> bool {
-        self.wish.raw || self.wish.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
+        self.projection.raw || self.projection.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
     }
 
     /// The rows of `selected` that match, and which they are.
@@ -346,7 +347,7 @@ impl EventScan {
 
     /// The rows without columns that only the condition wanted.
     pub(crate) fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        let extra = self.wish.extra_of(&self.filter);
+        let extra = self.projection.extra_of(&self.filter);
         if extra.is_empty() && self.filter.given().is_empty() {
             return Ok(rows);
         }
@@ -374,46 +375,46 @@ impl EventScan {
         selected: &[u32],
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
-        let Some(wide) = self.derivations.wish_for(events, &self.wish, &context.messages)? else {
-            return self.cut_columns(events, selected, &self.wish, context);
+        let Some(wide) = self.derivations.projection_for(events, &self.projection, &context.messages)? else {
+            return self.cut_columns(events, selected, &self.projection, context);
         };
         let rows = self.cut_columns(events, selected, &wide, context)?;
         let rows = self.derivations.add(rows, events, selected, &wide, &context.messages)?;
         let keeps = |name: &str| match name {
             "_time" => true,
-            "_raw" => self.wish.raw || self.filter.tests_raw(),
-            "_indextime" => self.wish.index_time || self.filter.names_field(name),
-            name => self.wish.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
+            "_raw" => self.projection.raw || self.filter.tests_raw(),
+            "_indextime" => self.projection.index_time || self.filter.names_field(name),
+            name => self.projection.wants(name) || self.filter.wants_field(name) || event_fields::is_given_column(name),
         };
         rows::without(&rows, |name| !keeps(name))
     }
 
-    /// The columns of `wish` and of the condition.
+    /// The columns of `projection` and of the condition.
     fn cut_columns(
         &self,
         events: &Page,
         selected: &[u32],
-        wish: &FieldWish,
+        projection: &Projection,
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
         let mut columns: Vec<(String, ArrayRef)> = Vec::new();
         let times = selected.iter().map(|row| events.time[*row as usize]);
         columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from_iter_values(times))));
-        if wish.raw || self.filter.tests_raw() {
+        if projection.raw || self.filter.tests_raw() {
             columns.push(("_raw".into(), raw_column(events, selected)?));
         }
         for field in quarry_eval::field_names::METADATA_FIELDS {
-            if wish.wants(field) || self.filter.names_field(field) {
+            if projection.wants(field) || self.filter.names_field(field) {
                 columns.push((field.into(), metadata_column(events, selected, field)?));
             }
         }
-        if wish.index_time || self.filter.names_field("_indextime") {
+        if projection.index_time || self.filter.names_field("_indextime") {
             let seconds = selected.iter().map(|row| events.index_time.get(*row as usize).map(|time| time / NS_PER_SEC));
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
-        if wish.needs_text() || self.filter.tests_fields() {
-            let wish = wish.with_fields_of(&self.filter);
-            columns.extend(fields::cut(events, selected, &wish, &self.rules, &self.shown, &context.messages)?);
+        if projection.needs_text() || self.filter.tests_fields() {
+            let projection = projection.with_fields_of(&self.filter);
+            columns.extend(fields::cut(events, selected, &projection, &self.rules, &self.shown, &context.messages)?);
         }
         columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
         rows::batch_of(columns, selected.len())

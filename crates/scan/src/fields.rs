@@ -29,7 +29,7 @@ use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, 
 
 use self::reports::Report;
 use super::event_fields::is_given;
-use super::shaped::Cutting;
+use super::template_pages::Cutting;
 
 /// Distinct fields of one page; a field beyond is not shown.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -62,7 +62,7 @@ pub(crate) fn text_buffer(events: &Page) -> Buffer {
 
 /// Which fields a search wants of each event.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FieldWish {
+pub(crate) struct Projection {
     /// Every field there is.
     pub all: bool,
     /// Whether a command asks for every field by `*`: then the computed ones are among them.
@@ -77,13 +77,13 @@ pub(crate) struct FieldWish {
     pub index_time: bool,
 }
 
-impl FieldWish {
-    /// The wish of commands that need `fields`.
-    pub(crate) fn new(needs: &quarry_spl::analyse::FieldNeeds) -> FieldWish {
+impl Projection {
+    /// The projection of commands that need `fields`.
+    pub(crate) fn new(needs: &quarry_spl::analyse::FieldNeeds) -> Projection {
         let named = |name: &str| {
             needs.fields.contains(name) || needs.patterns.iter().any(|p| wildcard_parts(p, name).is_some())
         };
-        FieldWish {
+        Projection {
             all: needs.all,
             every: needs.every,
             names: needs.fields.iter().cloned().collect(),
@@ -272,7 +272,7 @@ fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
 pub(crate) fn cut(
     events: &Page,
     selected: &[u32],
-    wish: &FieldWish,
+    projection: &Projection,
     rules: &FieldRules,
     shown: &ShownFields,
     messages: &Messages,
@@ -288,7 +288,7 @@ pub(crate) fn cut(
             rules.iter().flat_map(|rules| &rules.extracts).map(|extract| extract.regex.new_captures()).collect()
         })
         .collect();
-    let mut found = Found::new(wish, events);
+    let mut found = CutFields::new(projection, events);
     for rules in rules.iter().flatten() {
         found.collect_fields_read(rules);
         found.collect_fields_reported(rules);
@@ -325,7 +325,7 @@ pub(crate) fn cut(
 
 /// A value found: its row, where its text lies, and who found it.
 #[derive(Clone, Copy)]
-struct Place {
+struct CutValue {
     row: u32,
     start: u32,
     len: u32,
@@ -334,12 +334,12 @@ struct Place {
     given: bool,
 }
 
-struct Found<'a> {
-    wish: &'a FieldWish,
+struct CutFields<'a> {
+    projection: &'a Projection,
     /// Whether only names count, so that a name nobody wants is dropped without a look-up.
     names_only: bool,
     fields: HashMap<String, usize, FixedState>,
-    values: Vec<(String, Vec<Place>)>,
+    values: Vec<(String, Vec<CutValue>)>,
     text_start: usize,
     buffer: Buffer,
     copies: Vec<u8>,
@@ -347,11 +347,11 @@ struct Found<'a> {
     overflow: bool,
 }
 
-impl<'a> Found<'a> {
-    fn new(wish: &'a FieldWish, events: &Page) -> Found<'a> {
-        let mut found = Found {
-            wish,
-            names_only: !wish.all && wish.patterns.is_empty(),
+impl<'a> CutFields<'a> {
+    fn new(projection: &'a Projection, events: &Page) -> CutFields<'a> {
+        let mut found = CutFields {
+            projection,
+            names_only: !projection.all && projection.patterns.is_empty(),
             fields: HashMap::default(),
             values: Vec::new(),
             text_start: events.raw.as_ptr() as usize,
@@ -360,7 +360,7 @@ impl<'a> Found<'a> {
             row: 0,
             overflow: false,
         };
-        for name in wish.names.iter().filter(|name| !is_given(name)) {
+        for name in projection.names.iter().filter(|name| !is_given(name)) {
             found.fields.insert(name.clone(), found.values.len());
             found.values.push((name.clone(), Vec::new()));
         }
@@ -470,7 +470,7 @@ impl<'a> Found<'a> {
         if let Some(at) = self.fields.get(name) {
             return Some(*at);
         }
-        if self.names_only || METADATA_FIELDS.contains(&name) || !self.wish.wants(name) {
+        if self.names_only || METADATA_FIELDS.contains(&name) || !self.projection.wants(name) {
             return None;
         }
         if self.values.len() >= PAGE_FIELDS_MAX {
@@ -486,7 +486,7 @@ impl<'a> Found<'a> {
     #[inline]
     fn add(&mut self, name: &str, value: &str, multiple: bool) {
         let Some(at) = self.field(name) else { return };
-        let place = Place {
+        let place = CutValue {
             row: self.row,
             start: (value.as_ptr() as usize - self.text_start) as u32,
             len: value.len() as u32,
@@ -505,18 +505,18 @@ impl<'a> Found<'a> {
     /// Adds a value that the event was given when it was added.
     fn add_given(&mut self, name: &str, value: &str) {
         let Some(at) = self.field(name) else { return };
-        let place = Place { given: true, ..self.copied(value) };
+        let place = CutValue { given: true, ..self.copied(value) };
         self.values[at].1.push(place);
     }
 
-    fn copied(&mut self, value: &str) -> Place {
+    fn copied(&mut self, value: &str) -> CutValue {
         let start = self.copies.len() as u32;
         self.copies.extend_from_slice(value.as_bytes());
-        Place { row: self.row, start, len: value.len() as u32, copied: true, given: false }
+        CutValue { row: self.row, start, len: value.len() as u32, copied: true, given: false }
     }
 
     #[inline]
-    fn push(&mut self, at: usize, place: Place, multiple: bool) {
+    fn push(&mut self, at: usize, place: CutValue, multiple: bool) {
         let places = &mut self.values[at].1;
         let last = places.last().filter(|last| last.row == place.row);
         if last.is_none_or(|last| multiple && !last.given) {
@@ -526,8 +526,8 @@ impl<'a> Found<'a> {
 
     fn columns(self, rows: usize) -> Result<Vec<(String, ArrayRef)>, EngineError> {
         let copies = Buffer::from(self.copies);
-        let wish = self.wish;
-        let columns = self.values.into_iter().filter(|(name, places)| !places.is_empty() && wish.wants(name));
+        let projection = self.projection;
+        let columns = self.values.into_iter().filter(|(name, places)| !places.is_empty() && projection.wants(name));
         columns.map(|(name, places)| Ok((name, column_of(&places, rows, &self.buffer, &copies)?))).collect()
     }
 }
@@ -535,11 +535,11 @@ impl<'a> Found<'a> {
 /// Names up to which comparing each is faster than hashing.
 const SCAN_NAMES_MAX: usize = 6;
 
-fn column_of(places: &[Place], rows: usize, text: &Buffer, copies: &Buffer) -> Result<ArrayRef, EngineError> {
+fn column_of(places: &[CutValue], rows: usize, text: &Buffer, copies: &Buffer) -> Result<ArrayRef, EngineError> {
     let is_multi = places.windows(2).any(|pair| pair[0].row == pair[1].row);
     let mut builder = StringViewBuilder::with_capacity(rows.max(places.len()));
     let blocks = (builder.append_block(text.clone()), builder.append_block(copies.clone()));
-    let append = |builder: &mut StringViewBuilder, place: &Place| {
+    let append = |builder: &mut StringViewBuilder, place: &CutValue| {
         builder.try_append_view(if place.copied { blocks.1 } else { blocks.0 }, place.start, place.len)
     };
     let mut places = places.iter().peekable();

@@ -17,8 +17,8 @@ use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 
 use super::derive::{DerivedNames, Scope, is_default_field};
 use super::event_fields::{given_column, given_values, is_given, is_in_text};
-use super::fields::{FieldRules, FieldWish};
-use super::shaped::Conditions;
+use super::fields::{FieldRules, Projection};
+use super::template_pages::Conditions;
 
 /// Where the values of fields come from.
 pub(crate) struct Origins<'a> {
@@ -337,13 +337,13 @@ fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bo
     !rules.is_index_time_only() && is_in_text(field, value) && !rules.is_cut_by_pattern(field)
 }
 
-impl FieldWish {
+impl Projection {
     /// These and the fields a filter tests.
-    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> FieldWish {
-        let mut wish = self.clone();
+    pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> Projection {
+        let mut projection = self.clone();
         let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
-        wish.names.extend(more);
-        wish
+        projection.names.extend(more);
+        projection
     }
 
     /// Columns that only the filter wanted.

@@ -9,7 +9,6 @@
 //! the term dictionary (store, bucket).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod best;
 mod derive;
 mod environment;
 mod event_fields;
@@ -17,26 +16,27 @@ mod event_scan;
 mod fields;
 mod filter;
 mod labels;
-mod ordered;
+mod newest_first;
 mod page;
 mod partial;
 pub mod plan;
-mod renamed;
 mod rexes;
-mod shaped;
 mod slices;
+mod sourcetype_renames;
 pub mod summary;
+mod template_pages;
+mod top_k;
 
-pub use best::ROWS_MAX as TOP_ROWS_MAX;
 pub use environment::{ScanEnvironment, ScanRules};
 pub use event_scan::{EventScan, ScanProgress};
 pub use fields::reports::Report;
 pub use filter::{holds_words, index_patterns};
 pub use labels::{LabelCondition, LabelSource};
-pub use ordered::OrderedRows;
+pub use newest_first::OrderedRows;
 pub use page::PageRef;
 pub use partial::work::{WindowCommands, fold_windows};
 pub use partial::{PartialStates, PlanStates};
-pub use renamed::renamed;
 pub use rexes::is_pushable;
 pub use slices::Window;
+pub use sourcetype_renames::with_renamed_sourcetypes;
+pub use top_k::ROWS_MAX as TOP_ROWS_MAX;

@@ -1,6 +1,6 @@
 //! `rex` commands that the scan runs itself, because they come first and read nothing but the text of an event.
 //!
-//! On shaped pages their groups come from templates and dictionaries ([`super::shaped`]), so that no text is rebuilt for
+//! On shaped pages their groups come from templates and dictionaries ([`super::template_pages`]), so that no text is rebuilt for
 //! them. Where there is text anyway the command itself runs, and gives the same.
 //!
 //! Not here: `rex` after other commands, on other fields or with more than one match (commands).
@@ -18,8 +18,8 @@ use quarry_spl::ast::RexExtraction;
 use quarry_store::Segment;
 
 use super::event_fields::is_given;
-use super::fields::FieldWish;
-use super::shaped::RexReader;
+use super::fields::Projection;
+use super::template_pages::RexReader;
 use crate::plan::Extraction;
 
 /// The field whose patterns a scan can run.
@@ -48,11 +48,11 @@ pub(crate) struct PushedRex {
 }
 
 impl Rexes {
-    /// What runs these commands, of whose groups those in `wish` are wanted.
-    pub(crate) fn new(commands: &[Extraction], wish: &FieldWish) -> Rexes {
+    /// What runs these commands, of whose groups those in `projection` are wanted.
+    pub(crate) fn new(commands: &[Extraction], projection: &Projection) -> Rexes {
         let mut all: Vec<PushedRex> = commands.iter().filter_map(|rex| PushedRex::new(&rex.command)).collect();
         for rex in &mut all {
-            rex.groups.retain(|(_, name)| wish.wants(name));
+            rex.groups.retain(|(_, name)| projection.wants(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
         Rexes { all, idle: Mutex::default() }

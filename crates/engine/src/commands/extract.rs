@@ -11,7 +11,7 @@ use quarry_scan::Report;
 use quarry_spl::ast::ExtractCommand;
 
 use super::Execute;
-use super::found_fields::FoundFields;
+use super::extracted_fields::FoundFields;
 use crate::lower::{Lowering, Step, row};
 
 impl Execute for ExtractCommand {

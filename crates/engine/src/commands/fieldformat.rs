@@ -1,4 +1,4 @@
-//! `fieldformat`: applied to the rows that leave a search, see [`crate::shown`]; commands behind it see the values.
+//! `fieldformat`: applied to the rows that leave a search, see [`crate::field_formats`]; commands behind it see the values.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::FieldFormatCommand;

@@ -11,7 +11,7 @@ use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::lookup::{AddressPlaces, Place};
+use quarry_eval::lookup::{AddressLocations, Location};
 use quarry_eval::rows::{self, ColumnBuilder, Value};
 use quarry_spl::ast::IpLocationCommand;
 
@@ -38,12 +38,12 @@ impl Execute for IpLocationCommand {
 /// Adds what the database knows of the address in a row.
 struct IpLocation {
     command: IpLocationCommand,
-    places: Arc<dyn AddressPlaces>,
-    remembered: HashMap<String, Option<Arc<Place>>, foldhash::fast::FixedState>,
+    places: Arc<dyn AddressLocations>,
+    remembered: HashMap<String, Option<Arc<Location>>, foldhash::fast::FixedState>,
 }
 
 /// A field and the part of a place it shows.
-type Shown = (&'static str, fn(&Place) -> Option<Value<'_>>);
+type Shown = (&'static str, fn(&Location) -> Option<Value<'_>>);
 
 fn text(part: &Option<String>) -> Option<Value<'_>> {
     part.as_deref().map(Value::text_of)
@@ -65,11 +65,11 @@ const FURTHER_FIELDS: [Shown; 3] = [
 
 impl IpLocation {
     /// The command over a database.
-    fn new(command: &IpLocationCommand, places: Arc<dyn AddressPlaces>) -> IpLocation {
+    fn new(command: &IpLocationCommand, places: Arc<dyn AddressLocations>) -> IpLocation {
         IpLocation { command: command.clone(), places, remembered: HashMap::default() }
     }
 
-    fn place(&mut self, address: &str) -> Result<Option<Arc<Place>>, EngineError> {
+    fn place(&mut self, address: &str) -> Result<Option<Arc<Location>>, EngineError> {
         if let Some(place) = self.remembered.get(address) {
             return Ok(place.clone());
         }

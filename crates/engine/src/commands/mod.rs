@@ -14,10 +14,10 @@ pub(crate) mod aggregate_columns;
 pub(crate) mod conditions;
 mod delimiter;
 pub(crate) mod empty_columns;
+mod extracted_fields;
 mod field_facts;
 mod field_texts;
 pub(crate) mod filled;
-mod found_fields;
 pub(crate) mod models;
 pub(crate) mod series_table;
 

@@ -14,7 +14,7 @@ use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_spl::ast::{MultiKvCommand, Span};
 
 use super::Execute;
-use super::found_fields::FoundFields;
+use super::extracted_fields::FoundFields;
 use crate::lower::{Lowering, Step, row};
 
 /// Rows that the texts of one batch give at most.

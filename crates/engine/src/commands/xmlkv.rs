@@ -8,7 +8,7 @@ use quarry_eval::rows;
 use quarry_spl::ast::XmlKvCommand;
 
 use super::Execute;
-use super::found_fields::FoundFields;
+use super::extracted_fields::FoundFields;
 use crate::lower::{Lowering, Step, row};
 
 impl Execute for XmlKvCommand {

@@ -18,8 +18,8 @@ use quarry_eval::rows;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::index_patterns;
 use quarry_scan::plan::{FieldSource, Scan};
-use quarry_scan::renamed;
 use quarry_scan::summary::{SummaryHead, SummaryPage, columns_of, encode, folder_of, name_of, open};
+use quarry_scan::with_renamed_sourcetypes;
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
@@ -246,7 +246,7 @@ impl Work<'_> {
         for index in indexes {
             // Of one index no slab is cut.
             let snapshot = runner.source.snapshot(&IndexSelector::new(vec![index]), &range)?;
-            let snapshot = renamed(snapshot, runner.rules.props());
+            let snapshot = with_renamed_sourcetypes(snapshot, runner.rules.props());
             for segment in snapshot.segments {
                 let (Some(_), Some(slab)) = (segment.identity(), segment.stored()) else { continue };
                 let is_recent = segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max));

@@ -10,9 +10,9 @@ use bytes::Bytes;
 use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, MacrosConf, PropsResolver};
 use quarry_engine::{
-    Acceleration, AddressPlaces, AlertCall, CommandSource, Engine, EngineOptions, EventType, KeptJob, KnowledgeSource,
-    LookupSource, LookupTable, ModelFile, NodeEntry, NodeSource, Place, SearchRequest, SnapshotSource, SummaryFile,
-    SummaryRequest, SummaryStore, TableTime, Tag,
+    Acceleration, AddressLocations, AlertCall, CommandSource, Engine, EngineOptions, EventType, KeptJob,
+    KnowledgeSource, Location, LookupSource, LookupTable, ModelFile, NodeEntry, NodeSource, SearchRequest,
+    SnapshotSource, SummaryFile, SummaryRequest, SummaryStore, TableTime, Tag,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{EventBatch, TimeNs, TimeRange};
@@ -470,23 +470,23 @@ impl LookupSource for Tables {
         Ok(self.0.lock().unwrap().keys().filter_map(|name| name.strip_prefix(MODEL)).map(file).collect())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressPlaces>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
         let table = self.0.lock().unwrap().get("places.mmdb").cloned();
-        Ok(table.map(|table| -> Arc<dyn AddressPlaces> { Arc::new(TablePlaces(table.csv.to_string())) }))
+        Ok(table.map(|table| -> Arc<dyn AddressLocations> { Arc::new(TableLocations(table.csv.to_string())) }))
     }
 }
 
 /// A table in place of a database: address, City, City in German, Country, its code, Region, lat, lon, Continent,
 /// MetroCode, Timezone.
-struct TablePlaces(String);
+struct TableLocations(String);
 
-impl AddressPlaces for TablePlaces {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Place>, String> {
+impl AddressLocations for TableLocations {
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String> {
         let address = address.to_string();
         let Some(line) = self.0.lines().find(|line| line.split(',').next() == Some(&address)) else { return Ok(None) };
         let cell = |at: usize| line.split(',').nth(at).filter(|cell| !cell.is_empty()).map(str::to_owned);
         let asks = |language: &str| languages.iter().any(|asked| asked == language);
-        Ok(Some(Place {
+        Ok(Some(Location {
             city: cell(if asks("de") { 2 } else { 1 }),
             country: cell(if asks("code") { 4 } else { 3 }),
             region: cell(5),

@@ -1,10 +1,10 @@
-//! Folding rows into states, one kind of state per [`Part`], and joining the states of two workers.
+//! Folding rows into states, one kind of state per [`StateColumn`], and joining the states of two workers.
 //!
 //! A fold keeps its state per group in plain vectors, takes whole batches, and knows nothing of keys. Numbers of a
 //! column are read once per batch for all folds of its field ([`super::numbers`]); those of a dictionary once per code.
 //!
-//! Sums and extremes are in [`super::sums`], distinct values in [`super::distinct`], values of chosen rows in
-//! [`super::picked`].
+//! Sums and extremes are in [`super::sums`], distinct values in [`super::distinct_values`], values of chosen rows in
+//! [`super::first_last`].
 
 use std::any::Any;
 use std::hash::BuildHasher;
@@ -17,14 +17,14 @@ use foldhash::fast::FixedState;
 use quarry_event::value::{exact_number, parse_number};
 
 use super::digest::Digest;
-use super::distinct::{DistinctFold, DistinctOfAll, TallyFold};
+use super::distinct_values::{DistinctFold, DistinctOfAll, TallyFold};
+use super::first_last::{PickFold, SequenceFold};
 use super::groups::{MemberKind, Members};
 use super::moments::Moments;
 use super::numbers::{Figure, NumberColumn};
-use super::part::{LineReads, Part};
-use super::picked::{PickFold, SequenceFold};
 use super::sparkline::Sparkline;
 use super::state::number_item;
+use super::state_column::{LineReads, StateColumn};
 use super::sums::{ExtremeFold, SumFold};
 use crate::rows::{ColumnReader, multi_item};
 
@@ -85,34 +85,39 @@ impl<T: Fold + Clone + 'static> AnyFold for T {
 }
 
 /// A fold for `part`; `single` when there is one group.
-pub(crate) fn of(part: Part, single: bool) -> Box<dyn Fold> {
+pub(crate) fn of(part: StateColumn, single: bool) -> Box<dyn Fold> {
     match part {
-        Part::Values | Part::Numbers => Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() }),
-        Part::Sum => Box::new(SumFold::new(false)),
-        Part::SumOfSquares => Box::new(SumFold::new(true)),
-        Part::MinNumber => Box::new(ExtremeFold::<false>::new()),
-        Part::MaxNumber => Box::new(ExtremeFold::<true>::new()),
-        Part::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
-        Part::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
-        Part::Moments => Box::new(MomentsFold(Vec::new())),
-        Part::Distinct if single => Box::<DistinctOfAll>::default(),
-        Part::Distinct => Box::<DistinctFold>::default(),
-        Part::Tally => Box::<TallyFold>::default(),
-        Part::Sequence => Box::<SequenceFold>::default(),
-        Part::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
-        Part::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
-        Part::Sparkline { width, reads } => Box::new(SparklineFold { lines: Vec::new(), width, reads }),
+        StateColumn::Values | StateColumn::Numbers => {
+            Box::new(CountFold { part, counts: Vec::new(), lanes: Vec::new() })
+        }
+        StateColumn::Sum => Box::new(SumFold::new(false)),
+        StateColumn::SumOfSquares => Box::new(SumFold::new(true)),
+        StateColumn::MinNumber => Box::new(ExtremeFold::<false>::new()),
+        StateColumn::MaxNumber => Box::new(ExtremeFold::<true>::new()),
+        StateColumn::MinText => Box::new(TextFold { texts: Vec::new(), largest: false }),
+        StateColumn::MaxText => Box::new(TextFold { texts: Vec::new(), largest: true }),
+        StateColumn::Moments => Box::new(MomentsFold(Vec::new())),
+        StateColumn::Distinct if single => Box::<DistinctOfAll>::default(),
+        StateColumn::Distinct => Box::<DistinctFold>::default(),
+        StateColumn::Tally => Box::<TallyFold>::default(),
+        StateColumn::Sequence => Box::<SequenceFold>::default(),
+        StateColumn::Digest { exact } => Box::new(DigestFold { digests: Vec::new(), exact }),
+        StateColumn::Pick(key) => Box::new(PickFold { key, picks: Vec::new(), bytes: 0 }),
+        StateColumn::Sparkline { width, reads } => Box::new(SparklineFold { lines: Vec::new(), width, reads }),
     }
 }
 
 /// Whether folds of `part` read [`Input::numbers`].
-pub(crate) fn reads_numbers(part: Part) -> bool {
-    !matches!(part, Part::Values | Part::Distinct | Part::Tally | Part::Sequence | Part::Pick(_))
+pub(crate) fn reads_numbers(part: StateColumn) -> bool {
+    !matches!(
+        part,
+        StateColumn::Values | StateColumn::Distinct | StateColumn::Tally | StateColumn::Sequence | StateColumn::Pick(_)
+    )
 }
 
 /// Whether folds of `part` read how many digits the numbers have after the point.
-pub(crate) fn reads_scales(part: Part) -> bool {
-    matches!(part, Part::Sum | Part::SumOfSquares)
+pub(crate) fn reads_scales(part: StateColumn) -> bool {
+    matches!(part, StateColumn::Sum | StateColumn::SumOfSquares)
 }
 
 /// The other fold as the same type.
@@ -168,7 +173,7 @@ impl Input<'_> {
 
 #[derive(Clone)]
 struct CountFold {
-    part: Part,
+    part: StateColumn,
     counts: Vec<i64>,
     /// Counts of a batch.
     lanes: Vec<[u32; LANES]>,
@@ -234,7 +239,7 @@ impl Fold for CountFold {
                 None => self.count_rows(members),
                 Some(events) => members.for_each(|row, group| self.counts[group] += events[row]),
             },
-            (Some(_), Part::Numbers) => match input.numbers {
+            (Some(_), StateColumn::Numbers) => match input.numbers {
                 Some(numbers) => self.count_present(numbers.values.nulls(), members),
                 None => input.for_each_number(members, |_, group, _| self.counts[group] += 1),
             },

@@ -2,7 +2,7 @@
 //!
 //! A folder takes batch after batch of any slices. Folders that fit into memory together are joined there and finish
 //! without ever writing their states down. One that grows beyond its share gives its states away and starts anew; then
-//! the states of all folders are merged part by part ([`super::given`]).
+//! the states of all folders are merged part by part ([`super::spill`]).
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use quarry_spl::ast::StatsFunction;
 
-use super::direct::{Counted, DirectCounts};
+use super::code_counts::{Counted, DirectCounts};
 use super::fold::{self, Fold, Input};
-use super::given::{GivenStates, MergedFolders};
 use super::groups::GroupTable;
 use super::numbers::Numbers;
+use super::spill::{MergedFolders, SpilledPartials};
 use super::{AggregatePlan, Argument, finish, keys, parts_of};
 use crate::EngineError;
 use crate::command::RowCommand;
@@ -42,10 +42,10 @@ pub struct Folder {
     /// Rows counted by code, where rows are only counted; [`Folder::settle`] makes them counts of groups.
     direct: DirectCounts,
     only_counts: bool,
-    /// States given away for lack of memory, and how often they were split before.
-    given: Option<GivenStates>,
-    /// What folders that were added had given away.
-    others: Vec<GivenStates>,
+    /// Partial states spilled for lack of memory, and how often they were split before.
+    spilled: Option<SpilledPartials>,
+    /// What folders that were added had spilled.
+    others: Vec<SpilledPartials>,
     level: u32,
     dataflow: Arc<Dataflow>,
     bytes_max: usize,
@@ -82,7 +82,7 @@ struct ColumnFolds {
 pub enum Folded {
     /// In memory.
     Groups(Box<Folder>),
-    /// Given away, to be merged part by part.
+    /// Spilled, to be merged part by part.
     Parts(Box<MergedFolders>),
 }
 
@@ -117,7 +117,7 @@ impl Folder {
                 .columns
                 .iter()
                 .all(|column| matches!((&column.function, &column.argument), (StatsFunction::Count, Argument::Rows))),
-            given: None,
+            spilled: None,
             others: Vec::new(),
             level,
             dataflow: Arc::clone(&context.dataflow),
@@ -209,17 +209,17 @@ impl Folder {
     /// Gives the states of all groups away; an error where that cannot help.
     fn give_away(&mut self) -> Result<(), EngineError> {
         let is_one_group = self.plan.by.is_empty() || (self.level > 0 && self.groups.len() == 1);
-        if is_one_group || !GivenStates::may_split(self.level) {
+        if is_one_group || !SpilledPartials::may_split(self.level) {
             return Err(EngineError::Memory);
         }
         let state = self.take_state()?;
         let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
-        self.given.get_or_insert_with(|| GivenStates::new(level, dataflow)).add(&state, keys)
+        self.spilled.get_or_insert_with(|| SpilledPartials::new(level, dataflow)).add(&state, keys)
     }
 
-    /// Whether states were given away.
-    pub(super) fn has_given(&self) -> bool {
-        self.given.is_some()
+    /// Whether states were spilled.
+    pub(super) fn has_spilled(&self) -> bool {
+        self.spilled.is_some()
     }
 
     /// Bytes held, about.
@@ -263,14 +263,14 @@ impl Folder {
         Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
     }
 
-    /// Everything given away.
-    pub(super) fn into_given(mut self) -> Result<GivenStates, EngineError> {
+    /// Everything spilled.
+    pub(super) fn into_spilled(mut self) -> Result<SpilledPartials, EngineError> {
         // Rows counted by code since the last time are in no group yet.
         self.settle();
-        if self.groups.len() > 0 || self.given.is_none() {
+        if self.groups.len() > 0 || self.spilled.is_none() {
             self.give_away()?;
         }
-        self.given.ok_or(EngineError::Memory)
+        self.spilled.ok_or(EngineError::Memory)
     }
 
     /// Takes states back.
@@ -293,7 +293,7 @@ impl Folder {
         let folds: Vec<Vec<Box<dyn Fold>>> = self.folds.iter().map(parts).collect();
         let groups = self.groups.copy();
         let bytes = groups.bytes() + folds.iter().flatten().map(|fold| fold.bytes()).sum::<usize>();
-        self.given.is_none().then_some(FoldedPart { groups, folds, bytes })
+        self.spilled.is_none().then_some(FoldedPart { groups, folds, bytes })
     }
 
     /// Adds the groups and states of a part folded before, of the same plan.
@@ -310,9 +310,9 @@ impl Folder {
 
     /// Adds everything of another folder of the same plan.
     pub fn add_folder(&mut self, other: Folder) -> Result<(), EngineError> {
-        if other.has_given() {
-            let given = other.into_given()?;
-            self.others.push(given);
+        if other.has_spilled() {
+            let spilled = other.into_spilled()?;
+            self.others.push(spilled);
             return Ok(());
         }
         let groups = other.groups.len();
@@ -374,9 +374,9 @@ impl AggregatePlan {
     /// Joins the folders of all workers, in memory if they fit there.
     pub fn gather(&self, folders: Vec<Folder>, context: &CommandContext) -> Result<Folded, EngineError> {
         let bytes: usize = folders.iter().map(Folder::bytes).sum();
-        let has_given = |folder: &Folder| folder.has_given() || !folder.others.is_empty();
+        let has_spilled = |folder: &Folder| folder.has_spilled() || !folder.others.is_empty();
         let fits = bytes <= self.bytes_max(context);
-        if !folders.iter().any(has_given) && (fits || self.by.is_empty()) {
+        if !folders.iter().any(has_spilled) && (fits || self.by.is_empty()) {
             let mut folders = folders.into_iter();
             let mut all = folders.next().unwrap_or_else(|| Folder::new(self, context));
             folders.for_each(|folder| all.absorb(folder));
@@ -386,12 +386,12 @@ impl AggregatePlan {
                 Err(EngineError::Memory)
             };
         }
-        let mut given = Vec::new();
+        let mut spilled = Vec::new();
         for mut folder in folders {
-            given.append(&mut folder.others);
-            given.push(folder.into_given()?);
+            spilled.append(&mut folder.others);
+            spilled.push(folder.into_spilled()?);
         }
-        Ok(Folded::Parts(Box::new(MergedFolders::new(self, given, self.bytes_max(context), context))))
+        Ok(Folded::Parts(Box::new(MergedFolders::new(self, spilled, self.bytes_max(context), context))))
     }
 
     /// The rows of batches, folded in their order.
@@ -444,7 +444,7 @@ impl AggregatePlan {
         rows::concat_rows(all)
     }
 
-    /// Bytes that the folders of all workers take together. One group cannot be given away and may take more.
+    /// Bytes that the folders of all workers take together. One group cannot be spilled and may take more.
     fn bytes_max(&self, context: &CommandContext) -> usize {
         let share = if self.by.is_empty() { 1 } else { MEMORY_SHARE };
         context.dataflow.memory_bytes() / share

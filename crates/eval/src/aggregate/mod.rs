@@ -1,29 +1,29 @@
 //! Aggregation that can be split: each worker folds the rows it reads ([`folder`]), folders join, the whole finishes.
 //!
-//! Every stats function is a short list of *parts* ([`Part`]), each a state per group with a way to fold values in and
-//! to join two workers' states ([`fold`]), also as a column ([`state`]), which is how they are given away when memory is
-//! short and merged part by part ([`given`]). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
+//! Every stats function is a short list of *parts* ([`StateColumn`]), each a state per group with a way to fold values in and
+//! to join two workers' states ([`fold`]), also as a column ([`state`]), which is how they are spilled when memory is
+//! short and merged part by part ([`spill`]). `avg` is a sum and a count, `range` a minimum and a maximum. [`finish`] turns merged
 //! parts into the function's value. Which group a row is in is for [`groups`], which values are equal for [`values`].
 //!
 //! Not here: which rows, the shape of the result (chart, timechart, top are in the engine).
 
+mod code_counts;
 pub mod digest;
-mod direct;
-mod distinct;
+mod distinct_values;
 mod finish;
+mod first_last;
 mod fold;
 pub mod folder;
-mod given;
 mod groups;
 mod integers;
 pub mod keys;
 pub mod moments;
 pub mod numbers;
 mod pairs;
-mod part;
-mod picked;
 mod sparkline;
+mod spill;
 mod state;
+mod state_column;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -38,8 +38,8 @@ use arrow::record_batch::RecordBatch;
 use quarry_spl::ast::{Aggregate, AggregateArg, StatsFunction};
 
 pub use self::folder::{Folded, FoldedPart, Folder};
-pub use self::given::MergedFolders;
-pub use self::part::{LIST_VALUES_MAX, LineReads, Part, PickKey, parts_of};
+pub use self::spill::MergedFolders;
+pub use self::state_column::{LIST_VALUES_MAX, LineReads, PickKey, StateColumn, parts_of};
 use crate::EngineError;
 use crate::context::CommandContext;
 use crate::expr::{CompiledExpr, ExprContext};
@@ -192,7 +192,7 @@ impl AggregatePlan {
         batch_of(columns, groups)
     }
 
-    fn parts(&self) -> impl Iterator<Item = Part> + '_ {
+    fn parts(&self) -> impl Iterator<Item = StateColumn> + '_ {
         self.columns.iter().flat_map(|column| parts_of(&column.function))
     }
 

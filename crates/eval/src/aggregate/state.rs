@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use super::part::Part;
+use super::state_column::StateColumn;
 use crate::rows::multi_type;
 
 /// Digits of a position in a sequence entry.
@@ -18,19 +18,19 @@ pub(crate) fn number_item() -> FieldRef {
 }
 
 /// Type of a part's state column.
-pub(crate) fn state_type(part: Part) -> DataType {
+pub(crate) fn state_type(part: StateColumn) -> DataType {
     match part {
-        Part::Values | Part::Numbers => DataType::Int64,
-        Part::MinText | Part::MaxText => DataType::Utf8View,
+        StateColumn::Values | StateColumn::Numbers => DataType::Int64,
+        StateColumn::MinText | StateColumn::MaxText => DataType::Utf8View,
         // A sum is two numbers and its scale: states that are rounded would show in which order they were merged.
-        Part::MinNumber
-        | Part::MaxNumber
-        | Part::Sum
-        | Part::SumOfSquares
-        | Part::Moments
-        | Part::Digest { .. }
-        | Part::Sparkline { .. } => DataType::List(number_item()),
-        Part::Distinct | Part::Sequence | Part::Tally | Part::Pick(_) => multi_type(),
+        StateColumn::MinNumber
+        | StateColumn::MaxNumber
+        | StateColumn::Sum
+        | StateColumn::SumOfSquares
+        | StateColumn::Moments
+        | StateColumn::Digest { .. }
+        | StateColumn::Sparkline { .. } => DataType::List(number_item()),
+        StateColumn::Distinct | StateColumn::Sequence | StateColumn::Tally | StateColumn::Pick(_) => multi_type(),
     }
 }
 

@@ -4,8 +4,8 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 
 use super::context::ExprContext;
-use super::node::{Node, Row};
-use super::single::Single;
+use super::node::{ExprNode, Row};
+use super::single_column::Single;
 use crate::EngineError;
 use crate::functions::CallState;
 use crate::row_filter::RowFilter;
@@ -71,7 +71,7 @@ impl<'a> Batch<'a> {
     }
 
     /// Computes the parts that read one coded column only.
-    pub(super) fn with_singles(mut self, root: &Node) -> Result<Batch<'a>, EngineError> {
+    pub(super) fn with_singles(mut self, root: &ExprNode) -> Result<Batch<'a>, EngineError> {
         let mut singles: Vec<Option<ArrayRef>> = Vec::new();
         root.each_single(&mut |single| {
             let found = self.array(single.slot).map_or(Ok(None), |column| single.compute(column, self.context))?;

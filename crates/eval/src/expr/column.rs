@@ -13,63 +13,67 @@ use arrow::datatypes::DataType;
 use super::arithmetic::{Arithmetic, Operand, calculate_column};
 use super::batch::Batch;
 use super::compare::{compare_column, compare_columns};
-use super::node::{Node, is_literal};
+use super::node::{ExprNode, is_literal};
 use crate::EngineError;
 use crate::functions::Prepared;
 use crate::rows::{ColumnBuilder, ColumnReader, Value, null_column};
 
 /// The value of every row.
-pub(super) fn evaluate(node: &Node, batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+pub(super) fn evaluate(node: &ExprNode, batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     Ok(match node {
-        Node::Slot(slot) => batch.array(*slot).cloned().unwrap_or_else(|| null_column(batch.len())),
-        Node::Constant(value) => constant(value, batch.len()),
-        Node::Single(single) => match batch.single(single) {
+        ExprNode::Slot(slot) => batch.array(*slot).cloned().unwrap_or_else(|| null_column(batch.len())),
+        ExprNode::Constant(value) => constant(value, batch.len()),
+        ExprNode::Single(single) => match batch.single(single) {
             Some(values) => Arc::clone(values),
             None => evaluate(&single.inner, batch)?,
         },
-        Node::Arithmetic(op, a, b) => {
+        ExprNode::Arithmetic(op, a, b) => {
             let (a, b) = (operand(a, batch)?, operand(b, batch)?);
             calculate_column(*op, &a, &b, batch.len())
         }
-        Node::Coalesce(values) => coalesce(values, batch)?,
-        Node::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition, batch)) => case(arms, batch)?,
+        ExprNode::Coalesce(values) => coalesce(values, batch)?,
+        ExprNode::Case(arms) if arms.iter().all(|(condition, _)| is_columnar(condition, batch)) => case(arms, batch)?,
         node if node.is_condition() => Arc::new(condition(node, batch)?),
         node => by_row(node, batch),
     })
 }
 
 /// The truth of every row; what is no condition is null.
-pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, EngineError> {
+pub(super) fn condition(node: &ExprNode, batch: &Batch<'_>) -> Result<BooleanArray, EngineError> {
     Ok(match node {
-        Node::Single(single) => match batch.single(single).and_then(|values| values.as_boolean_opt()) {
+        ExprNode::Single(single) => match batch.single(single).and_then(|values| values.as_boolean_opt()) {
             Some(truth) => truth.clone(),
             None => condition(&single.inner, batch)?,
         },
-        Node::Not(inner) => boolean::not(&condition(inner, batch)?)?,
-        Node::CompareLiteral(op, a, literal) if is_columnar(a, batch) => {
+        ExprNode::Not(inner) => boolean::not(&condition(inner, batch)?)?,
+        ExprNode::CompareLiteral(op, a, literal) if is_columnar(a, batch) => {
             compare_column(&ColumnReader::new(&evaluate(a, batch)?), *op, literal)
         }
-        Node::Compare(op, a, b) if is_columnar(a, batch) && is_columnar(b, batch) => {
+        ExprNode::Compare(op, a, b) if is_columnar(a, batch) && is_columnar(b, batch) => {
             compare_columns(*op, &evaluate(a, batch)?, &evaluate(b, batch)?)
         }
-        Node::And(a, b) if is_columnar(b, batch) => boolean::and_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
-        Node::Or(a, b) if is_columnar(b, batch) => boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?,
-        Node::And(a, b) => where_open(&condition(a, batch)?, false, b, batch),
-        Node::Or(a, b) => where_open(&condition(a, batch)?, true, b, batch),
-        Node::IsNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, true),
-        Node::IsNotNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, false),
-        Node::Slot(_) => {
+        ExprNode::And(a, b) if is_columnar(b, batch) => {
+            boolean::and_kleene(&condition(a, batch)?, &condition(b, batch)?)?
+        }
+        ExprNode::Or(a, b) if is_columnar(b, batch) => {
+            boolean::or_kleene(&condition(a, batch)?, &condition(b, batch)?)?
+        }
+        ExprNode::And(a, b) => where_open(&condition(a, batch)?, false, b, batch),
+        ExprNode::Or(a, b) => where_open(&condition(a, batch)?, true, b, batch),
+        ExprNode::IsNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, true),
+        ExprNode::IsNotNull(inner) if is_columnar(inner, batch) => nullness(&evaluate(inner, batch)?, false),
+        ExprNode::Slot(_) => {
             let array = evaluate(node, batch)?;
             match array.data_type() {
                 DataType::Boolean => array.as_boolean().clone(),
                 _ => BooleanArray::new_null(batch.len()),
             }
         }
-        Node::InLiterals(needle, literals) if is_columnar(needle, batch) => {
+        ExprNode::InLiterals(needle, literals) if is_columnar(needle, batch) => {
             let reader = ColumnReader::new(&evaluate(needle, batch)?);
             (0..batch.len()).map(|row| is_literal(&reader.value(row), literals)).collect()
         }
-        Node::Call(function, args, prepared) if matches!(function.row.help.name, "match" | "like") => {
+        ExprNode::Call(function, args, prepared) if matches!(function.row.help.name, "match" | "like") => {
             match args.first() {
                 Some(subject) if is_columnar(subject, batch) => {
                     match (ColumnReader::new(&evaluate(subject, batch)?), prepared) {
@@ -85,28 +89,30 @@ pub(super) fn condition(node: &Node, batch: &Batch<'_>) -> Result<BooleanArray, 
                 _ => truth_by_row(node, batch),
             }
         }
-        Node::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
-        Node::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
-        Node::Constant(_) => BooleanArray::new_null(batch.len()),
+        ExprNode::Constant(Value::Bool(true)) => BooleanArray::from(vec![true; batch.len()]),
+        ExprNode::Constant(Value::Bool(false)) => BooleanArray::from(vec![false; batch.len()]),
+        ExprNode::Constant(_) => BooleanArray::new_null(batch.len()),
         node => truth_by_row(node, batch),
     })
 }
 
 /// Whether the node is computed by columns down to the fields.
-pub(super) fn is_columnar(node: &Node, batch: &Batch<'_>) -> bool {
+pub(super) fn is_columnar(node: &ExprNode, batch: &Batch<'_>) -> bool {
     match node {
-        Node::Slot(_) | Node::Constant(_) => true,
-        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_columnar(a, batch),
-        Node::InLiterals(a, _) => is_columnar(a, batch),
-        Node::Arithmetic(_, a, b) | Node::Compare(_, a, b) => is_columnar(a, batch) && is_columnar(b, batch),
-        Node::And(a, b) | Node::Or(a, b) => is_columnar(a, batch) && is_columnar(b, batch),
-        Node::Coalesce(values) => values.iter().all(|value| is_columnar(value, batch)),
-        Node::Single(single) => batch.single(single).is_some() || is_columnar(&single.inner, batch),
+        ExprNode::Slot(_) | ExprNode::Constant(_) => true,
+        ExprNode::Not(a) | ExprNode::IsNull(a) | ExprNode::IsNotNull(a) | ExprNode::CompareLiteral(_, a, _) => {
+            is_columnar(a, batch)
+        }
+        ExprNode::InLiterals(a, _) => is_columnar(a, batch),
+        ExprNode::Arithmetic(_, a, b) | ExprNode::Compare(_, a, b) => is_columnar(a, batch) && is_columnar(b, batch),
+        ExprNode::And(a, b) | ExprNode::Or(a, b) => is_columnar(a, batch) && is_columnar(b, batch),
+        ExprNode::Coalesce(values) => values.iter().all(|value| is_columnar(value, batch)),
+        ExprNode::Single(single) => batch.single(single).is_some() || is_columnar(&single.inner, batch),
         _ => false,
     }
 }
 
-fn by_row(node: &Node, batch: &Batch<'_>) -> ArrayRef {
+fn by_row(node: &ExprNode, batch: &Batch<'_>) -> ArrayRef {
     let mut builder = ColumnBuilder::new(batch.len());
     for row in 0..batch.len() {
         builder.push(node.value(&batch.row(row)));
@@ -114,7 +120,7 @@ fn by_row(node: &Node, batch: &Batch<'_>) -> ArrayRef {
     builder.finish()
 }
 
-fn truth_by_row(node: &Node, batch: &Batch<'_>) -> BooleanArray {
+fn truth_by_row(node: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     let mut builder = BooleanBuilder::with_capacity(batch.len());
     for row in 0..batch.len() {
         builder.append_option(node.truth(&batch.row(row)));
@@ -123,7 +129,7 @@ fn truth_by_row(node: &Node, batch: &Batch<'_>) -> BooleanArray {
 }
 
 /// `left OR right` if `decides` is true, else `left AND right`: a left side equal to `decides` is the answer.
-fn where_open(left: &BooleanArray, decides: bool, right: &Node, batch: &Batch<'_>) -> BooleanArray {
+fn where_open(left: &BooleanArray, decides: bool, right: &ExprNode, batch: &Batch<'_>) -> BooleanArray {
     let mut builder = BooleanBuilder::with_capacity(batch.len());
     for row in 0..batch.len() {
         let known = left.is_valid(row).then(|| left.value(row));
@@ -145,9 +151,9 @@ fn nullness(array: &ArrayRef, wanted: bool) -> BooleanArray {
     (0..array.len()).map(|row| Some(reader.is_null(row) == wanted)).collect()
 }
 
-fn operand(node: &Node, batch: &Batch<'_>) -> Result<Operand, EngineError> {
+fn operand(node: &ExprNode, batch: &Batch<'_>) -> Result<Operand, EngineError> {
     Ok(match node {
-        Node::Constant(value) => Operand::Constant(value.clone()),
+        ExprNode::Constant(value) => Operand::Constant(value.clone()),
         node => Operand::Column(ColumnReader::new(&evaluate(node, batch)?)),
     })
 }
@@ -161,7 +167,7 @@ fn constant(value: &Value<'static>, rows: usize) -> ArrayRef {
 }
 
 /// The first operand with a value; a column without nulls ends the search.
-fn coalesce(values: &[Node], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+fn coalesce(values: &[ExprNode], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let mut columns: Vec<ColumnReader> = Vec::new();
     for (at, value) in values.iter().enumerate() {
         if !is_columnar(value, batch) {
@@ -193,7 +199,7 @@ fn coalesce(values: &[Node], batch: &Batch<'_>) -> Result<ArrayRef, EngineError>
 }
 
 /// Conditions by column, values by row and only where they are chosen.
-fn case(arms: &[(Node, Node)], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
+fn case(arms: &[(ExprNode, ExprNode)], batch: &Batch<'_>) -> Result<ArrayRef, EngineError> {
     let masks = arms.iter().map(|(test, _)| condition(test, batch)).collect::<Result<Vec<_>, _>>()?;
     let mut builder = ColumnBuilder::new(batch.len());
     for row in 0..batch.len() {
@@ -206,16 +212,20 @@ fn case(arms: &[(Node, Node)], batch: &Batch<'_>) -> Result<ArrayRef, EngineErro
 }
 
 /// Whether a node that reads integers computes them by column.
-pub(super) fn is_numeric_by_column(node: &Node) -> bool {
+pub(super) fn is_numeric_by_column(node: &ExprNode) -> bool {
     match node {
-        Node::Slot(_) | Node::Constant(_) => true,
-        Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => is_numeric_by_column(a),
-        Node::Arithmetic(op, a, b) => {
+        ExprNode::Slot(_) | ExprNode::Constant(_) => true,
+        ExprNode::Not(a) | ExprNode::IsNull(a) | ExprNode::IsNotNull(a) | ExprNode::CompareLiteral(_, a, _) => {
+            is_numeric_by_column(a)
+        }
+        ExprNode::Arithmetic(op, a, b) => {
             matches!(op, Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul)
                 && is_numeric_by_column(a)
                 && is_numeric_by_column(b)
         }
-        Node::Compare(_, a, b) | Node::And(a, b) | Node::Or(a, b) => is_numeric_by_column(a) && is_numeric_by_column(b),
+        ExprNode::Compare(_, a, b) | ExprNode::And(a, b) | ExprNode::Or(a, b) => {
+            is_numeric_by_column(a) && is_numeric_by_column(b)
+        }
         _ => false,
     }
 }

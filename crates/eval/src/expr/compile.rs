@@ -6,7 +6,7 @@ use super::arithmetic::Arithmetic;
 use super::batch::Slot;
 use super::compare::{Literal, flipped};
 use super::context::ExprContext;
-use super::node::{Node, Row};
+use super::node::{ExprNode, Row};
 use crate::EngineError;
 use crate::functions;
 use crate::functions::figures::Figures;
@@ -17,7 +17,7 @@ use crate::lookup::no_table;
 use crate::rows::Value;
 
 /// Compiles an expression into its root and the slots it reads.
-pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(Node, Vec<Slot>), EngineError> {
+pub(super) fn compile(expr: &Expr, context: &ExprContext) -> Result<(ExprNode, Vec<Slot>), EngineError> {
     let mut compiler = Compiler { context, slots: Vec::new(), state: CallState::default() };
     let root = compiler.node(expr)?;
     compiler.state.check()?;
@@ -36,15 +36,15 @@ fn invalid(expr: &Expr, message: impl Into<String>) -> EngineError {
 }
 
 impl Compiler<'_> {
-    fn node(&mut self, expr: &Expr) -> Result<Node, EngineError> {
+    fn node(&mut self, expr: &Expr) -> Result<ExprNode, EngineError> {
         let node = match &expr.kind {
-            ExprKind::Text(text) => Node::Constant(Value::owned(text.clone())),
-            ExprKind::Number(value, written) => Node::Constant(number(*value, written)),
-            ExprKind::Bool(value) => Node::Constant(Value::Bool(*value)),
-            ExprKind::Field(name) => Node::Slot(self.field(name)),
+            ExprKind::Text(text) => ExprNode::Constant(Value::owned(text.clone())),
+            ExprKind::Number(value, written) => ExprNode::Constant(number(*value, written)),
+            ExprKind::Bool(value) => ExprNode::Constant(Value::Bool(*value)),
+            ExprKind::Field(name) => ExprNode::Slot(self.field(name)),
             ExprKind::Unary(UnaryOp::Plus, inner) => return self.node(inner),
-            ExprKind::Unary(UnaryOp::Neg, inner) => Node::Negate(self.boxed(inner)?),
-            ExprKind::Unary(UnaryOp::Not, inner) => Node::Not(self.boxed(inner)?),
+            ExprKind::Unary(UnaryOp::Neg, inner) => ExprNode::Negate(self.boxed(inner)?),
+            ExprKind::Unary(UnaryOp::Not, inner) => ExprNode::Not(self.boxed(inner)?),
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b)?,
             ExprKind::In(needle, values) => self.membership(needle, values)?,
             ExprKind::Call(name, args) => self.call(expr, name, args)?,
@@ -52,11 +52,11 @@ impl Compiler<'_> {
         Ok(self.folded(node))
     }
 
-    fn boxed(&mut self, expr: &Expr) -> Result<Box<Node>, EngineError> {
+    fn boxed(&mut self, expr: &Expr) -> Result<Box<ExprNode>, EngineError> {
         self.node(expr).map(Box::new)
     }
 
-    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<Node>, EngineError> {
+    fn nodes(&mut self, exprs: &[Expr]) -> Result<Vec<ExprNode>, EngineError> {
         exprs.iter().map(|expr| self.node(expr)).collect()
     }
 
@@ -68,40 +68,40 @@ impl Compiler<'_> {
         })
     }
 
-    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Node, EngineError> {
+    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<ExprNode, EngineError> {
         if op == BinaryOp::Like {
             return self.function(b, "like", &[a.clone(), b.clone()]);
         }
         let (left, right) = (self.boxed(a)?, self.boxed(b)?);
         Ok(match op {
-            BinaryOp::Add => Node::Arithmetic(Arithmetic::Add, left, right),
-            BinaryOp::Sub => Node::Arithmetic(Arithmetic::Sub, left, right),
-            BinaryOp::Mul => Node::Arithmetic(Arithmetic::Mul, left, right),
-            BinaryOp::Div => Node::Arithmetic(Arithmetic::Div, left, right),
-            BinaryOp::Rem => Node::Arithmetic(Arithmetic::Rem, left, right),
-            BinaryOp::Concat | BinaryOp::Like => Node::Concat(left, right),
+            BinaryOp::Add => ExprNode::Arithmetic(Arithmetic::Add, left, right),
+            BinaryOp::Sub => ExprNode::Arithmetic(Arithmetic::Sub, left, right),
+            BinaryOp::Mul => ExprNode::Arithmetic(Arithmetic::Mul, left, right),
+            BinaryOp::Div => ExprNode::Arithmetic(Arithmetic::Div, left, right),
+            BinaryOp::Rem => ExprNode::Arithmetic(Arithmetic::Rem, left, right),
+            BinaryOp::Concat | BinaryOp::Like => ExprNode::Concat(left, right),
             BinaryOp::Compare(op) => comparison(op, left, right),
-            BinaryOp::And => Node::And(left, right),
-            BinaryOp::Or => Node::Or(left, right),
-            BinaryOp::Xor => Node::Xor(left, right),
+            BinaryOp::And => ExprNode::And(left, right),
+            BinaryOp::Or => ExprNode::Or(left, right),
+            BinaryOp::Xor => ExprNode::Xor(left, right),
         })
     }
 
     /// Functions that decide which arguments to compute, or bind values; the others come from the table.
-    fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+    fn call(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         match (name, args) {
-            ("true", []) => Ok(Node::Constant(Value::Bool(true))),
-            ("false", []) => Ok(Node::Constant(Value::Bool(false))),
-            ("null", []) => Ok(Node::Constant(Value::Null)),
+            ("true", []) => Ok(ExprNode::Constant(Value::Bool(true))),
+            ("false", []) => Ok(ExprNode::Constant(Value::Bool(false))),
+            ("null", []) => Ok(ExprNode::Constant(Value::Null)),
             ("if", [condition, then, otherwise]) => {
-                let always = Node::Constant(Value::Bool(true));
-                Ok(Node::Case(vec![(self.node(condition)?, self.node(then)?), (always, self.node(otherwise)?)]))
+                let always = ExprNode::Constant(Value::Bool(true));
+                Ok(ExprNode::Case(vec![(self.node(condition)?, self.node(then)?), (always, self.node(otherwise)?)]))
             }
-            ("case", args) => self.arms(expr, name, args).map(Node::Case),
-            ("validate", args) => self.arms(expr, name, args).map(Node::Validate),
-            ("coalesce", args) => self.nodes(args).map(Node::Coalesce),
-            ("isnull", [inner]) => self.boxed(inner).map(Node::IsNull),
-            ("isnotnull", [inner]) => self.boxed(inner).map(Node::IsNotNull),
+            ("case", args) => self.arms(expr, name, args).map(ExprNode::Case),
+            ("validate", args) => self.arms(expr, name, args).map(ExprNode::Validate),
+            ("coalesce", args) => self.nodes(args).map(ExprNode::Coalesce),
+            ("isnull", [inner]) => self.boxed(inner).map(ExprNode::IsNull),
+            ("isnotnull", [inner]) => self.boxed(inner).map(ExprNode::IsNotNull),
             ("in", [needle, values @ ..]) => self.membership(needle, values),
             ("mvfilter", [predicate]) => self.mvfilter(predicate),
             ("mvmap", [values, each, rest @ ..]) => self.mvmap(values, each, rest),
@@ -110,7 +110,7 @@ impl Compiler<'_> {
                 let figures = Figures::of(calculation, &mut parts);
                 let nodes = parts.into_iter().map(|part| self.node(part)).collect::<Result<_, _>>()?;
                 let function = functions::find(name).ok_or_else(|| invalid(expr, "sigfig() is missing"))?;
-                Ok(Node::Call(function, nodes, Prepared::Figures(Box::new(figures))))
+                Ok(ExprNode::Call(function, nodes, Prepared::Figures(Box::new(figures))))
             }
             ("searchmatch", [text]) => self.searchmatch(text),
             _ => self.function(expr, name, args),
@@ -118,17 +118,17 @@ impl Compiler<'_> {
     }
 
     /// `needle IN (values)`; constants are read once.
-    fn membership(&mut self, needle: &Expr, values: &[Expr]) -> Result<Node, EngineError> {
+    fn membership(&mut self, needle: &Expr, values: &[Expr]) -> Result<ExprNode, EngineError> {
         let (needle, values) = (self.boxed(needle)?, self.nodes(values)?);
-        let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+        let literal = |node: &ExprNode| if let ExprNode::Constant(value) = node { Literal::of(value) } else { None };
         let literals: Option<Vec<Literal>> = values.iter().map(literal).collect();
         Ok(match literals {
-            Some(literals) => Node::InLiterals(needle, literals),
-            None => Node::In(needle, values),
+            Some(literals) => ExprNode::InLiterals(needle, literals),
+            None => ExprNode::In(needle, values),
         })
     }
 
-    fn arms(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Vec<(Node, Node)>, EngineError> {
+    fn arms(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Vec<(ExprNode, ExprNode)>, EngineError> {
         if args.is_empty() || !args.len().is_multiple_of(2) {
             return Err(invalid(
                 expr,
@@ -138,7 +138,7 @@ impl Compiler<'_> {
         args.chunks(2).map(|pair| Ok((self.node(&pair[0])?, self.node(&pair[1])?))).collect()
     }
 
-    fn function(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<Node, EngineError> {
+    fn function(&mut self, expr: &Expr, name: &str, args: &[Expr]) -> Result<ExprNode, EngineError> {
         let function = functions::find(name)
             .ok_or_else(|| invalid(expr, format!("eval function {name}() is not known; check its spelling")))?;
         let nodes = self.nodes(args)?;
@@ -150,12 +150,12 @@ impl Compiler<'_> {
             ));
         }
         let constants: Vec<Option<&Value<'static>>> =
-            nodes.iter().map(|node| if let Node::Constant(value) = node { Some(value) } else { None }).collect();
+            nodes.iter().map(|node| if let ExprNode::Constant(value) = node { Some(value) } else { None }).collect();
         let prepared = match name {
             "lookup" => self.table(args)?,
             _ => functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?,
         };
-        Ok(Node::Call(function, nodes, prepared))
+        Ok(ExprNode::Call(function, nodes, prepared))
     }
 
     /// The table of a `lookup()`, which must be named by a constant; columns that are named by constants must be there.
@@ -186,13 +186,13 @@ impl Compiler<'_> {
         Ok(Prepared::Table(Box::new(found)))
     }
 
-    fn mvfilter(&mut self, predicate: &Expr) -> Result<Node, EngineError> {
+    fn mvfilter(&mut self, predicate: &Expr) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         collect_fields(predicate, &mut names);
         match names.as_slice() {
             [name] => {
                 let slot = self.field(name);
-                Ok(Node::MvFilter(slot, self.boxed(predicate)?))
+                Ok(ExprNode::MvFilter(slot, self.boxed(predicate)?))
             }
             _ => Err(invalid(
                 predicate,
@@ -202,7 +202,7 @@ impl Compiler<'_> {
     }
 
     /// The bound name is the third argument, or else the first field of the first one.
-    fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<Node, EngineError> {
+    fn mvmap(&mut self, values: &Expr, each: &Expr, rest: &[Expr]) -> Result<ExprNode, EngineError> {
         let mut names = Vec::new();
         match rest.first().map(|expr| &expr.kind) {
             Some(ExprKind::Field(name) | ExprKind::Text(name)) => names.push(name.as_str()),
@@ -215,10 +215,10 @@ impl Compiler<'_> {
             ));
         };
         let slot = self.field(name);
-        Ok(Node::MvMap(self.boxed(values)?, slot, self.boxed(each)?))
+        Ok(ExprNode::MvMap(self.boxed(values)?, slot, self.boxed(each)?))
     }
 
-    fn searchmatch(&mut self, text: &Expr) -> Result<Node, EngineError> {
+    fn searchmatch(&mut self, text: &Expr) -> Result<ExprNode, EngineError> {
         let ExprKind::Text(search) = &text.kind else {
             return Err(invalid(text, "searchmatch() takes a quoted search"));
         };
@@ -227,17 +227,17 @@ impl Compiler<'_> {
             other => other,
         })?;
         self.slots.push(Slot::Search(Box::new(filter)));
-        Ok(Node::Slot(self.slots.len() - 1))
+        Ok(ExprNode::Slot(self.slots.len() - 1))
     }
 
     /// The node, or its value if that depends on nothing.
-    fn folded(&self, node: Node) -> Node {
+    fn folded(&self, node: ExprNode) -> ExprNode {
         let row = Row::detached(self.context, &self.state);
-        if matches!(node, Node::Constant(_)) || !is_constant(&node) {
+        if matches!(node, ExprNode::Constant(_)) || !is_constant(&node) {
             return node;
         }
         let value = node.value(&row).into_owned();
-        Node::Constant(value)
+        ExprNode::Constant(value)
     }
 }
 
@@ -247,34 +247,38 @@ fn number(value: f64, written: &str) -> Value<'static> {
 }
 
 /// Puts a constant on the right, where it is read only once.
-fn comparison(op: CompareOp, left: Box<Node>, right: Box<Node>) -> Node {
-    let literal = |node: &Node| if let Node::Constant(value) = node { Literal::of(value) } else { None };
+fn comparison(op: CompareOp, left: Box<ExprNode>, right: Box<ExprNode>) -> ExprNode {
+    let literal = |node: &ExprNode| if let ExprNode::Constant(value) = node { Literal::of(value) } else { None };
     if let Some(literal) = literal(&right) {
-        return Node::CompareLiteral(op, left, literal);
+        return ExprNode::CompareLiteral(op, left, literal);
     }
     if let Some(literal) = literal(&left) {
-        return Node::CompareLiteral(flipped(op), right, literal);
+        return ExprNode::CompareLiteral(flipped(op), right, literal);
     }
-    Node::Compare(op, left, right)
+    ExprNode::Compare(op, left, right)
 }
 
 /// Whether the node's operands are constants. They are folded already, so one level is enough.
-fn is_constant(node: &Node) -> bool {
-    let constant = |node: &Node| matches!(node, Node::Constant(_));
-    let constant_arms = |arms: &[(Node, Node)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
+fn is_constant(node: &ExprNode) -> bool {
+    let constant = |node: &ExprNode| matches!(node, ExprNode::Constant(_));
+    let constant_arms = |arms: &[(ExprNode, ExprNode)]| arms.iter().all(|(a, b)| constant(a) && constant(b));
     match node {
-        Node::Constant(_) => true,
-        Node::Slot(_) | Node::MvFilter(..) | Node::MvMap(..) | Node::Single(_) => false,
-        Node::Negate(a) | Node::Not(a) | Node::IsNull(a) | Node::IsNotNull(a) | Node::CompareLiteral(_, a, _) => {
-            constant(a)
+        ExprNode::Constant(_) => true,
+        ExprNode::Slot(_) | ExprNode::MvFilter(..) | ExprNode::MvMap(..) | ExprNode::Single(_) => false,
+        ExprNode::Negate(a)
+        | ExprNode::Not(a)
+        | ExprNode::IsNull(a)
+        | ExprNode::IsNotNull(a)
+        | ExprNode::CompareLiteral(_, a, _) => constant(a),
+        ExprNode::Arithmetic(_, a, b) | ExprNode::Concat(a, b) | ExprNode::Compare(_, a, b) => {
+            constant(a) && constant(b)
         }
-        Node::Arithmetic(_, a, b) | Node::Concat(a, b) | Node::Compare(_, a, b) => constant(a) && constant(b),
-        Node::And(a, b) | Node::Or(a, b) | Node::Xor(a, b) => constant(a) && constant(b),
-        Node::InLiterals(a, _) => constant(a),
-        Node::In(a, values) => constant(a) && values.iter().all(constant),
-        Node::Case(arms) | Node::Validate(arms) => constant_arms(arms),
-        Node::Coalesce(values) => values.iter().all(constant),
-        Node::Call(function, args, _) => function.is_stable() && args.iter().all(constant),
+        ExprNode::And(a, b) | ExprNode::Or(a, b) | ExprNode::Xor(a, b) => constant(a) && constant(b),
+        ExprNode::InLiterals(a, _) => constant(a),
+        ExprNode::In(a, values) => constant(a) && values.iter().all(constant),
+        ExprNode::Case(arms) | ExprNode::Validate(arms) => constant_arms(arms),
+        ExprNode::Coalesce(values) => values.iter().all(constant),
+        ExprNode::Call(function, args, _) => function.is_stable() && args.iter().all(constant),
     }
 }
 

@@ -8,56 +8,56 @@ use quarry_spl::ast::CompareOp;
 use super::arithmetic::{self, Arithmetic};
 use super::compare::{Literal, compare_values};
 use super::context::ExprContext;
-use super::single::Single;
+use super::single_column::Single;
 use crate::functions::CallState;
 use crate::functions::{Call, Function, Prepared};
 use crate::rows::{ColumnReader, Value};
 
 /// A compiled expression node.
 #[derive(Debug)]
-pub enum Node {
+pub enum ExprNode {
     /// The same value in every row.
     Constant(Value<'static>),
     /// A column of the batch.
     Slot(usize),
     /// `-x`.
-    Negate(Box<Node>),
+    Negate(Box<ExprNode>),
     /// `NOT x`.
-    Not(Box<Node>),
+    Not(Box<ExprNode>),
     /// `a + b` and the like.
-    Arithmetic(Arithmetic, Box<Node>, Box<Node>),
+    Arithmetic(Arithmetic, Box<ExprNode>, Box<ExprNode>),
     /// `a . b`.
-    Concat(Box<Node>, Box<Node>),
+    Concat(Box<ExprNode>, Box<ExprNode>),
     /// `a < b` and the like.
-    Compare(CompareOp, Box<Node>, Box<Node>),
+    Compare(CompareOp, Box<ExprNode>, Box<ExprNode>),
     /// A comparison with a constant on the right.
-    CompareLiteral(CompareOp, Box<Node>, Literal),
+    CompareLiteral(CompareOp, Box<ExprNode>, Literal),
     /// `a AND b`.
-    And(Box<Node>, Box<Node>),
+    And(Box<ExprNode>, Box<ExprNode>),
     /// `a OR b`.
-    Or(Box<Node>, Box<Node>),
+    Or(Box<ExprNode>, Box<ExprNode>),
     /// `a XOR b`.
-    Xor(Box<Node>, Box<Node>),
+    Xor(Box<ExprNode>, Box<ExprNode>),
     /// `x IN (...)`.
-    In(Box<Node>, Vec<Node>),
+    In(Box<ExprNode>, Vec<ExprNode>),
     /// `x IN (...)` with constants only.
-    InLiterals(Box<Node>, Vec<Literal>),
+    InLiterals(Box<ExprNode>, Vec<Literal>),
     /// `isnull(x)`.
-    IsNull(Box<Node>),
+    IsNull(Box<ExprNode>),
     /// `isnotnull(x)`.
-    IsNotNull(Box<Node>),
+    IsNotNull(Box<ExprNode>),
     /// `if(a, b, c)` and `case(a, b, ...)`: the value behind the first true condition.
-    Case(Vec<(Node, Node)>),
+    Case(Vec<(ExprNode, ExprNode)>),
     /// `validate(a, b, ...)`: the value behind the first false condition.
-    Validate(Vec<(Node, Node)>),
+    Validate(Vec<(ExprNode, ExprNode)>),
     /// `coalesce(...)`.
-    Coalesce(Vec<Node>),
+    Coalesce(Vec<ExprNode>),
     /// `mvfilter(predicate)`: values of the slot for which the predicate holds.
-    MvFilter(usize, Box<Node>),
+    MvFilter(usize, Box<ExprNode>),
     /// `mvmap(values, each)`: `each` with the slot bound to one value after the other.
-    MvMap(Box<Node>, usize, Box<Node>),
+    MvMap(Box<ExprNode>, usize, Box<ExprNode>),
     /// Any other function.
-    Call(Function, Vec<Node>, Prepared),
+    Call(Function, Vec<ExprNode>, Prepared),
     /// A part that reads one column only.
     Single(Box<Single>),
 }
@@ -112,17 +112,23 @@ impl<'a> Row<'a> {
     }
 }
 
-impl Node {
+impl ExprNode {
     /// Whether the result is a condition whatever the rows hold.
     pub fn is_condition(&self) -> bool {
         match self {
-            Node::Constant(value) => matches!(value, Value::Bool(_)),
-            Node::Not(_) | Node::Compare(..) | Node::CompareLiteral(..) | Node::In(..) | Node::InLiterals(..) => true,
-            Node::And(..) | Node::Or(..) | Node::Xor(..) | Node::IsNull(_) | Node::IsNotNull(_) => true,
-            Node::Case(arms) | Node::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
-            Node::Coalesce(values) => values.iter().all(Node::is_condition),
-            Node::Call(function, ..) => function.is_condition(),
-            Node::Single(single) => single.inner.is_condition(),
+            ExprNode::Constant(value) => matches!(value, Value::Bool(_)),
+            ExprNode::Not(_)
+            | ExprNode::Compare(..)
+            | ExprNode::CompareLiteral(..)
+            | ExprNode::In(..)
+            | ExprNode::InLiterals(..) => true,
+            ExprNode::And(..) | ExprNode::Or(..) | ExprNode::Xor(..) | ExprNode::IsNull(_) | ExprNode::IsNotNull(_) => {
+                true
+            }
+            ExprNode::Case(arms) | ExprNode::Validate(arms) => arms.iter().all(|(_, value)| value.is_condition()),
+            ExprNode::Coalesce(values) => values.iter().all(ExprNode::is_condition),
+            ExprNode::Call(function, ..) => function.is_condition(),
+            ExprNode::Single(single) => single.inner.is_condition(),
             _ => false,
         }
     }
@@ -130,21 +136,21 @@ impl Node {
     /// The value in a row.
     pub fn value<'a>(&'a self, row: &Row<'a>) -> Value<'a> {
         match self {
-            Node::Constant(value) => borrowed(value),
-            Node::Slot(slot) => row.slot(*slot),
-            Node::Negate(inner) => arithmetic::calculate(Arithmetic::Sub, &Value::Int(0), &inner.value(row)),
-            Node::Arithmetic(Arithmetic::Add, a, b) => arithmetic::add(&a.value(row), &b.value(row)),
-            Node::Arithmetic(op, a, b) => arithmetic::calculate(*op, &a.value(row), &b.value(row)),
-            Node::Concat(a, b) => arithmetic::concatenate(&a.value(row), &b.value(row)),
-            Node::Case(arms) => first_arm(arms, true, row),
-            Node::Validate(arms) => first_arm(arms, false, row),
-            Node::Coalesce(values) => {
+            ExprNode::Constant(value) => borrowed(value),
+            ExprNode::Slot(slot) => row.slot(*slot),
+            ExprNode::Negate(inner) => arithmetic::calculate(Arithmetic::Sub, &Value::Int(0), &inner.value(row)),
+            ExprNode::Arithmetic(Arithmetic::Add, a, b) => arithmetic::add(&a.value(row), &b.value(row)),
+            ExprNode::Arithmetic(op, a, b) => arithmetic::calculate(*op, &a.value(row), &b.value(row)),
+            ExprNode::Concat(a, b) => arithmetic::concatenate(&a.value(row), &b.value(row)),
+            ExprNode::Case(arms) => first_arm(arms, true, row),
+            ExprNode::Validate(arms) => first_arm(arms, false, row),
+            ExprNode::Coalesce(values) => {
                 values.iter().map(|node| node.value(row)).find(|value| !value.is_null()).unwrap_or(Value::Null)
             }
-            Node::MvFilter(slot, predicate) => filter_values(*slot, predicate, row),
-            Node::MvMap(values, slot, each) => map_values(values, *slot, each, row),
-            Node::Call(function, args, prepared) => call(function, args, prepared, row),
-            Node::Single(single) => match single.known(row) {
+            ExprNode::MvFilter(slot, predicate) => filter_values(*slot, predicate, row),
+            ExprNode::MvMap(values, slot, each) => map_values(values, *slot, each, row),
+            ExprNode::Call(function, args, prepared) => call(function, args, prepared, row),
+            ExprNode::Single(single) => match single.known(row) {
                 Some(column) => column.value(row.row),
                 None => single.inner.value(row),
             },
@@ -155,25 +161,25 @@ impl Node {
     /// The truth in a row; `None` is null, and so is what is no condition.
     pub fn truth<'a>(&'a self, row: &Row<'a>) -> Option<bool> {
         match self {
-            Node::Not(inner) => inner.truth(row).map(|truth| !truth),
-            Node::Compare(op, a, b) => compare_values(*op, &a.value(row), &b.value(row)),
-            Node::CompareLiteral(op, a, literal) => literal.compare(*op, &a.value(row)),
-            Node::And(a, b) => match a.truth(row) {
+            ExprNode::Not(inner) => inner.truth(row).map(|truth| !truth),
+            ExprNode::Compare(op, a, b) => compare_values(*op, &a.value(row), &b.value(row)),
+            ExprNode::CompareLiteral(op, a, literal) => literal.compare(*op, &a.value(row)),
+            ExprNode::And(a, b) => match a.truth(row) {
                 Some(false) => Some(false),
                 Some(true) => b.truth(row),
                 None => b.truth(row).filter(|truth| !truth),
             },
-            Node::Or(a, b) => match a.truth(row) {
+            ExprNode::Or(a, b) => match a.truth(row) {
                 Some(true) => Some(true),
                 Some(false) => b.truth(row),
                 None => b.truth(row).filter(|truth| *truth),
             },
-            Node::Xor(a, b) => Some(a.truth(row)? != b.truth(row)?),
-            Node::InLiterals(needle, literals) => is_literal(&needle.value(row), literals),
-            Node::In(needle, values) => is_in(&needle.value(row), values, row),
-            Node::IsNull(inner) => Some(inner.is_null(row)),
-            Node::IsNotNull(inner) => Some(!inner.is_null(row)),
-            Node::Single(single) => match single.known(row) {
+            ExprNode::Xor(a, b) => Some(a.truth(row)? != b.truth(row)?),
+            ExprNode::InLiterals(needle, literals) => is_literal(&needle.value(row), literals),
+            ExprNode::In(needle, values) => is_in(&needle.value(row), values, row),
+            ExprNode::IsNull(inner) => Some(inner.is_null(row)),
+            ExprNode::IsNotNull(inner) => Some(!inner.is_null(row)),
+            ExprNode::Single(single) => match single.known(row) {
                 Some(ColumnReader::Bool(values)) => values.is_valid(row.row).then(|| values.value(row.row)),
                 _ => single.inner.truth(row),
             },
@@ -186,7 +192,7 @@ impl Node {
 
     fn is_null<'a>(&'a self, row: &Row<'a>) -> bool {
         match self {
-            Node::Slot(slot) => row.is_null(*slot),
+            ExprNode::Slot(slot) => row.is_null(*slot),
             other => other.value(row).is_null(),
         }
     }
@@ -201,13 +207,13 @@ pub(super) fn borrowed<'a>(value: &'a Value<'static>) -> Value<'a> {
     }
 }
 
-fn first_arm<'a>(arms: &'a [(Node, Node)], wanted: bool, row: &Row<'a>) -> Value<'a> {
+fn first_arm<'a>(arms: &'a [(ExprNode, ExprNode)], wanted: bool, row: &Row<'a>) -> Value<'a> {
     let arm = arms.iter().find(|(condition, _)| condition.truth(row) == Some(wanted));
     arm.map_or(Value::Null, |(_, value)| value.value(row))
 }
 
 /// True if any value is equal; null if none is and something was null.
-fn is_in<'a>(needle: &Value<'a>, values: &'a [Node], row: &Row<'a>) -> Option<bool> {
+fn is_in<'a>(needle: &Value<'a>, values: &'a [ExprNode], row: &Row<'a>) -> Option<bool> {
     let mut result = Some(false);
     for value in values {
         match compare_values(CompareOp::Eq, needle, &value.value(row)) {
@@ -227,7 +233,7 @@ pub(super) fn is_literal(needle: &Value<'_>, literals: &[Literal]) -> Option<boo
     Some(literals.iter().any(|literal| literal.compare(CompareOp::Eq, needle) == Some(true)))
 }
 
-fn filter_values<'a>(slot: usize, predicate: &'a Node, row: &Row<'a>) -> Value<'a> {
+fn filter_values<'a>(slot: usize, predicate: &'a ExprNode, row: &Row<'a>) -> Value<'a> {
     let mut kept = row.slot(slot).into_values();
     kept.retain(|text| {
         let binding = Binding { slot, text, outer: row.binding };
@@ -236,7 +242,7 @@ fn filter_values<'a>(slot: usize, predicate: &'a Node, row: &Row<'a>) -> Value<'
     Value::multi(kept)
 }
 
-fn map_values<'a>(values: &'a Node, slot: usize, each: &'a Node, row: &Row<'a>) -> Value<'a> {
+fn map_values<'a>(values: &'a ExprNode, slot: usize, each: &'a ExprNode, row: &Row<'a>) -> Value<'a> {
     let mut mapped: Vec<Cow<'a, str>> = Vec::new();
     for text in values.value(row).into_values() {
         let binding = Binding { slot, text: &text, outer: row.binding };
@@ -246,7 +252,7 @@ fn map_values<'a>(values: &'a Node, slot: usize, each: &'a Node, row: &Row<'a>) 
     Value::multi(mapped)
 }
 
-fn call<'a>(function: &Function, args: &'a [Node], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
+fn call<'a>(function: &Function, args: &'a [ExprNode], prepared: &'a Prepared, row: &Row<'a>) -> Value<'a> {
     /// Calls with no more arguments need no allocation.
     const INLINE: usize = 4;
     let call = Call { now: row.context.now, zone: &row.context.zone, state: row.state, prepared };

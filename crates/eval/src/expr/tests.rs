@@ -187,8 +187,8 @@ fn where_keeps_only_true_rows() {
 
 #[test]
 fn constants_are_folded_and_conditions_known() {
-    assert!(matches!(*compiled("lower(\"A\") . 1").root, Node::Constant(_)));
-    assert!(!matches!(*compiled("random()").root, Node::Constant(_)));
+    assert!(matches!(*compiled("lower(\"A\") . 1").root, ExprNode::Constant(_)));
+    assert!(!matches!(*compiled("random()").root, ExprNode::Constant(_)));
     assert!(compiled("i > 1 AND true()").is_condition());
     assert!(compiled("if(i > 1, true(), false())").is_condition());
     assert!(!compiled("tostring(i > 1)").is_condition());

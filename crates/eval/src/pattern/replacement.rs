@@ -5,11 +5,11 @@ use super::{Captures, Regex};
 /// A parsed replacement text.
 #[derive(Clone, Debug)]
 pub struct Replacement {
-    parts: Vec<Part>,
+    parts: Vec<ReplacementPart>,
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum ReplacementPart {
     Plain(String),
     Group(usize),
 }
@@ -26,9 +26,9 @@ impl Replacement {
             let group = if matches!(first, '\\' | '$') { group_number(after, first == '$', regex) } else { None };
             if let Some((group, length)) = group {
                 if !plain.is_empty() {
-                    parts.push(Part::Plain(std::mem::take(&mut plain)));
+                    parts.push(ReplacementPart::Plain(std::mem::take(&mut plain)));
                 }
-                parts.push(Part::Group(group));
+                parts.push(ReplacementPart::Group(group));
                 rest = &after[length..];
             } else if first == '\\' && after.starts_with('\\') {
                 plain.push('\\');
@@ -39,7 +39,7 @@ impl Replacement {
             }
         }
         if !plain.is_empty() {
-            parts.push(Part::Plain(plain));
+            parts.push(ReplacementPart::Plain(plain));
         }
         Replacement { parts }
     }
@@ -48,8 +48,8 @@ impl Replacement {
     pub fn expand(&self, text: &str, captures: &Captures, out: &mut String) {
         for part in &self.parts {
             match part {
-                Part::Plain(plain) => out.push_str(plain),
-                Part::Group(group) => out.push_str(captures.text(text, *group).unwrap_or_default()),
+                ReplacementPart::Plain(plain) => out.push_str(plain),
+                ReplacementPart::Group(group) => out.push_str(captures.text(text, *group).unwrap_or_default()),
             }
         }
     }

@@ -21,7 +21,7 @@ use quarry_event::{Metadata, Page, TimeNs};
 use quarry_pipeline::{WrittenTime, WrittenTimes};
 
 use super::needs::Wanted;
-use crate::renamed::ORIGINAL;
+use crate::sourcetype_renames::ORIGINAL;
 
 /// Characters that `punct` shows at most.
 const PUNCT_CHARS_MAX: usize = 30;

@@ -35,7 +35,7 @@ pub(crate) use self::names::{DerivedNames, Scope};
 use self::needs::Wanted;
 use self::plan::Plan;
 pub(crate) use self::tables::Tables;
-use super::fields::FieldWish;
+use super::fields::Projection;
 use super::filter::EventFilter;
 use crate::labels::{LabelCondition, LabelSource};
 
@@ -55,7 +55,7 @@ pub(crate) struct Derivations {
 /// What a search asks for.
 pub(crate) struct Asked<'a> {
     /// Fields of its commands.
-    pub wish: &'a FieldWish,
+    pub projection: &'a Projection,
     /// Its condition.
     pub filter: &'a EventFilter,
     /// Fields that rules may give.
@@ -81,7 +81,7 @@ impl Derivations {
         context: &ExprContext,
         messages: &Messages,
     ) -> Result<Derivations, EngineError> {
-        let mut wanted = Wanted::of(search.wish, search.filter.names());
+        let mut wanted = Wanted::of(search.projection, search.filter.names());
         let mut found = Vec::new();
         if labels.fields().iter().any(|field| wanted.wants(field)) {
             for LabelCondition { fields, name, condition } in labels.conditions(messages) {
@@ -135,16 +135,16 @@ impl Derivations {
 
     /// The fields to cut for events of a page: those wanted and those the others are made of. `None` when nothing is
     /// added to them.
-    pub(crate) fn wish_for(
+    pub(crate) fn projection_for(
         &self,
         events: &Page,
-        wish: &FieldWish,
+        projection: &Projection,
         messages: &Messages,
-    ) -> Result<Option<FieldWish>, EngineError> {
+    ) -> Result<Option<Projection>, EngineError> {
         if !self.concerns(&events.metas, messages)? {
             return Ok(None);
         }
-        let mut wide = wish.clone();
+        let mut wide = projection.clone();
         let mut names: BTreeSet<String> = self.wanted.names.clone();
         for meta in events.metas.iter() {
             names.extend(self.plan(meta, messages)?.needs().iter().cloned());
@@ -162,7 +162,7 @@ impl Derivations {
         rows: RecordBatch,
         events: &Page,
         selected: &[u32],
-        wide: &FieldWish,
+        wide: &Projection,
         messages: &Messages,
     ) -> Result<RecordBatch, EngineError> {
         let rows = self.defaults.add(rows, events, selected, &wide.names, messages)?;

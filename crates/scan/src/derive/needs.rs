@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use quarry_eval::field_names::wildcard_parts;
 
-use crate::fields::FieldWish;
+use crate::fields::Projection;
 
 /// Fields a search wants.
 #[derive(Clone, Debug)]
@@ -19,17 +19,17 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     /// What is wanted of events, with the fields that their condition tests.
-    pub(super) fn of<'n>(wish: &FieldWish, tested: impl Iterator<Item = &'n str>) -> Wanted {
+    pub(super) fn of<'n>(projection: &Projection, tested: impl Iterator<Item = &'n str>) -> Wanted {
         let (mut names, mut patterns): (BTreeSet<String>, Vec<String>) = Default::default();
-        names.extend(wish.names.iter().cloned());
-        patterns.extend(wish.patterns.iter().cloned());
+        names.extend(projection.names.iter().cloned());
+        patterns.extend(projection.patterns.iter().cloned());
         for name in tested {
             match name.contains('*') {
                 true => patterns.push(name.to_owned()),
                 false => drop(names.insert(name.to_owned())),
             }
         }
-        Wanted { all: wish.all, every: wish.every, patterns, names }
+        Wanted { all: projection.all, every: projection.every, patterns, names }
     }
 
     /// Whether a field is asked for by its name or a pattern, not only because rows are shown as they are.

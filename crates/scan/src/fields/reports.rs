@@ -9,7 +9,7 @@ use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
 
-use super::{Found, SourceRules};
+use super::{CutFields, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
 /// Matches of one transform in one event; more are not looked for.
@@ -40,12 +40,12 @@ enum Cut {
 /// Where a name and its value come from.
 #[derive(Debug)]
 struct Pair {
-    name: Vec<Part>,
-    value: Vec<Part>,
+    name: Vec<NamePart>,
+    value: Vec<NamePart>,
 }
 
 #[derive(Debug)]
-enum Part {
+enum NamePart {
     Text(String),
     Group(usize),
 }
@@ -157,28 +157,28 @@ fn pairs_of_groups(regex: &Regex) -> Vec<Pair> {
             return None;
         }
         let Some(number) = name.strip_prefix(KEY_GROUP) else {
-            return Some(Pair { name: vec![Part::Text(name.to_owned())], value: vec![Part::Group(at)] });
+            return Some(Pair { name: vec![NamePart::Text(name.to_owned())], value: vec![NamePart::Group(at)] });
         };
         let value = place(&format!("{VALUE_GROUP}{number}"))?;
-        Some(Pair { name: vec![Part::Group(at)], value: vec![Part::Group(value)] })
+        Some(Pair { name: vec![NamePart::Group(at)], value: vec![NamePart::Group(value)] })
     });
     pairs.collect()
 }
 
 /// The text with its `$1` taken apart.
-fn parts(text: &str) -> Vec<Part> {
+fn parts(text: &str) -> Vec<NamePart> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find('$') {
         let digits = rest[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
         let end = at + 1 + digits;
         match rest[at + 1..end].parse() {
-            Ok(group) => found.extend([Part::Text(rest[..at].to_owned()), Part::Group(group)]),
-            Err(_) => found.push(Part::Text(rest[..end].to_owned())),
+            Ok(group) => found.extend([NamePart::Text(rest[..at].to_owned()), NamePart::Group(group)]),
+            Err(_) => found.push(NamePart::Text(rest[..end].to_owned())),
         }
         rest = &rest[end..];
     }
-    found.push(Part::Text(rest.to_owned()));
+    found.push(NamePart::Text(rest.to_owned()));
     found
 }
 
@@ -201,12 +201,12 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
 }
 
 /// The parts put together; `None` when a group took no part.
-fn filled(parts: &[Part], captures: &Captures, text: &str) -> Option<String> {
+fn filled(parts: &[NamePart], captures: &Captures, text: &str) -> Option<String> {
     parts
         .iter()
         .map(|part| match part {
-            Part::Text(text) => Some(text.as_str()),
-            Part::Group(group) => captures.text(text, *group),
+            NamePart::Text(text) => Some(text.as_str()),
+            NamePart::Group(group) => captures.text(text, *group),
         })
         .collect()
 }
@@ -238,7 +238,7 @@ fn unquoted(text: &str) -> &str {
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }
 
-impl Found<'_> {
+impl CutFields<'_> {
     /// Also collects the fields that transforms read.
     pub(super) fn collect_fields_reported(&mut self, rules: &SourceRules) {
         for report in &rules.reports {

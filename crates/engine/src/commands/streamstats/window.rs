@@ -294,14 +294,14 @@ fn time_value(function: &StatsFunction, first: End<'_>, last: End<'_>) -> Value<
 }
 
 /// What two stacks can be folded from.
-pub(super) trait Part: Copy + Default {
+pub(super) trait Foldable: Copy + Default {
     /// The part that one row is.
     fn of(values: &[String]) -> Self;
     /// This part and the one behind it.
     fn with(self, other: Self) -> Self;
 }
 
-impl Part for Sums {
+impl Foldable for Sums {
     fn of(values: &[String]) -> Sums {
         let mut sums = Sums::default();
         values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number));
@@ -314,7 +314,7 @@ impl Part for Sums {
     }
 }
 
-impl Part for Moments {
+impl Foldable for Moments {
     fn of(values: &[String]) -> Moments {
         let mut moments = Moments::default();
         values.iter().filter_map(|value| parse_number(value)).for_each(|number| moments.add(number));
@@ -337,7 +337,7 @@ pub(super) struct Stacks<T> {
     newest: T,
 }
 
-impl<T: Part> Stacks<T> {
+impl<T: Foldable> Stacks<T> {
     fn push(&mut self, values: &[String]) {
         let part = T::of(values);
         self.newest = self.newest.with(part);

@@ -105,10 +105,10 @@ impl Events {
 /// One event of a transaction.
 pub(super) struct Member {
     pub(super) time: TimeNs,
-    place: Place,
+    place: MemberValues,
 }
 
-enum Place {
+enum MemberValues {
     /// A row of a batch.
     Row(Arc<Events>, u32),
     /// All values back to back, with field and end of each, by number of field.
@@ -117,17 +117,17 @@ enum Place {
 
 impl Member {
     pub(super) fn new(events: &Arc<Events>, row: usize) -> Member {
-        Member { time: events.times[row], place: Place::Row(Arc::clone(events), row as u32) }
+        Member { time: events.times[row], place: MemberValues::Row(Arc::clone(events), row as u32) }
     }
 
     /// Whether it keeps a batch alive.
     pub(super) fn is_in_batch(&self) -> bool {
-        matches!(self.place, Place::Row(..))
+        matches!(self.place, MemberValues::Row(..))
     }
 
     /// Takes its values out of the batch.
     pub(super) fn settle(&mut self) {
-        let Place::Row(events, row) = &self.place else { return };
+        let MemberValues::Row(events, row) = &self.place else { return };
         let (mut text, mut ends) = (String::new(), Vec::new());
         for (number, column) in &events.columns {
             for value in column.values(*row as usize) {
@@ -135,35 +135,35 @@ impl Member {
                 ends.push((*number, text.len() as u32));
             }
         }
-        self.place = Place::Own(text.into(), ends.into());
+        self.place = MemberValues::Own(text.into(), ends.into());
     }
 
     /// Bytes held beside batches.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Member>()
             + match &self.place {
-                Place::Row(..) => 0,
-                Place::Own(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
+                MemberValues::Row(..) => 0,
+                MemberValues::Own(text, ends) => text.len() + size_of_val::<[(u32, u32)]>(ends),
             }
     }
 
     /// Bytes of its values, about.
     pub(super) fn weight(&self) -> usize {
         match &self.place {
-            Place::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
-            Place::Own(..) => self.bytes(),
+            MemberValues::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
+            MemberValues::Own(..) => self.bytes(),
         }
     }
 
     /// Adds the values of a field.
     pub(super) fn values_into<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
         match &self.place {
-            Place::Row(events, row) => {
+            MemberValues::Row(events, row) => {
                 if let Ok(at) = events.columns.binary_search_by_key(&field, |(number, _)| *number) {
                     values.extend(events.columns[at].1.values(*row as usize));
                 }
             }
-            Place::Own(text, ends) => {
+            MemberValues::Own(text, ends) => {
                 let at = ends.partition_point(|(number, _)| *number < field);
                 let mut start = if at == 0 { 0 } else { ends[at - 1].1 as usize };
                 for (_, end) in ends[at..].iter().take_while(|(number, _)| *number == field) {
@@ -178,12 +178,12 @@ impl Member {
     pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
         let mut mark = |number: u32| marked[number as usize] = true;
         match &self.place {
-            Place::Row(events, _) => {
+            MemberValues::Row(events, _) => {
                 if last.replace(Arc::as_ptr(events)) != Some(Arc::as_ptr(events)) {
                     events.columns.iter().for_each(|(number, _)| mark(*number));
                 }
             }
-            Place::Own(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
+            MemberValues::Own(_, ends) => ends.iter().for_each(|(number, _)| mark(*number)),
         }
     }
 }

@@ -127,7 +127,7 @@ fn rows_counted_by_code_after_states_were_given_away_count() {
     let (plan, context) = (super::plan("count by g"), context());
     let mut folder = super::Folder::with_limit(&plan, BATCH + 10, &context);
     (0..4).for_each(|slice| folder.add(&rows, slice, 0).unwrap());
-    assert!(folder.has_given());
+    assert!(folder.has_spilled());
     let folded = plan.gather(vec![folder], &context).unwrap();
     let result = plan.values(folded, &context).unwrap();
     let counts = crate::rows::as_number_array(&crate::rows::column_or_null(&result, "count"));

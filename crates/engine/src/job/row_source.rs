@@ -1,0 +1,113 @@
+//! The rows of a search as it makes them, on whatever thread asks for them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::record_batch::RecordBatch;
+use quarry_eval::panics::caught;
+use quarry_eval::rows::RowIter;
+use quarry_eval::{EngineError, messages, rows};
+use quarry_spl::ast::Pipeline;
+use quarry_spl::macros::SpanMap;
+
+use crate::field_formats::ShownFormats;
+use crate::plan::Plan;
+use crate::run::Runner;
+
+/// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
+pub(super) struct MadeRows {
+    runner: Runner,
+    work: Work,
+    /// Leads places in the pipeline to the search as written.
+    spans: SpanMap,
+    state: State,
+}
+
+/// What is to be run.
+pub(super) enum Work {
+    /// A search that is not planned yet.
+    Search(Pipeline),
+    /// A plan, made here or elsewhere.
+    Plan(Box<Plan>),
+}
+
+enum State {
+    New,
+    Begun(ShownFormats, RowIter),
+    Ended,
+}
+
+impl MadeRows {
+    /// The rows of a search.
+    pub(super) fn new(runner: Runner, work: Work, spans: SpanMap) -> MadeRows {
+        MadeRows { runner, work, spans, state: State::New }
+    }
+
+    /// Lets go of what rows are made from.
+    pub(super) fn end(&mut self) {
+        self.state = State::Ended;
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        if self.runner.context.stop.is_cancelled() {
+            return Ok(None);
+        }
+        if let State::New = self.state {
+            let pipeline = match &self.work {
+                Work::Search(pipeline) => Cow::Borrowed(pipeline),
+                Work::Plan(plan) => Cow::Owned(plan.pipeline()),
+            };
+            self.runner.permit_all(&pipeline)?;
+            let formats = ShownFormats::of(&pipeline, &self.runner.context)?;
+            let rows = match &self.work {
+                Work::Search(pipeline) => self.runner.run_search(pipeline)?,
+                Work::Plan(plan) => self.runner.execute(plan.as_ref().clone())?,
+            };
+            self.state = State::Begun(formats, rows);
+        }
+        let State::Begun(formats, made) = &mut self.state else { return Ok(None) };
+        let Some(batch) = made.next().transpose()? else { return Ok(None) };
+        formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
+    }
+
+    /// The next rows; what they were made from is let go before the reader hears of the end.
+    fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
+        let next = self.advance();
+        if !matches!(next, Ok(Some(_))) {
+            self.end();
+        }
+        next
+    }
+
+    /// An error whose place is one in the search as written.
+    fn placed(&self, error: EngineError) -> EngineError {
+        let (message, span) = match error {
+            EngineError::Invalid { message, span: Some(span) } => (message, span),
+            EngineError::Forbidden { command, capability, user, span: Some(span) } => {
+                return EngineError::Forbidden { command, capability, user, span: Some(self.spans.original(span)) };
+            }
+            other => return other,
+        };
+        let message = match self.spans.fragment(span) {
+            Some(fragment) => format!("{message} (the macro reads `{fragment}`)"),
+            None => message,
+        };
+        EngineError::Invalid { message, span: Some(self.spans.original(span)) }
+    }
+}
+
+impl Iterator for MadeRows {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let _noted = messages::work_for(Some(Arc::clone(&self.runner.context.messages)));
+        match caught("commands were run", || self.advance_or_end()) {
+            Ok(rows) => rows.map(Ok),
+            Err(error) => {
+                // A panic left it as it was.
+                self.end();
+                Some(Err(self.placed(error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Folds that keep values of chosen rows: the first ones in order, or those of the row with the best key.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+
+use super::fold::{Fold, Input, each_text_list, grow, same, text_lists};
+use super::groups::Members;
+use super::state::sequence_entry;
+use super::state_column::{LIST_VALUES_MAX, PickKey};
+use crate::functions::time::instant;
+use crate::rows::ColumnReader;
+
+/// Bytes of a kept text besides its own, about: what the allocator adds.
+const TEXT_BYTES: usize = 16;
+/// Texts that the first one of a list makes room for.
+const FIRST_TEXTS: usize = 4;
+
+/// Bytes of a list of texts.
+fn bytes_of(texts: &[String]) -> usize {
+    let room = if texts.is_empty() { 0 } else { texts.len().next_power_of_two().max(FIRST_TEXTS) };
+    room * size_of::<String>() + texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>()
+}
+
+/// The first values of each group, with their places.
+#[derive(Clone, Default)]
+pub(crate) struct SequenceFold {
+    lists: Vec<Vec<String>>,
+    /// Bytes of all lists.
+    bytes: usize,
+}
+
+impl Fold for SequenceFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.lists, members.groups, Vec::new());
+        let Some(values) = input.values else { return };
+        members.for_each(|row, group| {
+            let list = &mut self.lists[group];
+            if list.len() >= LIST_VALUES_MAX {
+                return;
+            }
+            for value in values.values(row) {
+                if list.len() < LIST_VALUES_MAX {
+                    let room = if list.len() == list.capacity() { list.capacity().max(FIRST_TEXTS) } else { 0 };
+                    let entry = sequence_entry(input.row_base + row as u64, list.len(), &value);
+                    self.bytes += room * size_of::<String>() + entry.len() + TEXT_BYTES;
+                    list.push(entry);
+                }
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.lists, total, Vec::new());
+        let Some(other) = same::<SequenceFold>(other) else { return };
+        for (group, entries) in groups.iter().zip(other.lists) {
+            let known = &mut self.lists[*group as usize];
+            let before = bytes_of(known);
+            known.extend(entries);
+            known.sort_unstable();
+            known.truncate(LIST_VALUES_MAX);
+            self.bytes = (self.bytes + bytes_of(known)).saturating_sub(before);
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.lists, total, Vec::new());
+        each_text_list(states, groups, |group, texts| {
+            let list = &mut self.lists[group];
+            let before = bytes_of(list);
+            list.extend(texts.map(str::to_owned));
+            list.sort_unstable();
+            list.truncate(LIST_VALUES_MAX);
+            self.bytes = (self.bytes + bytes_of(list)).saturating_sub(before);
+        });
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.lists.resize(groups, Vec::new());
+        let mut builder = text_lists(groups);
+        for list in self.lists {
+            list.iter().for_each(|entry| builder.values().append_value(entry));
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        self.lists.capacity() * size_of::<Vec<String>>() + self.bytes
+    }
+}
+
+/// The values of a row, with its key and the last slice that had a row of this key.
+pub(crate) struct Pick {
+    key: i64,
+    slice: u64,
+    values: Vec<String>,
+}
+
+/// A copy may meet the slices of another search, none of which it is of.
+impl Clone for Pick {
+    fn clone(&self) -> Pick {
+        Pick { key: self.key, slice: u64::MAX, values: self.values.clone() }
+    }
+}
+
+/// The values of the best row of each group.
+#[derive(Clone)]
+pub(crate) struct PickFold {
+    /// What makes a row the best.
+    pub key: PickKey,
+    /// The best rows so far.
+    pub picks: Vec<Option<Pick>>,
+    /// Bytes of their values.
+    pub bytes: usize,
+}
+
+impl Fold for PickFold {
+    fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
+        grow(&mut self.picks, members.groups, None);
+        let Some(values) = input.values else { return };
+        members.for_each(|row, group| {
+            let Some(key) = self.key_of(input, row) else { return };
+            let known = &mut self.picks[group];
+            if known.as_ref().is_some_and(|known| key != known.key && !self.key.prefers(key, known.key))
+                || values.is_null(row)
+            {
+                return;
+            }
+            let texts = || -> Vec<String> { values.values(row).map(|value| value.into_owned()).collect() };
+            match known {
+                // Of rows with one key the first of a slice counts, and of several slices any rule will do that does
+                // not depend on who read them.
+                Some(known) if key == known.key => {
+                    if known.slice != input.slice {
+                        known.slice = input.slice;
+                        let texts = texts();
+                        if texts > known.values {
+                            known.values = texts;
+                        }
+                    }
+                }
+                known => {
+                    let values = texts();
+                    self.bytes += bytes_of(&values);
+                    let before = known.as_ref().map_or(0, |known| bytes_of(&known.values));
+                    self.bytes = self.bytes.saturating_sub(before);
+                    *known = Some(Pick { key, slice: input.slice, values });
+                }
+            }
+        });
+    }
+
+    fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {
+        grow(&mut self.picks, total, None);
+        let Some(other) = same::<PickFold>(other) else { return };
+        for (group, pick) in groups.iter().zip(other.picks) {
+            if let Some(pick) = pick {
+                self.take(*group as usize, pick);
+            }
+        }
+    }
+
+    fn add_states(&mut self, states: &ArrayRef, groups: &[u32], total: usize) {
+        grow(&mut self.picks, total, None);
+        each_text_list(states, groups, |group, texts| {
+            let Some(key) = texts.next().and_then(|text| text.parse::<i64>().ok()) else { return };
+            self.take(group, Pick { key, slice: u64::MAX, values: texts.map(str::to_owned).collect() });
+        });
+    }
+
+    fn state(mut self: Box<Self>, groups: usize) -> ArrayRef {
+        self.picks.resize(groups, None);
+        let mut builder = text_lists(groups);
+        for pick in self.picks {
+            if let Some(Pick { key, values, .. }) = pick {
+                builder.values().append_value(key.to_string());
+                values.iter().for_each(|value| builder.values().append_value(value));
+            }
+            builder.append(true);
+        }
+        Arc::new(builder.finish())
+    }
+
+    fn bytes(&self) -> usize {
+        self.picks.capacity() * size_of::<Option<Pick>>() + self.bytes
+    }
+}
+
+impl PickFold {
+    /// Takes the pick of another fold.
+    fn take(&mut self, group: usize, pick: Pick) {
+        let known = &mut self.picks[group];
+        let better = known.as_ref().is_none_or(|known| {
+            self.key.prefers(pick.key, known.key) || (pick.key == known.key && pick.values > known.values)
+        });
+        if better {
+            self.bytes += bytes_of(&pick.values);
+            self.bytes = self.bytes.saturating_sub(known.as_ref().map_or(0, |known| bytes_of(&known.values)));
+            *known = Some(pick);
+        }
+    }
+
+    fn key_of(&self, input: &Input<'_>, row: usize) -> Option<i64> {
+        match self.key {
+            PickKey::First | PickKey::Last => Some((input.row_base + row as u64) as i64),
+            PickKey::Earliest | PickKey::Latest => match input.times? {
+                ColumnReader::Time(times) => times.is_valid(row).then(|| times.value(row)),
+                other => instant(&other.value(row)),
+            },
+        }
+    }
+}
+
+impl PickKey {
+    /// Whether a row with key `new` takes the place of one with key `known`.
+    pub fn prefers(self, new: i64, known: i64) -> bool {
+        match self {
+            PickKey::First | PickKey::Earliest => new < known,
+            PickKey::Last | PickKey::Latest => new > known,
+        }
+    }
+}

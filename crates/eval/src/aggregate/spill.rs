@@ -1,0 +1,127 @@
+//! Partial states spilled for lack of memory, and merging them part by part.
+//!
+//! A batch of states is split by a hash of its groups' keys into [`PARTS`] parts, which are kept in memory or in a file
+//! ([`KeptRows`]). All states of a group are in one part, so each part is merged by a folder of its own, and one part
+//! is in memory at a time. A part that does not fit is spilled once more, split by another hash.
+
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+
+use super::AggregatePlan;
+use super::folder::Folder;
+use crate::EngineError;
+use crate::context::CommandContext;
+use crate::dataflow::Dataflow;
+use crate::rows::{self, ColumnReader, KeptRows};
+
+/// Parts that states are split into.
+pub(crate) const PARTS: usize = 32;
+/// How often a part may be split again; beyond it a few groups alone are too large.
+const LEVELS_MAX: u32 = 6;
+
+/// States of groups, split by their keys.
+pub struct SpilledPartials {
+    states: KeptRows,
+    /// Part of each batch of states.
+    parts: Vec<u8>,
+    level: u32,
+}
+
+impl SpilledPartials {
+    /// No states; `level` counts how often they were split before.
+    pub fn new(level: u32, dataflow: &Arc<Dataflow>) -> SpilledPartials {
+        SpilledPartials { states: KeptRows::new("groups", dataflow), parts: Vec::new(), level }
+    }
+
+    /// Whether states may be split once more.
+    pub fn may_split(level: u32) -> bool {
+        level < LEVELS_MAX
+    }
+
+    /// Takes states whose first `keys` columns are the groups' keys.
+    pub fn add(&mut self, states: &RecordBatch, keys: usize) -> Result<(), EngineError> {
+        let readers: Vec<ColumnReader> = states.columns()[..keys].iter().map(ColumnReader::new).collect();
+        let hashes = FixedState::with_seed(u64::from(self.level));
+        let mut rows_of: Vec<Vec<u32>> = vec![Vec::new(); PARTS];
+        let mut scratch = String::new();
+        for row in 0..states.num_rows() {
+            let mut hasher = hashes.build_hasher();
+            for reader in &readers {
+                let text = reader.text(row, &mut scratch).unwrap_or_default();
+                hasher.write_usize(text.len());
+                hasher.write(text.as_bytes());
+            }
+            rows_of[(hasher.finish() >> 32) as usize % PARTS].push(row as u32);
+        }
+        for (part, places) in rows_of.into_iter().enumerate().filter(|(_, places)| !places.is_empty()) {
+            self.states.push(&rows::take(states, &UInt32Array::from(places))?)?;
+            self.parts.push(part as u8);
+        }
+        Ok(())
+    }
+}
+
+/// Folders of the merged parts, each with all of its groups; see the module.
+pub struct MergedFolders {
+    plan: AggregatePlan,
+    context: CommandContext,
+    bytes_max: usize,
+    /// What is still to be merged, the next one last: states and their next part.
+    todo: Vec<(Vec<SpilledPartials>, usize)>,
+}
+
+impl MergedFolders {
+    /// Merges what folders gave away; a part may hold `bytes_max`.
+    pub fn new(
+        plan: &AggregatePlan,
+        spilled: Vec<SpilledPartials>,
+        bytes_max: usize,
+        context: &CommandContext,
+    ) -> MergedFolders {
+        MergedFolders { plan: plan.clone(), context: context.clone(), bytes_max, todo: vec![(spilled, 0)] }
+    }
+
+    /// The folder of the next part; `None` at the end.
+    fn next_folder(&mut self) -> Result<Option<Folder>, EngineError> {
+        while let Some((spilled, next)) = self.todo.last_mut() {
+            let part = *next;
+            if part == PARTS {
+                self.todo.pop();
+                continue;
+            }
+            *next += 1;
+            let level = spilled.first().map_or(0, |spilled| spilled.level) + 1;
+            let mut folder = Folder::of_states(&self.plan, self.bytes_max, level, &self.context);
+            let mut is_empty = true;
+            for spilled in spilled.iter() {
+                for (at, _) in spilled.parts.iter().enumerate().filter(|(_, known)| usize::from(**known) == part) {
+                    folder.add_states(&spilled.states.batch(at)?)?;
+                    is_empty = false;
+                }
+            }
+            if folder.has_spilled() {
+                let again = folder.into_spilled()?;
+                self.todo.push((vec![again], 0));
+            } else if !is_empty {
+                return Ok(Some(folder));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for MergedFolders {
+    type Item = Result<Folder, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.next_folder();
+        if next.is_err() {
+            self.todo.clear();
+        }
+        next.transpose()
+    }
+}

@@ -1,0 +1,490 @@
+//! Regular expressions over templates: where in a template a match can be, before any value of its slots is known.
+//!
+//! The texts of a slab fall into a few hundred templates. For each of them a [`Planner`] tries every place a match can
+//! start at, literal byte by literal byte and slot by slot: it steps an anchored automaton over the literals and, at a
+//! slot, over every string its [`ValueTraits`] allow. Places whose attempts all die without a match are out. The others
+//! become [`Window`]s: the parts of the template an attempt can read before it has ended one way or the other. The
+//! expression then runs once per combination of the values in a window, on a text of a few bytes, and gives exactly
+//! what it gives on the whole event.
+//!
+//! Why that is exact: a window goes on until every attempt that starts in it has ended, so what follows cannot change
+//! the answer, and windows are asked from left to right, so the leftmost match wins. Behind a start one character of
+//! context is kept where the expression looks behind.
+//!
+//! Not here: reading columns (scan), which expressions are pushed into the scan (lower).
+
+mod attempts;
+mod dependence;
+mod memo;
+
+use hashbrown::HashMap;
+use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::hybrid::dfa::{Cache, DFA};
+use regex_automata::nfa::thompson::NFA;
+
+use super::{Captures, Regex};
+use attempts::Attempt;
+
+pub use dependence::GroupPlaces;
+pub use memo::CombinationMemo;
+
+/// Automaton states an attempt may be in at one place; with more the template is not planned.
+const STATES_MAX: usize = 128;
+/// Steps of the automaton spent on one template; with more it is not planned.
+const STEPS_MAX: usize = 400_000;
+/// Most memory the lazy automaton of one expression may take, in bytes.
+const AUTOMATON_BYTES_MAX: usize = 4 << 20;
+
+/// A template with the templates in its slots put in place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlatTemplate {
+    parts: Vec<FlatPart>,
+}
+
+/// Part of a flat template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlatPart {
+    /// These bytes, whole characters.
+    Literal(Box<[u8]>),
+    /// A value of this column, whole characters, of which this is known.
+    Slot(u32, ValueTraits),
+}
+
+impl FlatTemplate {
+    /// The parts in order; neighbouring literals become one.
+    pub fn new(parts: impl IntoIterator<Item = FlatPart>) -> FlatTemplate {
+        let mut joined: Vec<FlatPart> = Vec::new();
+        for part in parts {
+            match (joined.last_mut(), part) {
+                (_, FlatPart::Literal(bytes)) if bytes.is_empty() => {}
+                (Some(FlatPart::Literal(last)), FlatPart::Literal(bytes)) => *last = [&**last, &*bytes].concat().into(),
+                (_, part) => joined.push(part),
+            }
+        }
+        FlatTemplate { parts: joined }
+    }
+
+    /// A template of these shapes as it is; `None` if a slot is no column.
+    pub fn of(shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+        Some(FlatTemplate::new(flat_parts(shapes, template)?))
+    }
+
+    /// The template with one of the templates of a slot's column in place of the slot.
+    pub fn with_slot(&self, part: usize, shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+        let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
+        let inner = flat_parts(shapes, template)?;
+        Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
+    }
+
+    /// The parts between two places, and part of a literal where one lies inside it.
+    pub fn between(&self, from: TemplatePosition, to: TemplatePosition) -> FlatTemplate {
+        let cut = |part: usize| match (self.parts.get(part)?, part == from.part, part == to.part) {
+            (FlatPart::Literal(bytes), first, last) => {
+                let start = if first { from.offset } else { 0 };
+                let end = if last { to.offset } else { bytes.len() };
+                Some(FlatPart::Literal(bytes.get(start..end)?.into()))
+            }
+            (FlatPart::Slot(..), _, true) => None,
+            (slot, _, false) => Some(slot.clone()),
+        };
+        FlatTemplate::new((from.part..=to.part).filter_map(cut))
+    }
+
+    /// Literals and columns, which tell templates of the same shapes apart.
+    pub fn key(&self) -> Template {
+        let parts = self.parts.iter().map(|part| match part {
+            FlatPart::Literal(bytes) => Part::Literal(bytes.clone()),
+            FlatPart::Slot(column, _) => Part::Slot(*column),
+        });
+        Template { parts: parts.collect() }
+    }
+
+    /// Appends the text between two places; `value` appends the value of the slot that is this part.
+    pub fn write_between(
+        &self,
+        from: TemplatePosition,
+        to: TemplatePosition,
+        text: &mut String,
+        mut value: impl FnMut(usize, &mut String),
+    ) {
+        for part in from.part..=to.part {
+            let first = if part == from.part { from.offset } else { 0 };
+            if let Some(literal) = self.literal(part) {
+                let last = if part == to.part { to.offset } else { literal.len() };
+                text.push_str(std::str::from_utf8(literal.get(first..last).unwrap_or_default()).unwrap_or_default());
+            } else if part < to.part {
+                value(part, text);
+            }
+        }
+    }
+
+    /// The parts in order.
+    pub fn parts(&self) -> &[FlatPart] {
+        &self.parts
+    }
+
+    fn literal(&self, part: usize) -> Option<&[u8]> {
+        match self.parts.get(part) {
+            Some(FlatPart::Literal(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// Parts of a range of places that are slots.
+    fn slots(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
+        (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
+    }
+}
+
+fn flat_parts(shapes: &Shapes, template: &Template) -> Option<Vec<FlatPart>> {
+    let flat = |part: &Part| match part {
+        Part::Literal(bytes) => Some(FlatPart::Literal(bytes.clone())),
+        Part::Slot(column) => Some(FlatPart::Slot(*column, shapes.columns.get(*column as usize)?.traits.clone())),
+    };
+    template.parts.iter().map(flat).collect()
+}
+
+/// A place in a template: before byte `offset` of a literal, or before a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TemplatePosition {
+    /// Number of the part; the number of parts is the end of the template.
+    pub part: usize,
+    /// Byte of the literal; 0 at a slot.
+    pub offset: usize,
+}
+
+/// Where in one template matches can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatchPlan {
+    /// No text of the template matches.
+    Never,
+    /// The leftmost match is that of the first window that has one.
+    Windows(Vec<Window>),
+    /// The whole text must be looked at.
+    Unknown,
+}
+
+/// Part of a template in which matches of a range of starts lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Where the text of the window starts: `start` or a little before.
+    pub context: TemplatePosition,
+    /// First place a match of this window may start at.
+    pub start: TemplatePosition,
+    /// First place behind those a match of this window may start at.
+    pub starts_end: TemplatePosition,
+    /// Where the text of the window ends.
+    pub end: TemplatePosition,
+    /// Parts of the text that are slots, in order.
+    pub slots: Vec<usize>,
+    /// Those of the slots whose values decide the wanted groups, in order.
+    pub read: Vec<usize>,
+    /// The other slots with a value that may stand in them whatever they hold.
+    pub fillers: Vec<(usize, Box<str>)>,
+    /// Whether every text of the template has a match here.
+    pub certain: bool,
+    /// Where the wanted groups are, if that is the same whatever the values; no expression has to run then.
+    pub groups: Option<GroupPlaces>,
+}
+
+/// What a window gave for one combination of values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No match starts here.
+    NoMatch,
+    /// First byte and end, in the text of the window, of each group that took part.
+    Match(Vec<Option<(u32, u32)>>),
+}
+
+impl Window {
+    /// Runs the expression on this window with these values of [`Window::read`]; `text` becomes the window's text, with
+    /// fillers in the other slots. Places of groups that are not wanted mean nothing.
+    pub fn evaluate<'v>(
+        &self,
+        template: &FlatTemplate,
+        regex: &Regex,
+        values: impl IntoIterator<Item = &'v str>,
+        text: &mut String,
+        captures: &mut Captures,
+    ) -> Outcome {
+        let (start, starts_end) = self.fill(template, values, text);
+        if !regex.captures_at(text, start, captures) || captures.get(0).is_none_or(|(found, _)| found >= starts_end) {
+            return Outcome::NoMatch;
+        }
+        let place = |group| captures.get(group).map(|(start, end)| (start as u32, end as u32));
+        Outcome::Match((0..regex.group_count()).map(place).collect())
+    }
+
+    /// Builds the text; gives the bytes where `start` and `starts_end` are.
+    fn fill<'v>(
+        &self,
+        template: &FlatTemplate,
+        values: impl IntoIterator<Item = &'v str>,
+        text: &mut String,
+    ) -> (usize, usize) {
+        let mut values = values.into_iter();
+        let (mut start, mut starts_end) = (0, None);
+        text.clear();
+        for part in self.context.part..=self.end.part {
+            let first = if part == self.context.part { self.context.offset } else { 0 };
+            let place =
+                |place: TemplatePosition| (place.part == part).then(|| text.len() + place.offset.saturating_sub(first));
+            start = place(self.start).unwrap_or(start);
+            starts_end = starts_end.or(place(self.starts_end));
+            if let Some(literal) = template.literal(part) {
+                let last = if part == self.end.part { self.end.offset } else { literal.len() };
+                let bytes = literal.get(first..last).unwrap_or_default();
+                text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+            } else if part < self.end.part {
+                let filler = self.fillers.iter().find(|(known, _)| *known == part);
+                text.push_str(filler.map_or_else(|| values.next().unwrap_or_default(), |(_, filler)| filler));
+            }
+        }
+        (start, starts_end.unwrap_or(text.len()))
+    }
+}
+
+/// Plans one expression over templates.
+#[derive(Debug)]
+pub struct Planner {
+    dfa: DFA,
+    cache: Cache,
+    nfa: NFA,
+    /// Whether the expression looks at what is around a place: `^ $ \b`.
+    looks: bool,
+    /// Bytes that some match starts with.
+    firsts: ByteSet,
+    /// One byte of each class the automaton tells apart.
+    every_class: Vec<u8>,
+    /// Whether an attempt in this state has matched, whatever follows.
+    settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
+    steps: usize,
+    /// Numbers of the groups that somebody asks for.
+    wanted: Vec<usize>,
+    /// Steps spent so far on what windows depend on.
+    walked: usize,
+    /// What came of them.
+    known: dependence::KnownDependence,
+}
+
+/// A template is too much for the planner.
+#[derive(Debug)]
+struct TooMuch;
+
+impl Planner {
+    /// A planner for these groups of the expression; `None` if it runs on PCRE2, can match nothing, or is too large.
+    pub fn new(regex: &Regex, wanted: impl IntoIterator<Item = usize>) -> Option<Planner> {
+        let pattern = regex.linear_pattern()?;
+        let tree = regex_automata::util::syntax::parse(pattern).ok()?;
+        if tree.properties().minimum_len().is_none_or(|len| len == 0) {
+            return None;
+        }
+        let limits = regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
+        let nfa = NFA::compiler().configure(limits).build(pattern).ok()?;
+        let lazy = DFA::config().cache_capacity(AUTOMATON_BYTES_MAX);
+        let dfa = DFA::builder().configure(lazy).build_from_nfa(nfa.clone()).ok()?;
+        let cache = dfa.create_cache();
+        let mut planner = Planner {
+            dfa,
+            cache,
+            nfa,
+            looks: !tree.properties().look_set().is_empty(),
+            firsts: ByteSet::EMPTY,
+            every_class: Vec::new(),
+            settled: HashMap::default(),
+            steps: 0,
+            wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
+            walked: 0,
+            known: HashMap::default(),
+        };
+        planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
+        planner.firsts = planner.find_firsts().ok()?;
+        Some(planner)
+    }
+
+    /// Where matches can be in texts of this template.
+    pub fn plan(&mut self, template: &FlatTemplate) -> MatchPlan {
+        let mut windows = self.windows_once(template);
+        if self.forget_if_cleared() {
+            // States found for earlier templates filled the automaton's memory: once more with an empty one.
+            windows = self.windows_once(template);
+            if self.forget_if_cleared() {
+                return MatchPlan::Unknown;
+            }
+        }
+        match windows {
+            Err(TooMuch) => MatchPlan::Unknown,
+            Ok(windows) if windows.is_empty() => MatchPlan::Never,
+            Ok(windows) => MatchPlan::Windows(windows),
+        }
+    }
+
+    /// Starts over with an empty automaton if it was emptied meanwhile: numbers of states are no longer what they were.
+    fn forget_if_cleared(&mut self) -> bool {
+        let cleared = self.cache.clear_count() > 0;
+        if cleared {
+            self.cache.reset(&self.dfa);
+            self.settled.clear();
+        }
+        cleared
+    }
+
+    fn windows_once(&mut self, template: &FlatTemplate) -> Result<Vec<Window>, TooMuch> {
+        self.steps = 0;
+        let mut windows: Vec<Window> = Vec::new();
+        // Where attempts without a match have ended. A window cut off before that place could show one of them a
+        // false end of the text.
+        let mut failed_end = TemplatePosition { part: 0, offset: 0 };
+        for (part, kind) in template.parts.iter().enumerate() {
+            let places = match kind {
+                FlatPart::Literal(bytes) => bytes.len(),
+                FlatPart::Slot(..) => 1,
+            };
+            for offset in 0..places {
+                let start = TemplatePosition { part, offset };
+                let starts = match kind {
+                    FlatPart::Literal(bytes) => self.firsts.contains(bytes[offset]),
+                    FlatPart::Slot(_, traits) => self.firsts.meets(traits.bytes),
+                };
+                if !starts {
+                    continue;
+                }
+                let attempt = self.attempt(template, start)?;
+                if !attempt.matched {
+                    failed_end = failed_end.max(attempt.end);
+                    continue;
+                }
+                let window = self.window(template, start, &attempt);
+                let certain = window.certain;
+                let cut = self.looks && windows.last().is_some_and(|last| failed_end > last.end.max(window.end));
+                match windows.last_mut() {
+                    Some(last) if !cut && joins(template, last, &window) => join(template, last, &window),
+                    _ => {
+                        windows.push(window);
+                        failed_end = start;
+                    }
+                }
+                if certain {
+                    self.find_dependence(template, &mut windows);
+                    return Ok(windows);
+                }
+            }
+        }
+        self.find_dependence(template, &mut windows);
+        Ok(windows)
+    }
+
+    /// The window of the attempts that start at one byte of a literal or anywhere in a slot.
+    fn window(&self, template: &FlatTemplate, start: TemplatePosition, attempt: &Attempt) -> Window {
+        let starts_end = match template.literal(start.part) {
+            Some(bytes) if start.offset + 1 < bytes.len() => {
+                TemplatePosition { part: start.part, offset: start.offset + 1 }
+            }
+            _ => TemplatePosition { part: start.part + 1, offset: 0 },
+        };
+        let context = self.context(template, start);
+        let slots = template.slots(context, attempt.end);
+        let (read, fillers, certain) = (slots.clone(), Vec::new(), attempt.certain);
+        Window { context, start, starts_end, end: attempt.end, slots, read, fillers, certain, groups: None }
+    }
+
+    /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an
+    /// expression reads characters.
+    fn find_firsts(&mut self) -> Result<ByteSet, TooMuch> {
+        let mut starts = vec![self.start_state(None)?];
+        if self.looks {
+            for at in 0..self.every_class.len() {
+                starts.push(self.start_state(Some(self.every_class[at]))?);
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        let mut firsts = ByteSet::EMPTY;
+        for byte in (0..=u8::MAX).filter(|byte| byte & 0xc0 != 0x80) {
+            for start in &starts {
+                if !start.is_dead() && !self.next(*start, byte)?.is_dead() {
+                    firsts.insert(byte);
+                    break;
+                }
+            }
+        }
+        Ok(firsts)
+    }
+
+    /// Where the text must start for the expression to look behind a place.
+    fn context(&self, template: &FlatTemplate, start: TemplatePosition) -> TemplatePosition {
+        if !self.looks || start.part == 0 && start.offset == 0 {
+            return start;
+        }
+        let mut part = start.part;
+        let mut offset = start.offset;
+        if offset == 0 {
+            part -= 1;
+            // Behind a slot that can be empty lies what is before it.
+            while part > 0 && matches!(&template.parts[part], FlatPart::Slot(_, traits) if traits.min_len == 0) {
+                part -= 1;
+            }
+            offset = template.literal(part).map_or(0, <[u8]>::len);
+        }
+        let Some(bytes) = template.literal(part) else { return TemplatePosition { part, offset: 0 } };
+        offset -= 1;
+        while offset > 0 && is_inside_character(bytes, offset) {
+            offset -= 1;
+        }
+        TemplatePosition { part, offset }
+    }
+
+    /// Whether what lies around a match can decide about it.
+    pub fn looks_around(&self) -> bool {
+        self.looks
+    }
+
+    /// One byte of each class in the set.
+    fn classes(&self, bytes: ByteSet) -> Vec<u8> {
+        let mut seen = ByteSet::EMPTY;
+        let mut representatives = Vec::new();
+        for (at, word) in bytes.words().into_iter().enumerate() {
+            let mut left = word;
+            while left != 0 {
+                let byte = (at * 64) as u8 + left.trailing_zeros() as u8;
+                left &= left - 1;
+                let class = self.dfa.byte_classes().get(byte);
+                if !seen.contains(class) {
+                    seen.insert(class);
+                    representatives.push(byte);
+                }
+            }
+        }
+        representatives
+    }
+}
+
+/// Whether two windows, one after the other, are better asked as one: it needs no more values than one of them.
+fn joins(template: &FlatTemplate, first: &Window, second: &Window) -> bool {
+    let slots = template.slots(first.context.min(second.context), first.end.max(second.end)).len();
+    slots <= first.slots.len().max(second.slots.len())
+}
+
+fn join(template: &FlatTemplate, first: &mut Window, second: &Window) {
+    first.context = first.context.min(second.context);
+    first.starts_end = second.starts_end;
+    first.end = first.end.max(second.end);
+    first.slots = template.slots(first.context, first.end);
+    first.read = first.slots.clone();
+    first.certain |= second.certain;
+}
+
+fn intersection(first: ByteSet, second: ByteSet) -> ByteSet {
+    let [a, b, c, d] = first.words();
+    let [e, f, g, h] = second.words();
+    ByteSet::from_words([a & e, b & f, c & g, d & h])
+}
+
+/// Whether the byte continues a character.
+fn is_inside_character(bytes: &[u8], offset: usize) -> bool {
+    bytes.get(offset).is_some_and(|byte| byte & 0xc0 == 0x80)
+}
+
+#[cfg(test)]
+mod tests;

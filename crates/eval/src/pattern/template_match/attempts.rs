@@ -1,0 +1,258 @@
+//! Attempts to match: the automaton, started at one place, over everything a template may hold from there on.
+
+use quarry_event::shape::{ByteSet, ValueTraits};
+use regex_automata::Anchored;
+use regex_automata::hybrid::LazyStateID;
+use regex_automata::util::start;
+
+use super::{
+    FlatPart, FlatTemplate, Planner, STATES_MAX, STEPS_MAX, TemplatePosition, TooMuch, intersection,
+    is_inside_character,
+};
+
+/// Shortest lengths of values are told apart up to this one.
+const LENGTH_MAX: u32 = 64;
+
+/// A state and whether a match was seen on the way to it.
+type Live = (LazyStateID, bool);
+
+/// What became of the attempts at one place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    /// Where all have ended.
+    pub(super) end: TemplatePosition,
+    /// Whether one may have matched.
+    pub(super) matched: bool,
+    /// Whether the one attempt there is matches whatever the slots hold.
+    pub(super) certain: bool,
+}
+
+/// All that attempts may have come to.
+#[derive(Clone, Debug, Default)]
+struct Attempts {
+    /// States of those that have not ended.
+    live: Vec<Live>,
+    /// Whether one may have matched.
+    matched: bool,
+    /// Whether one may have failed.
+    failed: bool,
+}
+
+impl Planner {
+    /// Makes all attempts that start at a place: anywhere in it, if it is a slot.
+    pub(super) fn attempt(&mut self, template: &FlatTemplate, start: TemplatePosition) -> Result<Attempt, TooMuch> {
+        let mut attempts = Attempts::default();
+        let mut place = start;
+        let in_slot = template.literal(start.part).is_none();
+        self.begin(template, start, &mut attempts)?;
+        if let FlatPart::Slot(_, traits) = &template.parts[start.part] {
+            let inside = ValueTraits { firsts: traits.bytes, min_len: 1, ..traits.clone() };
+            self.through_slot(&mut attempts, &inside)?;
+            place = TemplatePosition { part: start.part + 1, offset: 0 };
+        }
+        while !attempts.live.is_empty() {
+            match template.parts.get(place.part) {
+                None => {
+                    self.at_end(&mut attempts)?;
+                    break;
+                }
+                Some(FlatPart::Slot(_, traits)) => {
+                    self.through_slot(&mut attempts, traits)?;
+                    place = TemplatePosition { part: place.part + 1, offset: 0 };
+                }
+                Some(FlatPart::Literal(bytes)) => {
+                    place.offset = self.through_literal(&mut attempts, bytes, place.offset)?;
+                    if place.offset == bytes.len() {
+                        place = TemplatePosition { part: place.part + 1, offset: 0 };
+                    }
+                }
+            }
+        }
+        let certain = attempts.matched && !attempts.failed && !in_slot;
+        Ok(Attempt { end: place, matched: attempts.matched, certain })
+    }
+
+    /// The states attempts start in: one for each thing that may lie before.
+    fn begin(
+        &mut self,
+        template: &FlatTemplate,
+        start: TemplatePosition,
+        attempts: &mut Attempts,
+    ) -> Result<(), TooMuch> {
+        let mut behind = vec![];
+        let mut bytes = ByteSet::EMPTY;
+        if self.looks {
+            if let FlatPart::Slot(_, traits) = &template.parts[start.part] {
+                bytes = bytes.union(traits.bytes);
+            }
+            let mut at = start;
+            loop {
+                if at.offset > 0 {
+                    let before = template.literal(at.part).and_then(|bytes| bytes.get(at.offset - 1));
+                    before.into_iter().for_each(|byte| bytes.insert(*byte));
+                    break;
+                }
+                if at.part == 0 {
+                    behind.push(None);
+                    break;
+                }
+                at = TemplatePosition { part: at.part - 1, offset: 0 };
+                match &template.parts[at.part] {
+                    FlatPart::Literal(bytes) => at.offset = bytes.len(),
+                    FlatPart::Slot(_, traits) => {
+                        bytes = bytes.union(traits.lasts);
+                        if traits.min_len > 0 {
+                            break;
+                        }
+                    }
+                }
+            }
+        } else {
+            behind.push(None);
+        }
+        behind.extend(self.classes(bytes).into_iter().map(Some));
+        for byte in behind {
+            let state = self.start_state(byte)?;
+            match state.is_dead() {
+                true => attempts.failed = true,
+                false => attempts.live.push((state, false)),
+            }
+        }
+        attempts.live.sort_unstable();
+        attempts.live.dedup();
+        Ok(())
+    }
+
+    /// The state of an attempt behind this byte, or at the start of the text.
+    pub(super) fn start_state(&mut self, behind: Option<u8>) -> Result<LazyStateID, TooMuch> {
+        let config = start::Config::new().anchored(Anchored::Yes).look_behind(behind);
+        let state = self.dfa.start_state(&mut self.cache, &config).map_err(|_| TooMuch)?;
+        if state.is_quit() { Err(TooMuch) } else { Ok(state) }
+    }
+
+    /// Over a literal from a byte on; gives the byte where all attempts have ended, or its length.
+    fn through_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, TooMuch> {
+        let mut at = from;
+        while at < literal.len() && !attempts.live.is_empty() {
+            let live = std::mem::take(&mut attempts.live);
+            attempts.live = self.step(&live, &literal[at..=at], attempts)?;
+            at += 1;
+        }
+        while is_inside_character(literal, at) {
+            at += 1;
+        }
+        Ok(at)
+    }
+
+    /// Over every value a slot may have.
+    fn through_slot(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+        let shortest = traits.min_len.min(LENGTH_MAX);
+        let mut current = std::mem::take(&mut attempts.live);
+        let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };
+        let mut seen: Vec<Live> = Vec::new();
+        let every = self.classes(traits.bytes);
+        let last = self.classes(traits.lasts);
+        let mut length = 0;
+        while length < traits.max_len && !current.is_empty() {
+            length += 1;
+            let (bytes, lasts) = match length {
+                1 => (self.classes(traits.firsts), self.classes(intersection(traits.firsts, traits.lasts))),
+                _ => (every.clone(), last.clone()),
+            };
+            if length >= shortest {
+                ends.extend(self.step(&current, &lasts, attempts)?);
+                ends.sort_unstable();
+                ends.dedup();
+            }
+            current = self.step(&current, &bytes, attempts)?;
+            if length >= shortest.max(1) {
+                // Longer values bring nothing new where no new state comes up.
+                current.retain(|state| seen.binary_search(state).is_err());
+                seen.extend(&current);
+                seen.sort_unstable();
+            }
+        }
+        attempts.live = ends;
+        Ok(())
+    }
+
+    /// The text ends here.
+    fn at_end(&mut self, attempts: &mut Attempts) -> Result<(), TooMuch> {
+        for (state, seen) in std::mem::take(&mut attempts.live) {
+            let end = self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?;
+            if end.is_match() || seen {
+                attempts.matched = true;
+            } else {
+                attempts.failed = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// One more byte, any of these; attempts that end are taken down.
+    fn step(&mut self, live: &[Live], bytes: &[u8], attempts: &mut Attempts) -> Result<Vec<Live>, TooMuch> {
+        let mut next = Vec::with_capacity(live.len());
+        for (state, seen) in live {
+            for byte in bytes {
+                let to = self.next(*state, *byte)?;
+                let seen = *seen || to.is_match();
+                attempts.matched |= seen;
+                if to.is_dead() {
+                    attempts.failed |= !seen;
+                } else if self.is_settled(to)? {
+                    attempts.matched = true;
+                } else {
+                    next.push((to, seen));
+                }
+            }
+        }
+        next.sort_unstable();
+        next.dedup();
+        if next.len() > STATES_MAX { Err(TooMuch) } else { Ok(next) }
+    }
+
+    pub(super) fn next(&mut self, state: LazyStateID, byte: u8) -> Result<LazyStateID, TooMuch> {
+        self.steps += 1;
+        let next = self.dfa.next_state(&mut self.cache, state, byte).map_err(|_| TooMuch)?;
+        if next.is_quit() || self.steps > STEPS_MAX { Err(TooMuch) } else { Ok(next) }
+    }
+
+    /// Whether an attempt in this state has matched and nothing that follows can change the match. The automaton says
+    /// that a match ended only one byte later; without this the window would take in the part behind it.
+    fn is_settled(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+        if let Some(known) = self.settled.get(&state) {
+            return Ok(*known);
+        }
+        let settled = self.has_ended(state)? || (!self.looks && self.ends_here(state)?);
+        self.settled.insert(state, settled);
+        Ok(settled)
+    }
+
+    /// Whether a match ended one byte ago and none that goes on can take its place.
+    fn has_ended(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+        if !state.is_match() {
+            return Ok(false);
+        }
+        for at in 0..self.every_class.len() {
+            if !self.next(state, self.every_class[at])?.is_dead() {
+                return Ok(false);
+            }
+        }
+        Ok(!self.matches_at_end(state)?)
+    }
+
+    /// Whether a match ends right here whatever follows. With look-around the groups might still differ.
+    fn ends_here(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+        for at in 0..self.every_class.len() {
+            let next = self.next(state, self.every_class[at])?;
+            if !self.has_ended(next)? {
+                return Ok(false);
+            }
+        }
+        self.matches_at_end(state)
+    }
+
+    fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+        Ok(self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?.is_match())
+    }
+}

@@ -1,0 +1,672 @@
+//! Which slots decide the wanted groups of a window, found by running the expression over all values at once.
+//!
+//! This is an abstract interpretation of a Pike machine: the threads of the expression run over the template with
+//! *places* of it as positions. A slot stands for every value its [`ValueTraits`] allow, so that behind it there is a
+//! set of *configurations*, one for each way the threads can come out. A slot behind which each configuration has only
+//! one successor decides nothing; a group decides nothing but itself, and groups nobody wants are not followed at all,
+//! so that one that is in doubt costs no other. What comes of it:
+//!
+//! - all wanted groups lie at the same places of the template whatever the slots hold ([`Dependence::groups`]): no
+//!   expression has to run, and a group that spans one slot is that slot's column;
+//! - or the answer depends on the values of some slots only ([`Dependence::read`]), and any allowed value may stand in
+//!   the others ([`filler`]).
+//!
+//! Where there are too many configurations, threads or steps, or an assertion cannot be followed, nothing is claimed.
+
+use hashbrown::HashMap;
+use quarry_event::shape::{ByteSet, ValueTraits};
+use regex_automata::nfa::thompson::State;
+use regex_automata::util::look::Look;
+use regex_automata::util::primitives::{PatternID, StateID};
+
+use super::{FlatPart, FlatTemplate, Planner, TemplatePosition, Window, intersection, is_inside_character};
+
+/// Threads of one configuration at most.
+const THREADS_MAX: usize = 64;
+/// Configurations followed at once.
+const CONFIGURATIONS_MAX: usize = 64;
+/// Steps of threads spent on one window.
+const STEPS_MAX: usize = 200_000;
+/// Steps of threads that one planner spends in all, some tenths of a second.
+const PLANNER_STEPS_MAX: usize = 20_000_000;
+/// Shortest values beyond this length are not stepped over byte by byte.
+const LENGTH_MAX: u32 = 256;
+/// Windows that a planner remembers.
+const KNOWN_MAX: usize = 8_192;
+
+/// Start and end of each group in the template; `None` for one that takes no part or is not wanted.
+pub type GroupPlaces = Vec<Option<(TemplatePosition, TemplatePosition)>>;
+
+/// What the wanted groups of a window depend on.
+#[derive(Debug)]
+pub(super) struct Dependence {
+    /// Where the groups are, if there is always a match with them at these places.
+    pub(super) groups: Option<GroupPlaces>,
+    /// Parts whose values decide, ascending.
+    pub(super) read: Vec<usize>,
+}
+
+/// A position in a text of the template.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Position {
+    /// The same place for every text.
+    Fixed(TemplatePosition),
+    /// Inside a slot, where the threads are now: at its end if the value ends here.
+    Here,
+    /// Inside this part.
+    Within(usize),
+}
+
+/// Start of the match, then start and end of each wanted group.
+type Registers = Box<[Option<Position>]>;
+
+/// What lies before a position, as far as assertions tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    Start,
+    LineFeed,
+    Word,
+    Other,
+    /// A byte of a character beyond ASCII.
+    Wide,
+}
+
+/// What lies after a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    Unknown,
+    Byte(u8),
+    End,
+}
+
+/// Threads by falling priority, each in a state that reads a byte or looks ahead, and the best match so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Configuration {
+    behind: Behind,
+    list: Vec<(StateID, Registers)>,
+    matched: Option<Registers>,
+}
+
+/// One step of the walk: what each configuration before it became.
+struct Layer {
+    /// The slot that was passed; `None` for a byte of a literal.
+    slot: Option<usize>,
+    /// By configuration before the step, the numbers of those behind it.
+    next: Vec<Vec<usize>>,
+}
+
+/// Nothing can be claimed.
+struct Unclear;
+
+/// What is known of windows by what the walk over them sees, as many templates are alike there: what they depend on,
+/// with parts counted from the window's first; `None` where nothing can be claimed.
+pub(super) type KnownDependence = HashMap<Box<[u8]>, Option<Dependence>, foldhash::fast::FixedState>;
+
+impl Planner {
+    /// Finds out what each window depends on; what lies behind a window that always has a match is dropped.
+    pub(super) fn find_dependence(&mut self, template: &FlatTemplate, windows: &mut Vec<Window>) {
+        for at in 0..windows.len() {
+            let Ok(found) = self.dependence(template, &windows[at]) else { continue };
+            let window = &mut windows[at];
+            window.groups = found.groups;
+            window.read.clear();
+            window.fillers.clear();
+            for part in &window.slots {
+                match template.parts.get(*part) {
+                    Some(FlatPart::Slot(_, traits)) if !found.read.contains(part) => match filler(traits) {
+                        Some(filler) => window.fillers.push((*part, filler)),
+                        None => window.read.push(*part),
+                    },
+                    _ => window.read.push(*part),
+                }
+            }
+            if window.groups.is_some() {
+                window.certain = true;
+                windows.truncate(at + 1);
+                return;
+            }
+        }
+    }
+
+    /// What a window depends on, from what is known of windows like it or by a walk.
+    fn dependence(&mut self, template: &FlatTemplate, window: &Window) -> Result<Dependence, Unclear> {
+        let origin = window.context;
+        let key = self.view(template, window);
+        if let Some(known) = self.known.get(&key) {
+            return known.as_ref().map(|known| known.with_places(|place| place.behind(origin))).ok_or(Unclear);
+        }
+        let mut walk = Walk::new(self, template, window)?;
+        let finals = walk.run();
+        let (steps, layers, reached) = (walk.steps, walk.layers, walk.reached);
+        self.walked += steps;
+        let groups = self.nfa.group_info().group_len(PatternID::ZERO);
+        let found = finals.map(|finals| dependence_of(&finals, deciding_slots(&layers, &finals), &self.wanted, groups));
+        // What the walk saw beyond the window is not in the key.
+        if reached <= window.end && self.known.len() < KNOWN_MAX {
+            let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
+            self.known.insert(key, kept);
+        }
+        found
+    }
+
+    /// All that a walk over a window can see of its template, as far as the expression tells it apart.
+    fn view(&self, template: &FlatTemplate, window: &Window) -> Box<[u8]> {
+        let (first, last) = (window.context, window.end);
+        let number = |view: &mut Vec<u8>, number: usize| view.extend((number as u32).to_le_bytes());
+        let mut view = Vec::with_capacity(256);
+        for place in [window.start, window.starts_end, last].map(|place| place.seen_from(first)) {
+            number(&mut view, place.part);
+            number(&mut view, place.offset);
+        }
+        view.push(u8::from(window.start == TemplatePosition::START) | u8::from(last.part == template.parts.len()) << 1);
+        for (at, part) in template.parts.iter().enumerate().take(last.part + 1).skip(first.part) {
+            match part {
+                FlatPart::Literal(bytes) => {
+                    let start = if at == first.part { first.offset } else { 0 };
+                    let end = if at == last.part { last.offset } else { bytes.len() };
+                    let bytes = bytes.get(start..end).unwrap_or_default();
+                    number(&mut view, bytes.len());
+                    for byte in bytes {
+                        // Bytes of one class are one to the automaton, but not to assertions.
+                        match byte.is_ascii() && !self.looks {
+                            true => view.extend([0, self.dfa.byte_classes().get(*byte)]),
+                            false => view.extend([1, *byte]),
+                        }
+                    }
+                }
+                FlatPart::Slot(_, traits) if at < last.part => {
+                    view.push(2);
+                    for bytes in [traits.bytes, traits.firsts, traits.lasts] {
+                        bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
+                    }
+                    view.extend(traits.min_len.to_le_bytes());
+                    view.extend(traits.max_len.to_le_bytes());
+                }
+                FlatPart::Slot(..) => {}
+            }
+        }
+        view.into()
+    }
+}
+
+impl Dependence {
+    /// The same with every place moved.
+    fn with_places(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
+        let group =
+            |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
+        Dependence {
+            groups: self.groups.as_ref().map(|groups| groups.iter().map(group).collect()),
+            read: self.read.iter().map(|part| moved(TemplatePosition { part: *part, offset: 0 }).part).collect(),
+        }
+    }
+}
+
+impl TemplatePosition {
+    /// Where every template starts.
+    const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
+
+    /// The place relative to `origin`, which does not come after it.
+    fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
+        let part = self.part - origin.part;
+        TemplatePosition {
+            part,
+            offset: if part == 0 { self.offset.saturating_sub(origin.offset) } else { self.offset },
+        }
+    }
+
+    /// The place that this one, relative to `origin`, is in the whole template.
+    fn behind(self, origin: TemplatePosition) -> TemplatePosition {
+        let offset = if self.part == 0 { self.offset + origin.offset } else { self.offset };
+        TemplatePosition { part: self.part + origin.part, offset }
+    }
+}
+
+/// One walk over a template.
+struct Walk<'a> {
+    planner: &'a Planner,
+    template: &'a FlatTemplate,
+    window: &'a Window,
+    /// Register of each capture slot of the expression.
+    register_of: Vec<Option<usize>>,
+    /// Whether what lies behind a position counts.
+    looks: bool,
+    layers: Vec<Layer>,
+    steps: usize,
+    /// Place up to which the walk has come.
+    reached: TemplatePosition,
+}
+
+impl<'a> Walk<'a> {
+    fn new(planner: &'a Planner, template: &'a FlatTemplate, window: &'a Window) -> Result<Walk<'a>, Unclear> {
+        let looks = planner.nfa.look_set_any();
+        let is_followed = |look: Look| !matches!(look, Look::StartCRLF | Look::EndCRLF);
+        if planner.walked > PLANNER_STEPS_MAX || !looks.iter().all(is_followed) {
+            return Err(Unclear);
+        }
+        let mut register_of = vec![None; planner.nfa.group_info().slot_len()];
+        register_of[0] = Some(0);
+        for (at, group) in planner.wanted.iter().enumerate() {
+            // The start of the whole match has its register already.
+            if *group > 0 {
+                register_of[group * 2] = Some(1 + at * 2);
+            }
+            register_of[group * 2 + 1] = Some(2 + at * 2);
+        }
+        let (looks, layers) = (!looks.is_empty(), Vec::new());
+        Ok(Walk { planner, template, window, register_of, looks, layers, steps: 0, reached: window.start })
+    }
+
+    /// The configurations the walk ends in.
+    fn run(&mut self) -> Result<Vec<Configuration>, Unclear> {
+        let mut place = self.window.start;
+        let mut first = Configuration { behind: self.behind_start()?, list: Vec::new(), matched: None };
+        self.start_attempt(&mut first, Position::Fixed(place))?;
+        let mut all = vec![first];
+        while place.part < self.template.parts.len() && !all.iter().all(|one| self.is_over(one, place)) {
+            match &self.template.parts[place.part] {
+                FlatPart::Literal(bytes) => {
+                    let Some(byte) = bytes.get(place.offset) else { return Err(Unclear) };
+                    let before = Position::Fixed(place);
+                    let at = place.offset + 1;
+                    place = match at == bytes.len() {
+                        true => TemplatePosition { part: place.part + 1, offset: 0 },
+                        false => TemplatePosition { part: place.part, offset: at },
+                    };
+                    self.reached = place;
+                    let starts = place < self.window.starts_end && !is_inside_character(bytes, at);
+                    let (mut behind, mut next) = (Vec::new(), Vec::new());
+                    for one in &all {
+                        let stepped = self.step(one, *byte, before, Position::Fixed(place), starts)?;
+                        next.push(vec![add(&mut behind, stepped)?]);
+                    }
+                    self.layers.push(Layer { slot: None, next });
+                    all = behind;
+                }
+                FlatPart::Slot(_, traits) => {
+                    let (slot, mut behind, mut next) = (place.part, Vec::new(), Vec::new());
+                    place = TemplatePosition { part: slot + 1, offset: 0 };
+                    self.reached = place;
+                    for one in &all {
+                        let mut outcomes = self.outcomes(one, slot, traits)?;
+                        outcomes.iter_mut().for_each(|one| one.move_here(Position::Fixed(place)));
+                        let numbers = outcomes.into_iter().map(|one| add(&mut behind, one));
+                        next.push(numbers.collect::<Result<_, _>>()?);
+                    }
+                    self.layers.push(Layer { slot: Some(slot), next });
+                    all = behind;
+                }
+            }
+        }
+        if place.part == self.template.parts.len() {
+            for one in &mut all {
+                let resolved = self.resolved(one, Ahead::End, Position::Fixed(place))?;
+                *one = Configuration { list: Vec::new(), ..resolved };
+            }
+        }
+        for one in &mut all {
+            // A match that starts behind the window is no match of this window.
+            one.matched = one.matched.take().filter(|registers| match registers[0] {
+                Some(Position::Fixed(start)) => start < self.window.starts_end,
+                Some(Position::Within(part)) => TemplatePosition { part, offset: 0 } < self.window.starts_end,
+                _ => false,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Whether no further byte can change what a configuration gives.
+    fn is_over(&self, one: &Configuration, place: TemplatePosition) -> bool {
+        one.list.is_empty() && (one.matched.is_some() || place >= self.window.starts_end)
+    }
+
+    /// What lies before the window, if that is the same for all texts.
+    fn behind_start(&self) -> Result<Behind, Unclear> {
+        let start = self.window.start;
+        if !self.looks {
+            return Ok(Behind::Other);
+        }
+        if start == TemplatePosition::START {
+            return Ok(Behind::Start);
+        }
+        if let Some(bytes) = self.template.literal(start.part)
+            && start.offset > 0
+        {
+            return Ok(behind(bytes[start.offset - 1]));
+        }
+        match &self.template.parts[start.part - 1] {
+            FlatPart::Literal(bytes) => bytes.last().map(|byte| behind(*byte)).ok_or(Unclear),
+            FlatPart::Slot(_, traits) if traits.min_len == 0 => Err(Unclear),
+            FlatPart::Slot(_, traits) => {
+                let mut kinds = traits.lasts.iter().map(behind);
+                let first = kinds.next().ok_or(Unclear)?;
+                if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Unclear) }
+            }
+        }
+    }
+
+    /// What a configuration can become over the values of a slot.
+    fn outcomes(
+        &mut self,
+        from: &Configuration,
+        part: usize,
+        traits: &ValueTraits,
+    ) -> Result<Vec<Configuration>, Unclear> {
+        if traits.min_len > LENGTH_MAX {
+            return Err(Unclear);
+        }
+        let planner = self.planner;
+        let (every, lasts) = (planner.classes(traits.bytes), planner.classes(traits.lasts));
+        let (firsts, only) =
+            (planner.classes(traits.firsts), planner.classes(intersection(traits.firsts, traits.lasts)));
+        let (mut ends, mut seen) = (Vec::new(), Vec::new());
+        if traits.min_len == 0 {
+            // Behind an empty value the positions are those before it.
+            let mut same = from.clone();
+            let place = TemplatePosition { part: part + 1, offset: 0 };
+            same.rename(Position::Fixed(TemplatePosition { part, offset: 0 }), Position::Fixed(place));
+            ends.push(same);
+        }
+        let mut current = vec![from.clone()];
+        let starts = part < self.window.starts_end.part;
+        let mut length = 0;
+        while length < traits.max_len && !current.is_empty() {
+            length += 1;
+            let before = match length {
+                1 => Position::Fixed(TemplatePosition { part, offset: 0 }),
+                _ => Position::Within(part),
+            };
+            let (bytes, last_bytes) = if length == 1 { (&firsts, &only) } else { (&every, &lasts) };
+            current.iter_mut().for_each(|one| one.move_here(Position::Within(part)));
+            if length >= traits.min_len {
+                for (one, byte) in pairs(&current, last_bytes) {
+                    add(&mut ends, self.step(one, byte, before, Position::Here, starts)?)?;
+                }
+            }
+            let mut next = Vec::new();
+            for (one, byte) in pairs(&current, bytes) {
+                add(&mut next, self.step(one, byte, before, Position::Here, starts)?)?;
+            }
+            if length >= traits.min_len.max(1) {
+                // Longer values bring nothing new where no new configuration comes up.
+                next.retain(|one| !seen.contains(one));
+                for one in &next {
+                    add(&mut seen, one.clone())?;
+                }
+            }
+            current = next;
+        }
+        Ok(ends)
+    }
+
+    /// A configuration one byte further. `before` and `after` are the positions around the byte; `starts` says whether
+    /// a match of the window may start behind it.
+    fn step(
+        &mut self,
+        from: &Configuration,
+        byte: u8,
+        before: Position,
+        after: Position,
+        starts: bool,
+    ) -> Result<Configuration, Unclear> {
+        let from = self.resolved(from, Ahead::Byte(byte), before)?;
+        self.steps += 1 + from.list.len();
+        if self.steps > STEPS_MAX {
+            return Err(Unclear);
+        }
+        let behind = if self.looks { behind(byte) } else { Behind::Other };
+        let mut next = Configuration { behind, list: Vec::new(), matched: from.matched };
+        for (state, registers) in from.list {
+            let to = match self.planner.nfa.state(state) {
+                State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
+                State::Sparse(transitions) => transitions.matches_byte(byte),
+                State::Dense(transitions) => transitions.matches_byte(byte),
+                _ => None,
+            };
+            if let Some(to) = to
+                && self.add_thread(&mut next, to, registers, after, Ahead::Unknown)?
+            {
+                // Threads of lower priority lose against this match.
+                return Ok(next);
+            }
+        }
+        if next.matched.is_none() && starts {
+            self.start_attempt(&mut next, after)?;
+        }
+        if next.list.len() > THREADS_MAX { Err(Unclear) } else { Ok(next) }
+    }
+
+    /// The configuration with assertions answered that had to wait for what follows.
+    fn resolved(&mut self, from: &Configuration, ahead: Ahead, position: Position) -> Result<Configuration, Unclear> {
+        let waits = |(state, _): &(StateID, Registers)| matches!(self.planner.nfa.state(*state), State::Look { .. });
+        if !from.list.iter().any(waits) {
+            return Ok(from.clone());
+        }
+        let mut resolved = Configuration { behind: from.behind, list: Vec::new(), matched: from.matched.clone() };
+        for (state, registers) in &from.list {
+            if self.add_thread(&mut resolved, *state, registers.clone(), position, ahead)? {
+                break;
+            }
+        }
+        Ok(resolved)
+    }
+
+    /// Starts an attempt at a position.
+    fn start_attempt(&mut self, one: &mut Configuration, position: Position) -> Result<(), Unclear> {
+        let registers = vec![None; 1 + self.planner.wanted.len() * 2].into();
+        self.add_thread(one, self.planner.nfa.start_anchored(), registers, position, Ahead::Unknown).map(drop)
+    }
+
+    /// Adds what a thread in `state` can become without reading; says whether it matches.
+    fn add_thread(
+        &mut self,
+        one: &mut Configuration,
+        state: StateID,
+        registers: Registers,
+        position: Position,
+        ahead: Ahead,
+    ) -> Result<bool, Unclear> {
+        let mut open = vec![(state, registers)];
+        let mut seen: Vec<StateID> = Vec::new();
+        while let Some((state, mut registers)) = open.pop() {
+            if seen.contains(&state) || one.list.iter().any(|(known, _)| *known == state) {
+                continue;
+            }
+            seen.push(state);
+            match self.planner.nfa.state(state) {
+                State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => one.list.push((state, registers)),
+                State::Look { look, next } => match holds(*look, one.behind, ahead)? {
+                    Some(true) => open.push((*next, registers)),
+                    Some(false) => {}
+                    None => one.list.push((state, registers)),
+                },
+                State::Fail => {}
+                State::Union { alternates } => {
+                    open.extend(alternates.iter().rev().map(|next| (*next, registers.clone())));
+                }
+                State::BinaryUnion { alt1, alt2 } => {
+                    open.push((*alt2, registers.clone()));
+                    open.push((*alt1, registers));
+                }
+                State::Capture { next, slot, .. } => {
+                    if let Some(Some(register)) = self.register_of.get(slot.as_usize()) {
+                        registers[*register] = Some(position);
+                    }
+                    open.push((*next, registers));
+                }
+                State::Match { .. } => {
+                    one.matched = Some(registers);
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Configuration {
+    /// Makes every [`Position::Here`] another position.
+    fn move_here(&mut self, to: Position) {
+        self.rename(Position::Here, to);
+    }
+
+    fn rename(&mut self, from: Position, to: Position) {
+        let registers = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
+        for position in registers.flat_map(|registers| registers.iter_mut()).flatten() {
+            if *position == from {
+                *position = to;
+            }
+        }
+    }
+}
+
+/// What the configurations at the end say of the wanted groups.
+fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize], groups: usize) -> Dependence {
+    let mut read = deciding;
+    let mut add = |part| {
+        if !read.contains(&part) {
+            read.push(part);
+        }
+    };
+    let mut places: Vec<Option<GroupPlaces>> = Vec::new();
+    for one in finals {
+        let Some(registers) = &one.matched else {
+            places.push(None);
+            continue;
+        };
+        let mut found: Option<GroupPlaces> = Some(vec![None; groups]);
+        for (at, group) in wanted.iter().enumerate() {
+            let start = if *group == 0 { registers[0] } else { registers[1 + at * 2] };
+            let (Some(start), Some(end)) = (start, registers[2 + at * 2]) else { continue };
+            let (first, last) = (part_of(start, false), part_of(end, true));
+            (first..last).for_each(&mut add);
+            match (start, end) {
+                (Position::Fixed(start), Position::Fixed(end)) => {
+                    if let Some(place) = found.as_mut().and_then(|found| found.get_mut(*group)) {
+                        *place = Some((start, end));
+                    }
+                }
+                _ => found = None,
+            }
+        }
+        places.push(found);
+    }
+    let same =
+        places.first().cloned().flatten().filter(|first| places.iter().all(|other| other.as_ref() == Some(first)));
+    read.sort_unstable();
+    Dependence { groups: same, read }
+}
+
+/// First part behind a position, or the part it starts in.
+fn part_of(position: Position, is_end: bool) -> usize {
+    match position {
+        Position::Fixed(place) if is_end && place.offset > 0 => place.part + 1,
+        Position::Fixed(place) => place.part,
+        Position::Within(part) if is_end => part + 1,
+        Position::Within(part) => part,
+        Position::Here => 0,
+    }
+}
+
+fn pairs<'c>(all: &'c [Configuration], bytes: &'c [u8]) -> impl Iterator<Item = (&'c Configuration, u8)> {
+    all.iter().flat_map(move |one| bytes.iter().map(move |byte| (one, *byte)))
+}
+
+/// Number of a configuration, which is added unless it is there.
+fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclear> {
+    if let Some(known) = all.iter().position(|known| *known == one) {
+        return Ok(known);
+    }
+    all.push(one);
+    if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
+}
+
+/// The slots where configurations part that come to different answers.
+fn deciding_slots(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
+    // From the end to the start: the answer that a configuration comes to, `None` where what follows decides.
+    let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
+    let answers: Vec<_> = finals.iter().map(wanted).collect();
+    let first_of = |answer| answers.iter().position(|known| known == answer);
+    let mut behind: Vec<Option<usize>> = answers.iter().map(first_of).collect();
+    let mut deciding = Vec::new();
+    for Layer { slot, next } in layers.iter().rev() {
+        let only = |numbers: &Vec<usize>| {
+            let first = behind.get(*numbers.first()?).copied().flatten();
+            first.filter(|_| numbers.iter().all(|number| behind.get(*number) == Some(&first)))
+        };
+        let before: Vec<Option<usize>> = next.iter().map(only).collect();
+        let parts = next.iter().zip(&before).any(|(numbers, answer)| numbers.len() != 1 && answer.is_none());
+        if let Some(slot) = slot.filter(|_| parts) {
+            deciding.push(slot);
+        }
+        behind = before;
+    }
+    deciding
+}
+
+fn behind(byte: u8) -> Behind {
+    match byte {
+        b'\n' => Behind::LineFeed,
+        0x80.. => Behind::Wide,
+        byte if is_word(byte) => Behind::Word,
+        _ => Behind::Other,
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Whether an assertion holds; `None` if that depends on what follows.
+fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Unclear> {
+    match look {
+        Look::Start => return Ok(Some(behind == Behind::Start)),
+        Look::StartLF => return Ok(Some(matches!(behind, Behind::Start | Behind::LineFeed))),
+        _ => {}
+    }
+    let next = match ahead {
+        Ahead::Unknown => return Ok(None),
+        Ahead::End => None,
+        Ahead::Byte(byte) => Some(byte),
+    };
+    // Whether a character beyond ASCII is part of a word its bytes do not tell.
+    let before = || if behind == Behind::Wide { Err(Unclear) } else { Ok(behind == Behind::Word) };
+    let after = || match next {
+        Some(0x80..) => Err(Unclear),
+        next => Ok(next.is_some_and(is_word)),
+    };
+    Ok(Some(match look {
+        Look::End => next.is_none(),
+        Look::EndLF => next.is_none_or(|byte| byte == b'\n'),
+        Look::WordAscii | Look::WordUnicode => before()? != after()?,
+        Look::WordAsciiNegate | Look::WordUnicodeNegate => before()? == after()?,
+        Look::WordStartAscii | Look::WordStartUnicode => !before()? && after()?,
+        Look::WordEndAscii | Look::WordEndUnicode => before()? && !after()?,
+        Look::WordStartHalfAscii | Look::WordStartHalfUnicode => !before()?,
+        Look::WordEndHalfAscii | Look::WordEndHalfUnicode => !after()?,
+        _ => return Err(Unclear),
+    }))
+}
+
+/// A text that the traits of a slot allow; `None` where only characters beyond ASCII make one.
+fn filler(traits: &ValueTraits) -> Option<Box<str>> {
+    let ascii = |bytes: ByteSet| bytes.iter().find(u8::is_ascii);
+    if traits.min_len == 0 {
+        return Some("".into());
+    }
+    if traits.min_len == 1
+        && let Some(only) = ascii(intersection(traits.firsts, traits.lasts))
+    {
+        return Some(char::from(only).to_string().into());
+    }
+    let len = traits.min_len.max(2);
+    if len > traits.max_len || len > LENGTH_MAX {
+        return None;
+    }
+    let mut text = char::from(ascii(traits.firsts)?).to_string();
+    if len > 2 {
+        let middle = char::from(ascii(traits.bytes)?);
+        text.extend(std::iter::repeat_n(middle, len as usize - 2));
+    }
+    text.push(char::from(ascii(traits.lasts)?));
+    Some(text.into())
+}

@@ -1,0 +1,301 @@
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+use super::*;
+
+/// A slot's values and what is known of them.
+fn traits(values: &[&str]) -> ValueTraits {
+    let mut traits = ValueTraits::default();
+    for (at, value) in values.iter().enumerate() {
+        traits.add(value.as_bytes(), at == 0);
+    }
+    traits
+}
+
+/// A template written down: `<a|b>` is a slot with these values.
+struct Sketch {
+    template: FlatTemplate,
+    /// Values of each part; a literal has one.
+    values: Vec<Vec<String>>,
+}
+
+fn sketch(parts: Vec<Result<String, Vec<String>>>) -> Sketch {
+    let mut joined: Vec<Result<String, Vec<String>>> = Vec::new();
+    for part in parts {
+        match (joined.last_mut(), part) {
+            (_, Ok(text)) if text.is_empty() => {}
+            (Some(Ok(last)), Ok(text)) => last.push_str(&text),
+            (_, part) => joined.push(part),
+        }
+    }
+    let flat = joined.iter().zip(1..).map(|(part, column)| match part {
+        Ok(text) => FlatPart::Literal(text.as_bytes().into()),
+        Err(values) => FlatPart::Slot(column, traits(&values.iter().map(String::as_str).collect::<Vec<_>>())),
+    });
+    let template = FlatTemplate::new(flat);
+    let values = joined.into_iter().map(|part| part.map_or_else(|values| values, |text| vec![text])).collect();
+    Sketch { template, values }
+}
+
+fn written(text: &str) -> Sketch {
+    let mut parts = Vec::new();
+    for piece in text.split('<') {
+        match piece.split_once('>') {
+            Some((values, rest)) => {
+                parts.push(Err(values.split('|').map(str::to_owned).collect()));
+                parts.push(Ok(rest.to_owned()));
+            }
+            None => parts.push(Ok(piece.to_owned())),
+        }
+    }
+    sketch(parts)
+}
+
+fn planned(pattern: &str, text: &str) -> MatchPlan {
+    let regex = Regex::new(pattern).unwrap();
+    planner_of(&regex).plan(&written(text).template)
+}
+
+fn windows(pattern: &str, text: &str) -> Vec<Window> {
+    match planned(pattern, text) {
+        MatchPlan::Windows(windows) => windows,
+        other => panic!("{pattern} over {text}: {other:?}"),
+    }
+}
+
+/// What the plan says of the wanted groups of the text with these values; all of them are `None` without a match.
+fn answer(
+    regex: &Regex,
+    windows: &[Window],
+    sketch: &Sketch,
+    values: &[&str],
+    wanted: &[usize],
+) -> Option<Vec<Option<String>>> {
+    let byte =
+        |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
+    let whole = values.concat();
+    let (mut text, mut captures) = (String::new(), regex.new_captures());
+    for window in windows {
+        let chosen = window.read.iter().map(|part| values[*part]);
+        let outcome = window.evaluate(&sketch.template, regex, chosen, &mut text, &mut captures);
+        if let Some(groups) = &window.groups {
+            assert!(matches!(outcome, Outcome::Match(_)), "{window:?}");
+            let text_of = |group: &usize| groups[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
+            return Some(wanted.iter().map(text_of).collect());
+        }
+        match outcome {
+            Outcome::NoMatch => assert!(!window.certain, "{window:?}"),
+            Outcome::Match(groups) => {
+                let text_of =
+                    |group: &usize| groups[*group].map(|(start, end)| text[start as usize..end as usize].to_owned());
+                return Some(wanted.iter().map(text_of).collect());
+            }
+        }
+    }
+    None
+}
+
+/// Compares the plan with the expression itself on every text, up to a number of them; says whether it was known.
+fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
+    const TEXTS_MAX: usize = 60;
+    let windows = match planner.plan(&sketch.template) {
+        MatchPlan::Unknown => return false,
+        MatchPlan::Never => Vec::new(),
+        MatchPlan::Windows(windows) => windows,
+    };
+    let wanted = planner.wanted.clone();
+    let total: usize = sketch.values.iter().map(Vec::len).product();
+    for number in 0..total.min(TEXTS_MAX) {
+        let mut rest = number;
+        let choose = |values: &Vec<String>| {
+            let value = rest % values.len();
+            rest /= values.len();
+            value
+        };
+        let chosen: Vec<usize> = sketch.values.iter().map(choose).collect();
+        let values: Vec<&str> = sketch.values.iter().zip(chosen).map(|(values, at)| values[at].as_str()).collect();
+        let text = values.concat();
+        let mut captures = regex.new_captures();
+        let text_of = |(start, end): (usize, usize)| text[start..end].to_owned();
+        let expected = regex
+            .captures_into(&text, &mut captures)
+            .then(|| wanted.iter().map(|group| captures.get(*group).map(text_of)).collect::<Vec<_>>());
+        let found = answer(regex, &windows, sketch, &values, &wanted);
+        assert_eq!(found, expected, "{regex:?} on {text:?} of {:?}: {windows:?}", sketch.template);
+    }
+    true
+}
+
+/// A planner of every group, the whole match included.
+fn planner_of(regex: &Regex) -> Planner {
+    Planner::new(regex, 0..regex.group_count()).unwrap_or_else(|| panic!("{regex:?} has no plan"))
+}
+
+const PATTERNS: &[&str] = &[
+    r"ab-(?<n>\d+) ",
+    r"ab-(?<n>\d+)",
+    r"(?<n>\d+)",
+    r"(?<n>\d)(\d)?",
+    r"^(?<n>[ab]+) ",
+    r"^a(b)?",
+    r"(?<v>a+)b",
+    r"(?<v>[a-z]*)ba",
+    r"b(?<v>.*)a",
+    r"b(?<v>.*?)a",
+    r"\b(?<v>\d+)\b",
+    r"\ba",
+    r"a\b",
+    r"a(?:\b|(b))",
+    r"ab?\b",
+    r"1$",
+    r"^1",
+    r"(?m)^a",
+    r"(?i)AB(1|-)",
+    r"a|ab|(1) ",
+    r"(a|ab)(1|b1)",
+    r"(?:(a)|(b)|(1))+ ",
+    r"[^a]+a",
+    r"é(?<v>.)",
+    r"(?<v>[^ ]+) (?<w>[^ ]+)",
+    r"-(?<v>[^-]*)-",
+    r"a.a",
+    r"(?s)b.(?<v>..)",
+    r"1(?<v>[ab]{2,3})",
+    r"\.(?<v>\w+)$",
+    r" (?<v>\S+) ",
+    r"(?m)^(?<v>\S+) (?<w>[^.]*)",
+    r"(?m)(?<v>[^ ]+)$",
+    r"^(?<a>\S+)(?: (?<b>\S+))? (?<c>[^-]*)-(?<d>\d)",
+    r"^(?<a>[^ ]+) (?:(?<b>a+)|(?<c>[^a ]+)) ?(?<d>.*)",
+    r"\b(?<v>[ab]+)\b-(?<w>\w)",
+    r"(?<v>\w+)\.$",
+];
+
+fn piece(longest: usize) -> impl Strategy<Value = String> {
+    let characters = prop::sample::select(vec!["a", "b", "1", "2", " ", "-", ".", "é", "\n", "ab-", "ab", "1 "]);
+    prop::collection::vec(characters, 0..longest).prop_map(|pieces| pieces.concat())
+}
+
+/// Values of one kind, as the shaper makes them, or any.
+fn slot() -> impl Strategy<Value = Vec<String>> {
+    let digits = prop::collection::vec("[12]{1,3}", 1..4);
+    let letters = prop::collection::vec("[ab]{2}", 1..4);
+    let any = prop::collection::vec(piece(4), 1..4);
+    prop_oneof![digits, letters, any]
+}
+
+fn sketches() -> impl Strategy<Value = Sketch> {
+    let part = prop_oneof![piece(5).prop_map(Ok), slot().prop_map(Err)];
+    prop::collection::vec(part, 0..6).prop_map(sketch)
+}
+
+impl std::fmt::Debug for Sketch {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:?}", self.values)
+    }
+}
+
+#[test]
+fn a_plan_answers_as_the_whole_text_does() {
+    let config = ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() };
+    let compiled = PATTERNS.iter().flat_map(|pattern| {
+        let regex = Regex::new(pattern).unwrap();
+        let groups = 1..regex.group_count();
+        let each = groups.map(|group| RefCell::new(Planner::new(&regex, [group]).unwrap()));
+        let planners = each.chain([RefCell::new(planner_of(&regex))]).collect::<Vec<_>>();
+        planners.into_iter().map(move |planner| (regex.clone(), planner))
+    });
+    let compiled: Vec<_> = compiled.collect();
+    let answers = |sketch| {
+        for (regex, planner) in &compiled {
+            prop_assert!(check(regex, &mut planner.borrow_mut(), &sketch), "{:?} is not known", regex);
+        }
+        Ok(())
+    };
+    TestRunner::new(config).run(&sketches(), answers).unwrap();
+}
+
+#[test]
+fn one_planner_serves_many_templates() {
+    let texts = ["x ab-<1|22> y", "<ab|cd>-<1|x>", "ab-1 <a>", "", "<|a>b-2 ", "é<1|é>ab-<3> "];
+    for pattern in PATTERNS {
+        let regex = Regex::new(pattern).unwrap();
+        let mut planner = planner_of(&regex);
+        assert!(texts.iter().all(|text| check(&regex, &mut planner, &written(text))), "{pattern}");
+    }
+}
+
+#[test]
+fn only_the_slots_a_match_reads_are_asked() {
+    let shard = r"on shard-(?<shard>\d+) ";
+    let found = windows(shard, "id <a1|b2> put <12|99>ms on shard-<1|22> for <ann|bob eve>");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].slots, [5]);
+    assert!(found[0].certain);
+    let groups = found[0].groups.as_ref().unwrap();
+    assert_eq!(groups[1], Some((TemplatePosition { part: 5, offset: 0 }, TemplatePosition { part: 6, offset: 0 })));
+    // The slot may hold other than digits: its values are asked, and nothing behind it.
+    let found = windows(shard, "id <a1|b2> on shard-<1|x> for <ann|bob>");
+    assert_eq!(found[0].slots, [3]);
+    assert!(!found[0].certain && found[0].groups.is_none());
+    // The byte behind a settled match is not needed, although it is a slot.
+    let found = windows(shard, "on shard-<1|x> <ann|bob>");
+    assert_eq!(found[0].slots, [1]);
+}
+
+#[test]
+fn templates_without_a_match_are_left_out() {
+    let shard = r"on shard-(?<shard>\d+) ";
+    for text in ["", "nothing here", "took <1|20>ms for <10.0.0.1|::1>", "on shard-<a|b> ", "on shard-<1|2>"] {
+        assert_eq!(planned(shard, text), MatchPlan::Never, "{text}");
+    }
+}
+
+#[test]
+fn a_slot_that_could_hold_the_start_is_asked_first() {
+    let found = windows(r"on shard-(?<shard>\d+) ", "<on shard-9 x|free text> on shard-<1|2> ");
+    assert_eq!(found.len(), 2);
+    assert_eq!(found[0].slots[0], 0);
+    assert_eq!(found[1].slots, [2]);
+    assert!(found[1].groups.is_some());
+}
+
+#[test]
+fn expressions_that_cannot_be_planned_are_told() {
+    for pattern in [r"a(?=b)", r"(a)\1", r"\d*", r"x?", r"^"] {
+        assert!(Planner::new(&Regex::new(pattern).unwrap(), [0]).is_none(), "{pattern}");
+    }
+}
+
+#[test]
+fn a_group_in_doubt_costs_no_other() {
+    let access = r#"^(?<ip>\S+) \[(?<time>[^\]]+)\] "(?:(?<method>\S+) (?<path>[^?\s]+)(?:\?(?<query>\S*))?)?[^"]*" (?<status>\d{3})"#;
+    let text = r#"<10.1.1.1|::1> [<1/2|22/3>] "<GET /|POST /a?b=c|PUT /x?y z|->" <200|404> <-|"a b">"#;
+    let regex = Regex::new(access).unwrap();
+    let sketch = written(text);
+    let planned = |group| match Planner::new(&regex, [group]).unwrap().plan(&sketch.template) {
+        MatchPlan::Windows(windows) => windows,
+        other => panic!("{other:?}"),
+    };
+    // Read off the template, whatever the request holds.
+    for (group, part) in [(1, 0), (2, 2), (6, 6)] {
+        let found = planned(group);
+        let place = found[0].groups.as_ref().unwrap()[group];
+        assert_eq!(
+            place,
+            Some((TemplatePosition { part, offset: 0 }, TemplatePosition { part: part + 1, offset: 0 })),
+            "{group}"
+        );
+    }
+    // What is inside the request depends on the request alone.
+    for group in [3, 4, 5] {
+        let found = planned(group);
+        assert!(found[0].groups.is_none());
+        assert_eq!(found[0].read, [4], "{group}: {found:?}");
+    }
+    for group in 1..=6 {
+        assert!(check(&regex, &mut Planner::new(&regex, [group]).unwrap(), &sketch));
+    }
+}

@@ -1,0 +1,329 @@
+//! Computing once per distinct value of a column instead of once per row.
+//!
+//! [`DistinctMemo::run`] gives its caller the distinct values of a coded column, null as the last of them, and spreads
+//! what the caller makes of each over the rows; texts come back coded. What is made of a whole dictionary is kept, as a
+//! scan shares one among many batches. A dictionary is worked through as a whole only when as many rows have asked as it
+//! has values, so that the work is never more than twice what rows need; before, only the values that occur are.
+//!
+//! The caller must compute each value from that value alone. Columns of distinct rows, which gain nothing, are refused.
+//! Only coded columns give coded ones: who reads no codes is never given any.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, DictionaryArray, StringViewArray, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Decimal64Type, Int64Type, UInt32Type};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::decode::plain_column;
+use super::{ColumnReader, DictionaryColumn};
+use crate::EngineError;
+
+/// Dictionaries whose results are kept.
+const DICTIONARIES_MAX: usize = 8;
+/// Bytes of texts that the results of one dictionary may have to be kept.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+/// Values of a dictionary that are computed at once.
+const CHUNK_VALUES: usize = 4_096;
+/// Numbers of a batch are worth counting only if each comes so often on average.
+const REPEATS_MIN: usize = 2;
+/// Batches that are let pass after one whose numbers did not repeat.
+const BATCHES_SKIPPED: u32 = 15;
+/// A dictionary so many times as long as a batch is not given a table by code.
+const TABLE_RATIO: usize = 16;
+/// Place of a value that does not occur, code of a result that is null.
+const NONE: u32 = u32::MAX;
+
+/// What was made of the dictionaries of one column.
+#[derive(Debug, Default)]
+pub struct DistinctMemo {
+    known: Mutex<Vec<Known>>,
+    skipped: AtomicU32,
+}
+
+/// A dictionary that rows have asked about.
+#[derive(Debug)]
+struct Known {
+    values: ArrayRef,
+    asked: usize,
+    made: Made,
+}
+
+/// What is known of a whole dictionary.
+#[derive(Clone, Debug)]
+enum Made {
+    NotYet,
+    /// It cannot be had: too large, or some value fails.
+    Never,
+    Results(Arc<Vec<Spreadable>>),
+}
+
+/// Whether numbers, too, are looked at by distinct value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Whole numbers have quicker ways.
+    AsTheyAre,
+    /// What is done with a value costs more than counting it.
+    ByValue,
+}
+
+/// What a caller makes of values: columns as long as the values are, or `None` if these cannot be computed apart from
+/// their rows.
+pub(crate) type Computed = Result<Option<Vec<ArrayRef>>, EngineError>;
+
+impl DistinctMemo {
+    /// What `compute` makes of each value of `column`, by row; `None` where rows are better computed one by one.
+    /// A memo belongs to one way of computing.
+    pub fn run(
+        &self,
+        column: &ArrayRef,
+        numbers: Numbers,
+        compute: impl Fn(&ArrayRef) -> Computed,
+    ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
+        if column.is_empty() {
+            return Ok(None);
+        }
+        if let DataType::Dictionary(..) = column.data_type() {
+            let ColumnReader::Dictionary(column) = ColumnReader::new(column) else { return Ok(None) };
+            return self.of_dictionary(&column, compute);
+        }
+        let is_number = match column.data_type() {
+            DataType::Int64 => numbers == Numbers::ByValue,
+            DataType::UInt32 | DataType::Decimal64(..) => true,
+            _ => false,
+        };
+        if !is_number || self.is_skipping() {
+            return Ok(None);
+        }
+        let Some((values, places)) = distinct_numbers(column)? else {
+            self.skipped.store(BATCHES_SKIPPED, Ordering::Relaxed);
+            return Ok(None);
+        };
+        let Some(made) = compute(&values)? else { return Ok(None) };
+        // Whole numbers also come to those who read no codes.
+        let spreadable = |made| match column.data_type() {
+            DataType::Int64 => Spreadable::Values(made),
+            _ => Spreadable::new(made),
+        };
+        made.into_iter().map(|made| spreadable(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    fn is_skipping(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    fn of_dictionary(
+        &self,
+        column: &DictionaryColumn,
+        compute: impl Fn(&ArrayRef) -> Computed,
+    ) -> Result<Option<Vec<ArrayRef>>, EngineError> {
+        let (is_due, made) = self.note(column);
+        let made = match (made, is_due) {
+            (Made::NotYet, true) => {
+                let made = match whole(column, &compute)? {
+                    Some(results) => Made::Results(Arc::new(results)),
+                    None => Made::Never,
+                };
+                self.keep(column, made.clone());
+                made
+            }
+            (made, _) => made,
+        };
+        if let Made::Results(results) = made {
+            let last = column.texts.len() as u32;
+            let places: Vec<u32> =
+                (0..column.codes.len()).map(|row| column.code(row).map_or(last, |code| code as u32)).collect();
+            return results.iter().map(|made| made.spread(&places)).collect::<Result<Vec<_>, _>>().map(Some);
+        }
+        let (values, places) = occurring(column)?;
+        if values.len() * REPEATS_MIN > places.len() {
+            return Ok(None);
+        }
+        let Some(made) = compute(&values)? else { return Ok(None) };
+        made.into_iter().map(|made| Spreadable::new(made).spread(&places)).collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    /// Counts rows in; whether they are enough for the whole dictionary, and what is known of it.
+    fn note(&self, column: &DictionaryColumn) -> (bool, Made) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.iter().position(|known| column.shares(&known.values)) {
+            Some(at) => known[..=at].rotate_right(1),
+            None => {
+                known.truncate(DICTIONARIES_MAX - 1);
+                known.insert(0, Known { values: Arc::clone(&column.values), asked: 0, made: Made::NotYet });
+            }
+        }
+        let known = &mut known[0];
+        known.asked = known.asked.saturating_add(column.codes.len());
+        (known.asked >= column.texts.len(), known.made.clone())
+    }
+
+    fn keep(&self, column: &DictionaryColumn, made: Made) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.iter_mut().find(|known| column.shares(&known.values)) {
+            known.made = made;
+        }
+    }
+}
+
+/// What is made of a whole dictionary, null behind it; `None` if that cannot be, or is too large.
+fn whole(
+    column: &DictionaryColumn,
+    compute: &impl Fn(&ArrayRef) -> Computed,
+) -> Result<Option<Vec<Spreadable>>, EngineError> {
+    let texts = with_null(&column.texts)?;
+    let mut parts: Vec<Vec<ArrayRef>> = Vec::new();
+    let mut bytes = 0;
+    for start in (0..texts.len()).step_by(CHUNK_VALUES) {
+        let chunk = texts.slice(start, CHUNK_VALUES.min(texts.len() - start));
+        let Some(made) = compute(&chunk)? else { return Ok(None) };
+        bytes += made.iter().map(text_bytes).sum::<usize>();
+        if bytes > KEPT_BYTES_MAX {
+            return Ok(None);
+        }
+        parts.push(made);
+    }
+    let count = parts.first().map_or(0, Vec::len);
+    let mut results = Vec::with_capacity(count);
+    for at in 0..count {
+        results.push(Spreadable::new(joined(parts.iter().map(|part| Arc::clone(&part[at])))?));
+    }
+    Ok(Some(results))
+}
+
+/// Columns one below the other.
+fn joined(parts: impl Iterator<Item = ArrayRef>) -> Result<ArrayRef, EngineError> {
+    const NAME: &str = "value";
+    let parts = parts.map(|part| super::batch_of([(NAME, Arc::clone(&part))], part.len()));
+    let all = super::concat_rows(parts.collect::<Result<Vec<_>, _>>()?)?;
+    Ok(super::column_or_null(&all, NAME))
+}
+
+fn text_bytes(array: &ArrayRef) -> usize {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
+        DataType::List(_) => text_bytes(array.as_list::<i32>().values()),
+        _ => 0,
+    }
+}
+
+/// The texts with a null behind them.
+fn with_null(texts: &StringViewArray) -> Result<ArrayRef, EngineError> {
+    let picked: ScalarBuffer<u128> = texts.views().iter().copied().chain([0]).collect();
+    let present = |row: usize| row < texts.len() && texts.is_valid(row);
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(picked.len(), present));
+    Ok(Arc::new(StringViewArray::try_new(picked, texts.data_buffers().to_vec(), Some(nulls))?))
+}
+
+/// The texts of codes that occur, null behind them, and which of them each row has.
+fn occurring(column: &DictionaryColumn) -> Result<(ArrayRef, Vec<u32>), EngineError> {
+    let rows = column.codes.len();
+    let mut places = Vec::with_capacity(rows);
+    let mut chosen: Vec<usize> = Vec::new();
+    let mut add = |place: &mut u32, code: usize| {
+        if *place == NONE {
+            *place = chosen.len() as u32;
+            chosen.push(code);
+        }
+        *place
+    };
+    if column.texts.len() <= rows.saturating_mul(TABLE_RATIO) {
+        let mut table = vec![NONE; column.texts.len()];
+        places.extend((0..rows).map(|row| column.code(row).map_or(NONE, |code| add(&mut table[code], code))));
+    } else {
+        let mut table: HashMap<usize, u32, FixedState> = HashMap::default();
+        places.extend(
+            (0..rows).map(|row| column.code(row).map_or(NONE, |code| add(table.entry(code).or_insert(NONE), code))),
+        );
+    }
+    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = chosen.len() as u32);
+    let views = column.texts.views();
+    let picked: ScalarBuffer<u128> = chosen.iter().map(|code| views[*code]).collect();
+    let texts = StringViewArray::try_new(picked, column.texts.data_buffers().to_vec(), None)?;
+    Ok((with_null(&texts)?, places))
+}
+
+/// The distinct numbers of a column as commands read them, null behind them, and which of them each row has.
+fn distinct_numbers(column: &ArrayRef) -> Result<Option<(ArrayRef, Vec<u32>)>, EngineError> {
+    let numbers: Box<dyn Iterator<Item = Option<i64>> + '_> = match column.data_type() {
+        DataType::Int64 => Box::new(column.as_primitive::<Int64Type>().iter()),
+        DataType::UInt32 => Box::new(column.as_primitive::<UInt32Type>().iter().map(|number| number.map(i64::from))),
+        DataType::Decimal64(..) => Box::new(column.as_primitive::<Decimal64Type>().iter()),
+        _ => return Ok(None),
+    };
+    let most = column.len() / REPEATS_MIN;
+    let mut known: HashMap<i64, u32, FixedState> = HashMap::default();
+    let mut rows: Vec<Option<u32>> = Vec::new();
+    let mut places = Vec::with_capacity(column.len());
+    for (row, number) in (0u32..).zip(numbers) {
+        let Some(number) = number else {
+            places.push(NONE);
+            continue;
+        };
+        places.push(*known.entry(number).or_insert_with(|| {
+            rows.push(Some(row));
+            rows.len() as u32 - 1
+        }));
+        if rows.len() > most {
+            return Ok(None);
+        }
+    }
+    places.iter_mut().filter(|place| **place == NONE).for_each(|place| *place = rows.len() as u32);
+    rows.push(None);
+    let values = arrow::compute::take(column, &UInt32Array::from(rows), None)?;
+    Ok(Some((plain_column(&values)?, places)))
+}
+
+/// A column by place instead of row.
+#[derive(Debug)]
+enum Spreadable {
+    /// Texts, and which of them each place has.
+    Coded(Vec<u32>, ArrayRef),
+    /// A value per place.
+    Values(ArrayRef),
+}
+
+impl Spreadable {
+    fn new(values: ArrayRef) -> Spreadable {
+        match values.as_string_view_opt().and_then(coded) {
+            Some((codes, texts)) => Spreadable::Coded(codes, texts),
+            None => Spreadable::Values(values),
+        }
+    }
+
+    /// The column of rows that have these places.
+    fn spread(&self, places: &[u32]) -> Result<ArrayRef, EngineError> {
+        match self {
+            Spreadable::Coded(codes, texts) => {
+                let code = |place: &u32| codes[*place as usize];
+                let keys: UInt32Array = match codes.contains(&NONE) && places.iter().any(|place| code(place) == NONE) {
+                    true => places.iter().map(|place| Some(code(place)).filter(|code| *code != NONE)).collect(),
+                    false => places.iter().map(code).collect::<Vec<_>>().into(),
+                };
+                Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(texts))?))
+            }
+            Spreadable::Values(values) => Ok(arrow::compute::take(values, &UInt32Array::from(places.to_vec()), None)?),
+        }
+    }
+}
+
+/// The distinct texts, and the number of each text among them.
+fn coded(texts: &StringViewArray) -> Option<(Vec<u32>, ArrayRef)> {
+    let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
+    let mut firsts: Vec<u128> = Vec::new();
+    let mut codes = Vec::with_capacity(texts.len());
+    for (text, view) in texts.iter().zip(texts.views().iter()) {
+        codes.push(text.map_or(NONE, |text| {
+            *known.entry(text).or_insert_with(|| {
+                firsts.push(*view);
+                firsts.len() as u32 - 1
+            })
+        }));
+    }
+    let distinct = StringViewArray::try_new(firsts.into(), texts.data_buffers().to_vec(), None).ok()?;
+    Some((codes, Arc::new(distinct)))
+}

@@ -1,0 +1,453 @@
+//! Rows that a command has to keep, within the search's memory.
+//!
+//! Batches are held while the memory pool grants their bytes. When it refuses, all that is held goes to one file of the
+//! disk manager, each batch for itself, so that rows can be read forwards, backwards and any number of times. A batch
+//! is made compact first: texts of a scan point into the text of whole pages and would keep all of it alive.
+//!
+//! Not here: sorting and grouping of kept rows ([`super::sort`], [`crate::aggregate`]).
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, SchemaRef, UInt32Type};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use arrow::record_batch::RecordBatch;
+use datafusion_execution::SpillFile;
+use datafusion_execution::memory_pool::MemoryReservation;
+
+use super::stream::RowIter;
+use super::unify::Unified;
+use super::{concat_rows, conform, rebuild};
+use crate::EngineError;
+use crate::context::CommandContext;
+use crate::dataflow::Dataflow;
+
+/// Kept rows hold at most one in so many of the search's memory: the command that reads them needs the rest.
+const MEMORY_SHARE: usize = 4;
+/// Bytes of a column beside its values, about.
+const COLUMN_BYTES: usize = 32;
+/// Bytes of shared text that may be kept alive for nothing.
+const SLACK_BYTES: usize = 64 << 10;
+
+/// Rows in the order they came; see the module.
+pub struct KeptRows {
+    dataflow: Arc<Dataflow>,
+    held: MemoryReservation,
+    places: VecDeque<BatchLocation>,
+    file: Option<KeptFile>,
+    unified: Unified,
+    rows: usize,
+    bytes: u64,
+}
+
+/// Where a batch is.
+enum BatchLocation {
+    Held(RecordBatch, usize),
+    Filed { start: u64, len: u64, rows: usize },
+}
+
+struct KeptFile {
+    file: Arc<dyn SpillFile>,
+    written: u64,
+}
+
+impl KeptRows {
+    /// No rows; `what` names them where memory is accounted.
+    pub fn new(what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
+        KeptRows {
+            held: dataflow.reservation(what, true),
+            dataflow: Arc::clone(dataflow),
+            places: VecDeque::new(),
+            file: None,
+            unified: Unified::default(),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// All rows of `rows`.
+    pub fn collect(what: &str, rows: RowIter, dataflow: &Arc<Dataflow>) -> Result<KeptRows, EngineError> {
+        let mut kept = KeptRows::new(what, dataflow);
+        for batch in rows {
+            kept.push(&batch?)?;
+        }
+        Ok(kept)
+    }
+
+    /// Adds rows at the end; a batch without rows is dropped.
+    pub fn push(&mut self, batch: &RecordBatch) -> Result<(), EngineError> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.unified.add(batch);
+        let (batch, bytes) = compact(batch)?;
+        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
+        self.rows += batch.num_rows();
+        self.bytes += bytes as u64;
+        let most = self.dataflow.memory_bytes() / MEMORY_SHARE;
+        if self.held.size() + bytes > most || self.held.try_grow(bytes).is_err() {
+            self.places.push_back(BatchLocation::Held(batch, 0));
+            return self.write_held();
+        }
+        self.places.push_back(BatchLocation::Held(batch, bytes));
+        Ok(())
+    }
+
+    /// Number of rows.
+    pub fn num_rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of batches.
+    pub fn num_batches(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Bytes of all rows that were ever added.
+    #[cfg(test)]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of an average row.
+    pub fn row_bytes(&self) -> usize {
+        usize::try_from(self.bytes / (self.rows as u64).max(1)).unwrap_or(usize::MAX)
+    }
+
+    /// One schema for all rows that were ever added, see [`Unified`].
+    pub fn schema(&self) -> SchemaRef {
+        self.unified.schema()
+    }
+
+    /// Whether some rows are in a file.
+    #[cfg(test)]
+    pub fn is_spilled(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Rows of the first batch.
+    pub fn first_rows(&self) -> Option<usize> {
+        self.places.front().map(BatchLocation::rows)
+    }
+
+    /// Drops the first batch.
+    pub fn pop_front(&mut self) {
+        if let Some(place) = self.places.pop_front() {
+            self.rows -= place.rows();
+            self.release(&place);
+        }
+    }
+
+    /// Batch number `at`, from the first one that was not dropped.
+    pub fn batch(&self, at: usize) -> Result<RecordBatch, EngineError> {
+        match &self.places[at] {
+            BatchLocation::Held(batch, _) => Ok(batch.clone()),
+            BatchLocation::Filed { start, len, .. } => self.read(*start, *len),
+        }
+    }
+
+    /// The rows once more, for a reader that outlives this borrow.
+    pub fn shared(self: &Arc<KeptRows>) -> RowIter {
+        let kept = Arc::clone(self);
+        Box::new((0..kept.places.len()).map(move |at| kept.batch(at)))
+    }
+
+    /// The batches in order, any number of times.
+    pub fn iter(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
+        (0..self.places.len()).map(|at| self.batch(at))
+    }
+
+    /// The batches in order; what was read is kept no longer.
+    pub fn into_rows(self) -> RowIter {
+        Box::new(Draining { kept: self, backwards: false })
+    }
+
+    /// The batches from last to first; the rows of each stay in order.
+    pub fn into_rows_backwards(self) -> RowIter {
+        Box::new(Draining { kept: self, backwards: true })
+    }
+
+    /// The batches in order, each under the schema of all.
+    pub fn into_unified_rows(self) -> RowIter {
+        let schema = self.schema();
+        Box::new(self.into_rows().map(move |batch| conform(&batch?, &schema)))
+    }
+
+    fn release(&mut self, place: &BatchLocation) {
+        if let BatchLocation::Held(_, bytes) = place {
+            self.held.shrink(*bytes);
+        }
+    }
+
+    /// Moves all that is held into the file, if anything is.
+    pub fn leave_memory(&mut self) -> Result<(), EngineError> {
+        let is_held = self.places.iter().any(|place| matches!(place, BatchLocation::Held(..)));
+        if is_held { self.write_held() } else { Ok(()) }
+    }
+
+    /// Moves all that is held into the file.
+    fn write_held(&mut self) -> Result<(), EngineError> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(KeptFile { file: self.dataflow.spill_file()?, written: 0 }),
+        };
+        let mut out = Counting { out: BufWriter::new(file.file.open_writer()?), written: file.written };
+        for place in &mut self.places {
+            let BatchLocation::Held(batch, _) = place else { continue };
+            let start = out.written;
+            // Columns that point into one text would each take it along.
+            let own = owned(batch)?;
+            let mut writer = StreamWriter::try_new(&mut out, own.schema_ref())?;
+            writer.write(&own)?;
+            writer.finish()?;
+            drop(writer);
+            *place = BatchLocation::Filed { start, len: out.written - start, rows: batch.num_rows() };
+        }
+        out.flush().map_err(|error| ArrowError::from_external_error(Box::new(error)))?;
+        file.written = out.written;
+        self.held.free();
+        Ok(())
+    }
+
+    fn read(&self, start: u64, len: u64) -> Result<RecordBatch, EngineError> {
+        let failed = |error: std::io::Error| ArrowError::from_external_error(Box::new(error));
+        let path = self.file.as_ref().and_then(|kept| kept.file.path());
+        let path = path.ok_or_else(|| EngineError::invalid("rows kept in a file have no file"))?;
+        let mut file = File::open(path).map_err(failed)?;
+        file.seek(SeekFrom::Start(start)).map_err(failed)?;
+        let mut reader = StreamReader::try_new(BufReader::new(file.take(len)), None)?;
+        let batch = reader.next().transpose()?;
+        batch.ok_or_else(|| EngineError::invalid("a file of kept rows ends too early"))
+    }
+}
+
+impl BatchLocation {
+    fn rows(&self) -> usize {
+        match self {
+            BatchLocation::Held(batch, _) => batch.num_rows(),
+            BatchLocation::Filed { rows, .. } => *rows,
+        }
+    }
+}
+
+/// Counts what is written.
+struct Counting<W> {
+    out: W,
+    written: u64,
+}
+
+impl<W: Write> Write for Counting<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.written += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Kept rows on their way out.
+struct Draining {
+    kept: KeptRows,
+    backwards: bool,
+}
+
+impl Iterator for Draining {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let places = &mut self.kept.places;
+        let place = if self.backwards { places.pop_back()? } else { places.pop_front()? };
+        self.kept.release(&place);
+        Some(match place {
+            BatchLocation::Held(batch, _) => Ok(batch),
+            BatchLocation::Filed { start, len, .. } => self.kept.read(start, len),
+        })
+    }
+}
+
+/// All rows in one batch, for a command that looks at them in no order; an error where they do not fit into memory.
+pub fn rows_in_memory(what: &str, rows: RowIter, context: &CommandContext) -> Result<RecordBatch, EngineError> {
+    let mut account = context.dataflow.account(what);
+    let (mut all, mut bytes) = (Vec::new(), 0);
+    for batch in rows {
+        let (batch, more) = compact(&batch?)?;
+        bytes += more;
+        account.set(bytes)?;
+        all.push(batch);
+    }
+    concat_rows(all)
+}
+
+/// The rows without text that no row needs, and their bytes.
+pub fn compact(batch: &RecordBatch) -> Result<(RecordBatch, usize), EngineError> {
+    let bytes = batch.columns().iter().map(value_bytes).sum::<usize>();
+    let mut buffers: Vec<(usize, usize)> = Vec::new();
+    batch.columns().iter().for_each(|column| text_buffers(column, &mut buffers));
+    buffers.sort_unstable();
+    buffers.dedup();
+    let alive: usize = buffers.iter().map(|(_, len)| len).sum();
+    if alive <= bytes + SLACK_BYTES {
+        return Ok((batch.clone(), bytes));
+    }
+    Ok((owned(batch)?, bytes))
+}
+
+/// The rows with texts that are theirs alone.
+pub(crate) fn owned(batch: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    let columns = batch.columns().iter().map(without_slack);
+    rebuild(batch.schema_ref().fields().to_vec(), columns.collect(), batch.num_rows())
+}
+
+/// Bytes that the values of a column need.
+pub(crate) fn value_bytes(array: &ArrayRef) -> usize {
+    let nulls = array.nulls().map_or(0, |nulls| nulls.len() / 8);
+    let len = array.len();
+    nulls
+        + match array.data_type() {
+            DataType::Null => 0,
+            DataType::Utf8View => {
+                let texts = array.as_string_view();
+                len * size_of::<u128>() + texts.total_buffer_bytes_used()
+            }
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                let (first, last) = items_of(lists);
+                (len + 1) * size_of::<i32>() + value_bytes(&lists.values().slice(first, last - first))
+            }
+            DataType::Dictionary(..) => {
+                let values = array.as_dictionary_opt::<UInt32Type>().map_or(0, |column| value_bytes(column.values()));
+                len * size_of::<u32>() + values
+            }
+            kind => kind.primitive_width().map_or(len / 8, |width| len * width),
+        }
+}
+
+fn items_of(lists: &ListArray) -> (usize, usize) {
+    let offsets = lists.value_offsets();
+    (offsets.first().map_or(0, |at| *at as usize), offsets.last().map_or(0, |at| *at as usize))
+}
+
+/// Adds address and length of the buffers that texts of the column point into.
+fn text_buffers(array: &ArrayRef, found: &mut Vec<(usize, usize)>) {
+    if let Some(texts) = array.as_string_view_opt() {
+        found.extend(texts.data_buffers().iter().map(|buffer: &Buffer| (buffer.as_ptr() as usize, buffer.len())));
+    } else if let Some(lists) = array.as_list_opt::<i32>() {
+        text_buffers(lists.values(), found);
+    } else if let Some(column) = array.as_dictionary_opt::<UInt32Type>() {
+        text_buffers(column.values(), found);
+    }
+}
+
+/// The column with texts of its own.
+fn without_slack(array: &ArrayRef) -> ArrayRef {
+    if let Some(texts) = array.as_string_view_opt() {
+        return Arc::new(texts.gc());
+    }
+    let Some(lists) = array.as_list_opt::<i32>() else { return Arc::clone(array) };
+    let (first, last) = items_of(lists);
+    let items = lists.values().slice(first, last - first);
+    let DataType::List(item) = lists.data_type() else { return Arc::clone(array) };
+    let offsets =
+        arrow::buffer::OffsetBuffer::from_lengths((0..lists.len()).map(|row| lists.value_length(row) as usize));
+    match ListArray::try_new(Arc::clone(item), offsets, without_slack(&items), lists.nulls().cloned()) {
+        Ok(lists) => Arc::new(lists),
+        Err(_) => Arc::clone(array),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringViewArray};
+
+    use super::*;
+    use crate::rows::batch_of;
+
+    /// Rows of numbers and texts; every third batch has one column more.
+    fn batch(at: i64) -> RecordBatch {
+        let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values(at * 100..at * 100 + 100));
+        let texts = (0..100).map(|row| format!("a text too long for its view, number {}", at * 100 + row));
+        let texts: ArrayRef = Arc::new(texts.map(Some).collect::<StringViewArray>());
+        let mut columns = vec![("n", numbers), ("t", texts)];
+        if at % 3 == 0 {
+            columns.push(("none", crate::rows::null_column(100)));
+        }
+        batch_of(columns, 100).unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_from_memory_and_file_in_order_and_backwards() {
+        for memory in [1 << 30, 64 << 10, 1] {
+            let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
+            let all: Vec<RecordBatch> = (0..30).map(batch).collect();
+            let keep = || {
+                let mut kept = KeptRows::new("test", &dataflow);
+                all.iter().for_each(|batch| kept.push(batch).unwrap());
+                kept
+            };
+            let kept = keep();
+            assert_eq!(kept.is_spilled(), memory < 1 << 20);
+            assert!(kept.held.size() <= memory);
+            assert_eq!((kept.num_rows(), kept.num_batches()), (3_000, 30));
+            assert_eq!(kept.schema().fields().len(), 3);
+            for _ in 0..2 {
+                assert_eq!(kept.iter().collect::<Result<Vec<_>, _>>().unwrap(), all);
+            }
+            assert_eq!(kept.into_rows().collect::<Result<Vec<_>, _>>().unwrap(), all);
+            let mut backwards = keep().into_rows_backwards().collect::<Result<Vec<_>, _>>().unwrap();
+            backwards.reverse();
+            assert_eq!(backwards, all);
+        }
+    }
+
+    #[test]
+    fn columns_that_share_a_text_do_not_each_write_it() {
+        let mut texts = arrow::array::StringViewBuilder::new().with_fixed_block_size(2 << 20);
+        (0..1_000).for_each(|row| texts.append_value(format!("{row:01000}")));
+        let texts: ArrayRef = Arc::new(texts.finish());
+        // Ends of the first texts, in the same buffer.
+        let mut views = arrow::array::StringViewBuilder::new();
+        let block = views.append_block(texts.as_string_view().data_buffers()[0].clone());
+        (0..8).for_each(|row| views.try_append_view(block, row * 1_000 + 970, 20).unwrap());
+        (8..1_000).for_each(|_| views.append_null());
+        let ends: ArrayRef = Arc::new(views.finish());
+        let columns = (0..40).map(|at| (format!("c{at}"), Arc::clone(&ends))).chain([("t".to_owned(), texts)]);
+        let batch = batch_of(columns, 1_000).unwrap();
+        let mut kept = KeptRows::new("test", &Arc::new(Dataflow::new(1, None).unwrap()));
+        kept.push(&batch).unwrap();
+        let written = kept.file.as_ref().unwrap().written;
+        assert!(written < 3 << 20, "{written} bytes");
+        assert_eq!(kept.batch(0).unwrap(), batch);
+    }
+
+    #[test]
+    fn rows_without_columns_keep_their_number() {
+        let dataflow = Arc::new(Dataflow::new(1, None).unwrap());
+        let mut kept = KeptRows::new("test", &dataflow);
+        kept.push(&batch_of(Vec::<(String, ArrayRef)>::new(), 7).unwrap()).unwrap();
+        kept.push(&batch(0)).unwrap();
+        assert!(kept.is_spilled());
+        assert_eq!(kept.into_rows().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 107);
+    }
+
+    #[test]
+    fn a_slice_does_not_keep_the_texts_of_its_whole() {
+        let texts: ArrayRef =
+            Arc::new((0..10_000).map(|row| Some(format!("a text of its own {row:020}"))).collect::<StringViewArray>());
+        let slice = batch_of([("t", texts)], 10_000).unwrap().slice(5_000, 10);
+        let (small, bytes) = compact(&slice).unwrap();
+        assert_eq!(small, slice);
+        let mut buffers = Vec::new();
+        text_buffers(small.column(0), &mut buffers);
+        let alive: usize = buffers.iter().map(|(_, len)| len).sum();
+        assert!(alive <= bytes && bytes < 1_000, "{alive} of {bytes}");
+    }
+}

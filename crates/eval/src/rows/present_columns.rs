@@ -1,0 +1,153 @@
+//! Rows without the columns that none of them has a value in.
+//!
+//! Rows of events with keys of their own have thousands of columns under one schema, and values in a few. A *lean*
+//! batch has only the columns with values; their names say which columns of the schema they are. Lean batches are put
+//! together column by column, where only those that have the column take part.
+//!
+//! Not here: which batches are cut short so that few columns have values in them ([`super::sparse_rows`]).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, new_null_array};
+use arrow::compute::interleave;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::kept_rows::compact;
+use super::sparse_rows::narrowed;
+use super::unify::conform_column;
+use super::{null_column, rebuild};
+use crate::EngineError;
+
+/// The columns that lean batches may have.
+pub(super) struct LeanSchema {
+    fields: Vec<FieldRef>,
+    places: HashMap<String, usize, FixedState>,
+    /// One null of each type.
+    nulls: Vec<ArrayRef>,
+    /// The columns as a batch has them that has no value there.
+    missing: Vec<FieldRef>,
+}
+
+impl LeanSchema {
+    /// The columns of `schema`, with texts for dictionaries: batches of one column may have different ones.
+    pub(super) fn new(schema: &SchemaRef) -> LeanSchema {
+        let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
+        let plain = |field: &FieldRef| match field.data_type() {
+            DataType::Dictionary(..) => with_type(field, DataType::Utf8View),
+            _ => Arc::clone(field),
+        };
+        let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();
+        LeanSchema {
+            places: fields.iter().enumerate().map(|(at, field)| (field.name().clone(), at)).collect(),
+            nulls: fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect(),
+            missing: fields.iter().map(|field| with_type(field, DataType::Null)).collect(),
+            fields,
+        }
+    }
+
+    /// Type of the column at this place.
+    pub(super) fn kind(&self, at: usize) -> &DataType {
+        self.fields[at].data_type()
+    }
+
+    /// Bytes of a row that has all columns, without long texts.
+    pub(super) fn row_bytes(&self) -> usize {
+        let width = |kind: &DataType| match kind {
+            DataType::Null => 0,
+            kind => kind.primitive_width().unwrap_or(size_of::<u128>()),
+        };
+        self.fields.iter().map(|field| width(field.data_type())).sum()
+    }
+
+    /// The rows with only the columns that have values.
+    pub(super) fn lean(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let (mut fields, mut columns) = (Vec::new(), Vec::new());
+        for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+            if array.logical_null_count() < array.len()
+                && let Some(at) = self.places.get(field.name())
+            {
+                fields.push(Arc::clone(&self.fields[*at]));
+                columns.push(conform_column(array, self.kind(*at)));
+            }
+        }
+        rebuild(fields, columns, rows.num_rows())
+    }
+
+    /// The column at this place of a lean batch.
+    pub(super) fn column(&self, rows: &RecordBatch, at: usize) -> ArrayRef {
+        let field = &self.fields[at];
+        match rows.column_by_name(field.name()) {
+            Some(column) => Arc::clone(column),
+            None => new_null_array(field.data_type(), rows.num_rows()),
+        }
+    }
+
+    /// A lean batch with all columns, those without a value as nulls that take no bytes.
+    pub(super) fn whole(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+        let nothing = null_column(rows.num_rows());
+        let mut fields = self.missing.clone();
+        let mut columns = vec![nothing; fields.len()];
+        for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
+            if let Some(at) = self.places.get(field.name()) {
+                fields[*at] = Arc::clone(&self.fields[*at]);
+                columns[*at] = Arc::clone(array);
+            }
+        }
+        rebuild(fields, columns, rows.num_rows())
+    }
+
+    /// Rows of lean batches, each by its batch and its place there, in lean batches with texts of their own.
+    pub(super) fn gather(
+        &self,
+        batches: &[RecordBatch],
+        places: &[(usize, usize)],
+    ) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut numbers: HashMap<usize, usize, FixedState> = HashMap::default();
+        let mut sources = Vec::new();
+        let numbered: Vec<(usize, usize)> = (places.iter())
+            .map(|(batch, row)| {
+                let number = numbers.entry(*batch).or_insert_with(|| {
+                    sources.push(&batches[*batch]);
+                    sources.len() - 1
+                });
+                (*number, *row)
+            })
+            .collect();
+        let mut by_place: BTreeMap<usize, Vec<(usize, &ArrayRef)>> = BTreeMap::new();
+        for (number, batch) in sources.iter().enumerate() {
+            for (field, array) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+                if let Some(at) = self.places.get(field.name()) {
+                    by_place.entry(*at).or_default().push((number, array));
+                }
+            }
+        }
+        let (mut fields, mut columns) = (Vec::with_capacity(by_place.len()), Vec::with_capacity(by_place.len()));
+        for (at, arrays) in by_place {
+            let mut all: Vec<&dyn Array> = vec![self.nulls[at].as_ref()];
+            // A batch without the column gives the null in front.
+            let mut array_of = vec![None; sources.len()];
+            for (number, array) in arrays {
+                array_of[number] = Some(all.len());
+                all.push(array.as_ref());
+            }
+            let taken = |(number, row): &(usize, usize)| array_of[*number].map_or((0, 0), |array| (array, *row));
+            let taken: Vec<(usize, usize)> = numbered.iter().map(taken).collect();
+            let column = interleave(&all, &taken)?;
+            if column.logical_null_count() < column.len() {
+                fields.push(Arc::clone(&self.fields[at]));
+                columns.push(column);
+            }
+        }
+        let (rows, _) = compact(&rebuild(fields, columns, places.len())?)?;
+        narrowed(rows)?.iter().map(|part| self.lean(part)).collect()
+    }
+
+    /// A lean batch without rows.
+    pub(super) fn empty() -> RecordBatch {
+        RecordBatch::new_empty(Arc::new(Schema::empty()))
+    }
+}

@@ -1,0 +1,454 @@
+//! Sorting kept rows within the search's memory.
+//!
+//! Rows are gathered into runs that fit into memory. One run alone is sorted there; several are sorted one after the
+//! other, kept as rows once more ([`KeptRows`], so that they may go to a file), and merged: a few at a time, with one
+//! small batch of each in memory. Keys are compared as bytes of arrow's row format, so that the order is the same on
+//! every way. Rows with equal keys stay in the order they came. On the way rows are lean ([`super::present_columns`]): a column
+//! takes bytes only where it has values.
+//!
+//! Not here: what is sorted by (engine).
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::compute::SortOptions;
+use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, Rows, SortField};
+use datafusion_execution::memory_pool::MemoryReservation;
+
+use super::kept_rows::{KeptRows, compact, value_bytes};
+use super::present_columns::LeanSchema;
+use super::stream::RowIter;
+use crate::EngineError;
+use crate::dataflow::Dataflow;
+
+/// A run takes at most one in so many bytes of the memory; sorting it needs its keys and a copy besides.
+const RUN_SHARE: usize = 8;
+/// A run is at least this part of its share, whatever the memory pool says: smaller ones would be too many.
+const SMALLEST_RUN_SHARE: usize = 8;
+/// A batch of a run takes at most one in so many bytes of the memory.
+const BATCH_SHARE: usize = 128;
+/// Bytes of a column of a batch beside its values, about.
+const COLUMN_BYTES: usize = 128;
+/// Rows of such a batch, at most.
+const BATCH_ROWS: usize = 8_192;
+/// Rows of such a batch, at least.
+const BATCH_ROWS_MIN: usize = 16;
+/// Runs that are merged at once.
+const MERGED_RUNS_MAX: usize = 16;
+
+/// A column by its place, and its direction.
+pub(crate) type SortColumn = (usize, SortOptions);
+
+/// The rows, under their unified schema, in the order of the columns at `keys`; the first `limit` of them.
+pub fn sorted(
+    rows: KeptRows,
+    keys: &[SortColumn],
+    limit: Option<usize>,
+    dataflow: &Arc<Dataflow>,
+) -> Result<RowIter, EngineError> {
+    if keys.is_empty() {
+        return Ok(rows.into_unified_rows());
+    }
+    let schema = LeanSchema::new(&rows.schema());
+    let row_bytes = rows.row_bytes().max(schema.row_bytes()).max(1);
+    let order = Arc::new(SortOrder {
+        keys: keys.to_vec(),
+        limit: limit.unwrap_or(usize::MAX),
+        batch_rows: (dataflow.memory_bytes() / BATCH_SHARE / row_bytes).clamp(BATCH_ROWS_MIN, BATCH_ROWS),
+        schema,
+    });
+    let converter = order.converter()?;
+    let mut pile = Pile::new(Arc::clone(&order), converter, dataflow);
+    let mut runs: Option<Runs> = None;
+    for batch in rows.into_rows() {
+        let batch = order.schema.lean(&batch?)?;
+        for start in (0..batch.num_rows()).step_by(order.batch_rows) {
+            pile.push(batch.slice(start, order.batch_rows.min(batch.num_rows() - start)))?;
+            if pile.is_full() {
+                runs.get_or_insert_with(|| Runs::new(dataflow)).add(pile.take_sorted()?)?;
+            }
+        }
+    }
+    let last = pile.take_sorted()?;
+    let Some(mut runs) = runs else { return Ok(whole(order, last)) };
+    runs.add(last)?;
+    let converter = pile.converter;
+    while runs.ends.len() > MERGED_RUNS_MAX {
+        let mut merged = Runs::new(dataflow);
+        let all: Vec<Range<usize>> = runs.ranges().collect();
+        let runs_now = Arc::new(runs.rows);
+        for some in all.chunks(MERGED_RUNS_MAX) {
+            merged.add(Merge::new(Arc::clone(&order), &converter, Arc::clone(&runs_now), some)?)?;
+        }
+        runs = merged;
+    }
+    let all: Vec<Range<usize>> = runs.ranges().collect();
+    let merge = Merge::new(Arc::clone(&order), &converter, Arc::new(runs.rows), &all)?;
+    Ok(whole(order, merge))
+}
+
+/// Lean rows with all columns again.
+fn whole(
+    order: Arc<SortOrder>,
+    rows: impl Iterator<Item = Result<RecordBatch, EngineError>> + Send + 'static,
+) -> RowIter {
+    Box::new(rows.map(move |batch| order.schema.whole(&batch?)))
+}
+
+/// What is sorted by, and in which portions.
+struct SortOrder {
+    keys: Vec<SortColumn>,
+    limit: usize,
+    batch_rows: usize,
+    schema: LeanSchema,
+}
+
+impl SortOrder {
+    fn converter(&self) -> Result<Arc<RowConverter>, EngineError> {
+        let kinds =
+            self.keys.iter().map(|(at, options)| SortField::new_with_options(self.schema.kind(*at).clone(), *options));
+        Ok(Arc::new(RowConverter::new(kinds.collect())?))
+    }
+
+    fn columns(&self, batch: &RecordBatch) -> Vec<ArrayRef> {
+        self.keys.iter().map(|(at, _)| self.schema.column(batch, *at)).collect()
+    }
+}
+
+/// Rows of the run that is gathered.
+struct Pile {
+    order: Arc<SortOrder>,
+    converter: Arc<RowConverter>,
+    batches: Vec<RecordBatch>,
+    bytes: usize,
+    bytes_max: usize,
+    held: MemoryReservation,
+    refused: bool,
+}
+
+impl Pile {
+    fn new(order: Arc<SortOrder>, converter: Arc<RowConverter>, dataflow: &Dataflow) -> Pile {
+        Pile {
+            order,
+            converter,
+            batches: Vec::new(),
+            bytes: 0,
+            bytes_max: dataflow.memory_bytes() / RUN_SHARE,
+            held: dataflow.reservation("sort", true),
+            refused: false,
+        }
+    }
+
+    fn push(&mut self, batch: RecordBatch) -> Result<(), EngineError> {
+        let (batch, bytes) = compact(&batch)?;
+        let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
+        // The keys are as much again.
+        self.refused |= self.held.try_grow(2 * bytes).is_err();
+        self.bytes += bytes;
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        let most = if self.refused { self.bytes_max / SMALLEST_RUN_SHARE } else { self.bytes_max };
+        self.bytes > most
+    }
+
+    /// The rows in order; the pile is empty then.
+    fn take_sorted(&mut self) -> Result<Portions, EngineError> {
+        let batches = std::mem::take(&mut self.batches);
+        (self.bytes, self.refused) = (0, false);
+        let count = batches.iter().map(RecordBatch::num_rows).sum();
+        let key_bytes = batches.iter().flat_map(|batch| self.order.columns(batch)).map(|key| value_bytes(&key)).sum();
+        let mut keys = self.converter.empty_rows(count, key_bytes);
+        let mut places: Vec<(u32, u32)> = Vec::with_capacity(count);
+        for (at, batch) in (0u32..).zip(&batches) {
+            self.converter.append(&mut keys, &self.order.columns(batch))?;
+            places.extend((0..batch.num_rows() as u32).map(|row| (at, row)));
+        }
+        let mut sorted: Vec<u32> = (0..count as u32).collect();
+        sorted.sort_unstable_by(|a, b| keys.row(*a as usize).cmp(&keys.row(*b as usize)).then(a.cmp(b)));
+        sorted.truncate(self.order.limit);
+        drop(keys);
+        let (order, held) = (Arc::clone(&self.order), self.held.take());
+        Ok(Portions { order, batches, places, sorted, next: 0, ready: VecDeque::new(), _held: held })
+    }
+}
+
+/// Sorted rows of a pile, some at a time.
+struct Portions {
+    order: Arc<SortOrder>,
+    batches: Vec<RecordBatch>,
+    places: Vec<(u32, u32)>,
+    sorted: Vec<u32>,
+    next: usize,
+    /// Batches that are made already.
+    ready: VecDeque<RecordBatch>,
+    _held: MemoryReservation,
+}
+
+impl Portions {
+    /// Makes the next batches; none at the end.
+    fn make(&mut self) -> Result<(), EngineError> {
+        let end = self.sorted.len().min(self.next + self.order.batch_rows);
+        let some = &self.sorted[self.next..end];
+        self.next = end;
+        if some.is_empty() {
+            return Ok(());
+        }
+        let place = |at: &u32| {
+            let (batch, row) = self.places[*at as usize];
+            (batch as usize, row as usize)
+        };
+        let places: Vec<(usize, usize)> = some.iter().map(place).collect();
+        self.ready = self.order.schema.gather(&self.batches, &places)?.into();
+        Ok(())
+    }
+}
+
+impl Iterator for Portions {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ready.is_empty()
+            && let Err(error) = self.make()
+        {
+            self.next = self.sorted.len();
+            return Some(Err(error));
+        }
+        self.ready.pop_front().map(Ok)
+    }
+}
+
+/// Sorted runs, one behind the other.
+struct Runs {
+    rows: KeptRows,
+    /// Number of the batch behind the last one of each run.
+    ends: Vec<usize>,
+}
+
+impl Runs {
+    fn new(dataflow: &Arc<Dataflow>) -> Runs {
+        Runs { rows: KeptRows::new("sorted rows", dataflow), ends: Vec::new() }
+    }
+
+    fn add(&mut self, run: impl Iterator<Item = Result<RecordBatch, EngineError>>) -> Result<(), EngineError> {
+        for batch in run {
+            self.rows.push(&batch?)?;
+        }
+        self.ends.push(self.rows.num_batches());
+        Ok(())
+    }
+
+    /// The batches of each run.
+    fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, end)| start..*end)
+    }
+}
+
+/// Where the merge is in a run.
+struct Cursor {
+    batches: Range<usize>,
+    keys: Rows,
+    row: usize,
+    /// Place of its batch among those that the next rows come from.
+    source: usize,
+}
+
+/// Several sorted runs as one.
+struct Merge {
+    order: Arc<SortOrder>,
+    converter: Arc<RowConverter>,
+    runs: Arc<KeptRows>,
+    cursors: Vec<Cursor>,
+    /// Numbers of cursors that have rows left: each before its children, which are at twice its place and the next.
+    heap: Vec<usize>,
+    sources: Vec<RecordBatch>,
+    left: usize,
+    /// Batches that are made already.
+    ready: VecDeque<RecordBatch>,
+}
+
+impl Merge {
+    fn new(
+        order: Arc<SortOrder>,
+        converter: &Arc<RowConverter>,
+        runs: Arc<KeptRows>,
+        ranges: &[Range<usize>],
+    ) -> Result<Merge, EngineError> {
+        let left = order.limit;
+        let converter = Arc::clone(converter);
+        let mut merge = Merge {
+            order,
+            converter,
+            runs,
+            cursors: Vec::new(),
+            heap: Vec::new(),
+            sources: Vec::new(),
+            left,
+            ready: VecDeque::new(),
+        };
+        for batches in ranges {
+            let keys = merge.converter.empty_rows(0, 0);
+            merge.cursors.push(Cursor { batches: batches.clone(), keys, row: 0, source: 0 });
+            let number = merge.cursors.len() - 1;
+            if merge.open(number)? {
+                merge.heap.push(number);
+            }
+        }
+        (0..merge.heap.len()).rev().for_each(|at| merge.sink(at));
+        Ok(merge)
+    }
+
+    /// Reads the next batch of a run; false at its end.
+    fn open(&mut self, number: usize) -> Result<bool, EngineError> {
+        let Some(next) = self.cursors[number].batches.next() else { return Ok(false) };
+        let batch = self.runs.batch(next)?;
+        let cursor = &mut self.cursors[number];
+        cursor.keys = self.converter.convert_columns(&self.order.columns(&batch))?;
+        (cursor.row, cursor.source) = (0, self.sources.len());
+        self.sources.push(batch);
+        Ok(true)
+    }
+
+    /// Earlier runs come first where keys are equal.
+    fn compare(&self, a: usize, b: usize) -> Ordering {
+        let (first, second) = (&self.cursors[a], &self.cursors[b]);
+        first.keys.row(first.row).cmp(&second.keys.row(second.row)).then(a.cmp(&b))
+    }
+
+    /// Moves the cursor at this place of the heap behind those that come before it.
+    fn sink(&mut self, mut at: usize) {
+        loop {
+            let children = (2 * at + 1)..(2 * at + 3).min(self.heap.len());
+            let Some(least) = children.min_by(|a, b| self.compare(self.heap[*a], self.heap[*b])) else { return };
+            if self.compare(self.heap[at], self.heap[least]).is_le() {
+                return;
+            }
+            self.heap.swap(at, least);
+            at = least;
+        }
+    }
+
+    /// Makes the next batches; none at the end.
+    fn make(&mut self) -> Result<(), EngineError> {
+        let most = self.order.batch_rows.min(self.left);
+        let mut places = Vec::with_capacity(most);
+        while places.len() < most
+            && let Some(number) = self.heap.first().copied()
+        {
+            let cursor = &mut self.cursors[number];
+            places.push((cursor.source, cursor.row));
+            cursor.row += 1;
+            if cursor.row == cursor.keys.num_rows() && !self.open(number)? {
+                self.heap.swap_remove(0);
+            }
+            self.sink(0);
+        }
+        if places.is_empty() {
+            return Ok(());
+        }
+        self.left -= places.len();
+        self.ready = self.order.schema.gather(&self.sources, &places)?.into();
+        self.forget_sources();
+        Ok(())
+    }
+
+    /// Lets go of the batches that no cursor is in.
+    fn forget_sources(&mut self) {
+        let mut known = std::mem::take(&mut self.sources);
+        for number in &self.heap {
+            let cursor = &mut self.cursors[*number];
+            self.sources.push(std::mem::replace(&mut known[cursor.source], LeanSchema::empty()));
+            cursor.source = self.sources.len() - 1;
+        }
+    }
+}
+
+impl Iterator for Merge {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ready.is_empty()
+            && let Err(error) = self.make()
+        {
+            self.left = 0;
+            return Some(Err(error));
+        }
+        self.ready.pop_front().map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use arrow::array::{AsArray, Int64Array, StringViewArray};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+    use crate::rows::batch_of;
+
+    const ROWS: i64 = 20_000;
+
+    /// Rows with a key that many share, one that few share and their number.
+    fn rows(dataflow: &Arc<Dataflow>) -> KeptRows {
+        let mut kept = KeptRows::new("test", dataflow);
+        for start in (0..ROWS).step_by(1_000) {
+            let numbers = || (start..start + 1_000).map(|row| (row * 7_919) % 5_003);
+            let few: Int64Array = numbers().map(|number| (number % 11 > 0).then_some(number % 11)).collect();
+            let many: StringViewArray = numbers().map(|number| Some(format!("a text, the {number}th"))).collect();
+            let number = Int64Array::from_iter_values(start..start + 1_000);
+            let columns: [(&str, ArrayRef); 3] =
+                [("few", Arc::new(few)), ("many", Arc::new(many)), ("row", Arc::new(number))];
+            kept.push(&batch_of(columns.map(|(name, column)| (name.to_owned(), column)), 1_000).unwrap()).unwrap();
+        }
+        kept
+    }
+
+    fn answer(memory: usize, limit: Option<usize>) -> Vec<i64> {
+        let dataflow = Arc::new(Dataflow::new(memory, None).unwrap());
+        let option = |descending, nulls_first| SortOptions { descending, nulls_first };
+        let keys = [(0, option(true, false)), (1, option(false, false))];
+        let mut found = Vec::new();
+        for batch in sorted(rows(&dataflow), &keys, limit, &dataflow).unwrap() {
+            found.extend(batch.unwrap().column(2).as_primitive::<Int64Type>().values());
+        }
+        found
+    }
+
+    fn expected() -> Vec<i64> {
+        let key = |row: &i64| {
+            let number = (row * 7_919) % 5_003;
+            let few = if number % 11 > 0 { -(number % 11) } else { 1 };
+            (few, format!("a text, the {number}th"), *row)
+        };
+        let mut all: Vec<i64> = (0..ROWS).collect();
+        all.sort_by_key(key);
+        all
+    }
+
+    #[test]
+    fn rows_are_sorted_alike_in_one_run_in_a_few_and_in_many() {
+        let expected = expected();
+        // About 1.2 MB of rows: one run, a few, more than are merged at once.
+        for memory in [1 << 30, 1 << 20, 128 << 10] {
+            assert!(answer(memory, None) == expected, "{memory}");
+            assert!(answer(memory, Some(3_333)) == expected[..3_333], "{memory} with a limit");
+        }
+    }
+
+    #[test]
+    fn many_runs_are_in_files_and_merge_in_several_rounds() {
+        let dataflow = Arc::new(Dataflow::new(128 << 10, None).unwrap());
+        let input = rows(&dataflow);
+        assert!(input.is_spilled());
+        let runs = input.bytes() / (dataflow.memory_bytes() / RUN_SHARE) as u64;
+        assert!(runs > MERGED_RUNS_MAX as u64, "{runs} runs");
+    }
+}

@@ -1,0 +1,135 @@
+//! Wide rows that hold few values.
+//!
+//! A batch has a place for each row in each column. Of events with keys of their own that is hundreds of empty places
+//! for each value. Such a batch is cut into short ones: a column without value in these few rows takes no bytes there,
+//! and one that has some takes a place for each of these rows only. Names and order of the columns stay.
+//!
+//! Not here: who reads such rows (scan).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, NullArray, UInt32Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+
+use super::take;
+use crate::EngineError;
+
+/// Rows of a short batch.
+const SHORT_ROWS: usize = 64;
+/// Columns from which on cutting is worth it.
+const WIDE_COLUMNS: usize = 32;
+/// Places for each value, from which on a batch is cut.
+const PLACES_PER_VALUE: usize = 8;
+
+/// The rows in batches whose bytes go by the values that are there.
+pub(super) fn narrowed(batch: RecordBatch) -> Result<Vec<RecordBatch>, EngineError> {
+    if !is_sparse(&batch) {
+        return Ok(vec![batch]);
+    }
+    let places: Vec<u32> = (0..batch.num_rows() as u32).collect();
+    cut(&batch, &places)
+}
+
+/// The rows at these places, in this order, in such batches.
+pub fn narrowed_at(batch: &RecordBatch, places: &UInt32Array) -> Result<Vec<RecordBatch>, EngineError> {
+    if is_sparse(batch) { cut(batch, places.values()) } else { Ok(vec![take(batch, places)?]) }
+}
+
+fn is_sparse(batch: &RecordBatch) -> bool {
+    let (rows, columns) = (batch.num_rows(), batch.num_columns());
+    if columns < WIDE_COLUMNS || rows <= SHORT_ROWS {
+        return false;
+    }
+    let values: usize = batch.columns().iter().map(|column| rows - column.logical_null_count()).sum();
+    values.saturating_mul(PLACES_PER_VALUE) <= rows.saturating_mul(columns)
+}
+
+fn cut(batch: &RecordBatch, places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
+    let missing: Vec<FieldRef> = (batch.schema_ref().fields().iter())
+        .map(|field| match field.data_type() {
+            DataType::Null => Arc::clone(field),
+            _ => Arc::new(Field::new(field.name(), DataType::Null, true)),
+        })
+        .collect();
+    let nulls: Vec<Option<NullBuffer>> = batch.columns().iter().map(|column| column.logical_nulls()).collect();
+    places.chunks(SHORT_ROWS).map(|places| short(batch, places, &missing, &nulls)).collect()
+}
+
+/// Some rows of a batch, with nothing for columns that are empty in them.
+fn short(
+    batch: &RecordBatch,
+    places: &[u32],
+    missing: &[FieldRef],
+    nulls: &[Option<NullBuffer>],
+) -> Result<RecordBatch, EngineError> {
+    let nothing: ArrayRef = Arc::new(NullArray::new(places.len()));
+    let taken = UInt32Array::from(places.to_vec());
+    let (mut fields, mut arrays) = (Vec::with_capacity(missing.len()), Vec::with_capacity(missing.len()));
+    let columns = batch.schema_ref().fields().iter().zip(batch.columns()).zip(missing.iter().zip(nulls));
+    for ((field, array), (missing, nulls)) in columns {
+        if nulls.as_ref().is_some_and(|nulls| places.iter().all(|row| nulls.is_null(*row as usize))) {
+            fields.push(Arc::clone(missing));
+            arrays.push(Arc::clone(&nothing));
+        } else {
+            fields.push(Arc::clone(field));
+            // A slice would keep all places alive.
+            arrays.push(arrow::compute::take(array, &taken, None)?);
+        }
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+
+    use super::*;
+    use crate::rows::{batch_of, concat_rows};
+
+    /// One value per row, each row's in one of so many columns, and one column that is full.
+    fn rows_with_keys(rows: usize, keys: usize) -> RecordBatch {
+        let column = |key: usize| -> ArrayRef {
+            let value = |row: usize| (row * 7 % keys == key).then(|| format!("a value of its own {row}"));
+            Arc::new((0..rows).map(value).collect::<StringViewArray>())
+        };
+        let full: ArrayRef = Arc::new((0..rows as i64).collect::<arrow::array::Int64Array>());
+        let sparse = (0..keys).map(|key| (format!("key{key}"), column(key)));
+        batch_of(sparse.chain([("full".to_owned(), full)]), rows).unwrap()
+    }
+
+    #[test]
+    fn rows_are_the_same_and_take_the_bytes_of_their_values() {
+        let rows = rows_with_keys(1_000, 500);
+        let parts = narrowed(rows.clone()).unwrap();
+        assert_eq!(parts.len(), 1_000usize.div_ceil(SHORT_ROWS));
+        assert!(parts.iter().all(|part| {
+            part.schema().fields().iter().eq(rows
+                .schema()
+                .fields()
+                .iter()
+                .map(|field| {
+                    part.schema_ref()
+                        .field_with_name(field.name())
+                        .map(|own| own.clone().into())
+                        .unwrap_or(field.clone())
+                })
+                .collect::<Vec<FieldRef>>()
+                .iter())
+        }));
+        let bytes =
+            |batch: &RecordBatch| batch.columns().iter().map(crate::rows::kept_rows::value_bytes).sum::<usize>();
+        let narrow: usize = parts.iter().map(bytes).sum();
+        assert!(narrow * 4 < bytes(&rows), "{narrow} of {}", bytes(&rows));
+        assert_eq!(concat_rows(parts).unwrap(), rows);
+    }
+
+    #[test]
+    fn dense_narrow_and_short_rows_stay_as_they_are() {
+        for rows in [rows_with_keys(1_000, 4), rows_with_keys(30, 100), rows_with_keys(1_000, 31).slice(0, 0)] {
+            assert_eq!(narrowed(rows.clone()).unwrap(), [rows]);
+        }
+    }
+}

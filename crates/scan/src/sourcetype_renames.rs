@@ -1,0 +1,159 @@
+//! Events whose sourcetype goes by another name when searching (`rename` in props.conf).
+//!
+//! A segment that holds such events is wrapped: it shows the new names, so that conditions, settings and columns all go
+//! by these, and gives the old name as the index-time field `_sourcetype`. Segments without them are left as they are.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use quarry_conf::PropsResolver;
+use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::term::MetaField;
+use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_store::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
+
+/// Field with the sourcetype that an event was added with.
+pub(crate) const ORIGINAL: &str = "_sourcetype";
+
+/// The snapshot with sourcetypes as searches know them.
+pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -> Snapshot {
+    let names = props.renamed_sourcetypes();
+    if names.is_empty() {
+        return snapshot;
+    }
+    for segment in &mut snapshot.segments {
+        let metas = segment.metas();
+        if metas.iter().any(|meta| names.contains_key(&*meta.sourcetype)) {
+            *segment = Arc::new(Renamed::new(Arc::clone(segment), &metas, &names));
+        }
+    }
+    snapshot
+}
+
+#[derive(Debug)]
+struct Renamed {
+    segment: Arc<dyn Segment>,
+    metas: Arc<[Metadata]>,
+    /// By metadata, the name that is hidden.
+    originals: Vec<Option<Box<str>>>,
+}
+
+impl Renamed {
+    fn new(segment: Arc<dyn Segment>, metas: &[Metadata], names: &BTreeMap<&str, &str>) -> Renamed {
+        let shown = metas.iter().map(|meta| match names.get(&*meta.sourcetype) {
+            Some(shown) => Metadata { sourcetype: Arc::from(*shown), ..meta.clone() },
+            None => meta.clone(),
+        });
+        let original = |meta: &Metadata| names.get(&*meta.sourcetype).map(|_| Box::from(&*meta.sourcetype));
+        Renamed { metas: shown.collect(), originals: metas.iter().map(original).collect(), segment }
+    }
+
+    /// The page's fields with the names that are hidden.
+    fn fields(&self, page: &Page) -> Vec<IndexedField> {
+        let name: Arc<str> = ORIGINAL.into();
+        let mut given = page.fields.iter().peekable();
+        let mut fields = Vec::with_capacity(page.fields.len() + page.len());
+        for (row, meta) in (0..).zip(&page.meta) {
+            while let Some(field) = given.next_if(|field| field.row <= row) {
+                fields.push(field.clone());
+            }
+            if let Some(Some(value)) = self.originals.get(*meta as usize) {
+                fields.push(IndexedField { row, name: Arc::clone(&name), value: value.clone() });
+            }
+        }
+        fields.extend(given.cloned());
+        fields
+    }
+}
+
+/// The query without what it says of sourcetypes, whose stored names are others.
+fn without_sourcetypes(query: &TermQuery) -> TermQuery {
+    match query {
+        TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,
+        TermQuery::Field { name, .. } if **name == *ORIGINAL => TermQuery::All,
+        TermQuery::And(parts) => TermQuery::and(parts.iter().map(without_sourcetypes)),
+        TermQuery::Or(parts) => TermQuery::or(parts.iter().map(without_sourcetypes)),
+        other => other.clone(),
+    }
+}
+
+impl Segment for Renamed {
+    fn bucket(&self) -> &str {
+        self.segment.bucket()
+    }
+
+    fn index(&self) -> &str {
+        self.segment.index()
+    }
+
+    fn sequence(&self) -> u64 {
+        self.segment.sequence()
+    }
+
+    fn identity(&self) -> Option<SlabIdentity> {
+        self.segment.identity()
+    }
+
+    fn stored(&self) -> Option<StoredSlab> {
+        self.segment.stored()
+    }
+
+    fn metas(&self) -> Arc<[Metadata]> {
+        Arc::clone(&self.metas)
+    }
+
+    fn pages(&self) -> &[PageInfo] {
+        self.segment.pages()
+    }
+
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        self.segment.candidate_pages(&without_sourcetypes(query), fields)
+    }
+
+    fn candidate_rows(
+        &self,
+        page: usize,
+        query: &TermQuery,
+        fields: &dyn FieldColumns,
+        most: usize,
+    ) -> Result<Option<Vec<u32>>, StoreError> {
+        self.segment.candidate_rows(page, &without_sourcetypes(query), fields, most)
+    }
+
+    fn damage(&self) -> Option<Damage> {
+        self.segment.damage()
+    }
+
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        let mut page = self.segment.read_page(page, columns)?;
+        if columns.fields {
+            page.fields = self.fields(&page);
+        }
+        page.metas = Arc::clone(&self.metas);
+        Ok(page)
+    }
+
+    fn may_hold_fields(&self, _page: usize) -> bool {
+        true
+    }
+
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        self.segment.shapes()
+    }
+
+    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        self.segment.dictionary(column)
+    }
+
+    fn is_shaped(&self, page: usize) -> bool {
+        self.segment.is_shaped(page)
+    }
+
+    fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
+        self.segment.note_deleted(page, rows, deletion)
+    }
+
+    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        self.segment.shaped_page(page)
+    }
+}

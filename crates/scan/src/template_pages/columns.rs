@@ -1,0 +1,346 @@
+//! Wanted fields of some rows as columns, without rebuilding their texts.
+//!
+//! A field that is one column of the slab stays coded: texts of a dictionary as codes (the dictionary is one array per
+//! slab), whole numbers as such, addresses as 32 bits, decimals as integers with their digits. Everything else becomes
+//! texts, value by value.
+
+use std::sync::Arc;
+
+use arrow::array::UInt32Array;
+use arrow::array::{Array, ArrayRef, Decimal64Array, DictionaryArray, Int64Array, StringViewArray, StringViewBuilder};
+use arrow::buffer::Buffer;
+use arrow::datatypes::UInt32Type;
+use bytes::Bytes;
+use quarry_eval::EngineError;
+use quarry_eval::rows::DECIMAL_PRECISION;
+use quarry_event::Metadata;
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Texts};
+use quarry_pipeline::extract::json_string;
+
+use super::page::{PageReader, Rows};
+use super::slab::FieldLocations;
+use super::value_location::ValueLocation;
+use crate::event_fields::metadata_text;
+
+/// A metadata field of a slab: its distinct texts, and which of them each metadata has.
+pub(super) struct MetadataColumn {
+    texts: ArrayRef,
+    codes: Vec<u32>,
+}
+
+impl MetadataColumn {
+    pub(super) fn new(metas: &[Metadata], field: &str) -> MetadataColumn {
+        let mut texts: Vec<&str> = Vec::new();
+        let codes = metas.iter().map(|meta| {
+            let text = metadata_text(meta, field);
+            let known = texts.iter().position(|known| *known == text);
+            known.unwrap_or_else(|| {
+                texts.push(text);
+                texts.len() - 1
+            }) as u32
+        });
+        let codes = codes.collect();
+        MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }
+    }
+
+    /// Whether all metadata have the same text here.
+    pub(super) fn is_alike(&self) -> bool {
+        self.texts.len() == 1
+    }
+
+    /// The field of events with these metadata, which are the slab's.
+    pub(super) fn column(&self, metas: impl Iterator<Item = u32>) -> Result<ArrayRef, EngineError> {
+        let keys: Vec<u32> = metas.map(|meta| self.codes[meta as usize]).collect();
+        let keys = UInt32Array::from(keys);
+        Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, Arc::clone(&self.texts))?))
+    }
+}
+
+/// Texts that lie back to back as an array that points to them.
+pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
+    let mut builder = StringViewBuilder::with_capacity(ends.len());
+    let block = builder.append_block(Buffer::from(bytes.clone()));
+    let mut start = 0;
+    for end in ends {
+        builder.try_append_view(block, start, end - start)?;
+        start = *end;
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Numbers as their texts.
+pub(super) fn number_texts(
+    numbers: impl Iterator<Item = Option<i64>>,
+    format: NumberFormat,
+) -> Result<ArrayRef, EngineError> {
+    let mut writer = TextWriter::default();
+    for number in numbers {
+        match number {
+            Some(number) => {
+                format.write(number, &mut writer.bytes);
+                writer.end();
+            }
+            None => writer.null(),
+        }
+    }
+    writer.finish()
+}
+
+/// The values of a field in these rows; `None` when no row has one.
+pub(super) fn field_column(
+    field: &FieldLocations,
+    rows: &Rows,
+    page: &mut PageReader<'_>,
+) -> Result<Option<ArrayRef>, EngineError> {
+    let array = match field.column {
+        Some(column) => {
+            let values = page.column_of(column, rows)?;
+            let places = places_of(&values, rows);
+            typed_column(column, &values, &places, page)?
+        }
+        None if field.places.iter().all(|place| *place == ValueLocation::Absent) => return Ok(None),
+        None => mixed_column(field, rows, page)?,
+    };
+    Ok((array.null_count() < array.len()).then_some(array))
+}
+
+/// Where the values of some rows are.
+pub(super) enum Places {
+    /// Each, in order.
+    All,
+    /// One per row.
+    Each(Vec<u32>),
+    /// Not every row has one.
+    Some(Vec<Option<u32>>),
+}
+
+impl Places {
+    /// What is at the places of the rows.
+    fn pick<'a, T: Copy>(&'a self, values: &'a [T]) -> Box<dyn Iterator<Item = Option<T>> + 'a> {
+        match self {
+            Places::All => Box::new(values.iter().map(|value| Some(*value))),
+            Places::Each(places) => Box::new(places.iter().map(|place| values.get(*place as usize).copied())),
+            Places::Some(places) => {
+                Box::new(places.iter().map(|place| place.and_then(|place| values.get(place as usize).copied())))
+            }
+        }
+    }
+}
+
+fn places_of(values: &PageColumn, rows: &Rows) -> Places {
+    match (&values.rows, rows) {
+        (None, Rows::All(_)) => Places::All,
+        (None, Rows::Some(rows)) => Places::Each(rows.clone()),
+        (Some(filled), rows) if filled.len() == rows.len() && rows.iter().eq(filled.iter().copied()) => Places::All,
+        (Some(filled), rows) => {
+            let mut filled = filled.iter().zip(0u32..).peekable();
+            let place = |row: u32| {
+                while filled.next_if(|(known, _)| **known < row).is_some() {}
+                filled.next_if(|(known, _)| **known == row).map(|(_, place)| place)
+            };
+            Places::Some(rows.iter().map(place).collect())
+        }
+    }
+}
+
+/// The values at some places as a column.
+pub(super) fn typed_column(
+    column: u32,
+    values: &PageColumn,
+    places: &Places,
+    page: &mut PageReader<'_>,
+) -> Result<ArrayRef, EngineError> {
+    Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
+        (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
+            let keys: UInt32Array = match places {
+                Places::All => codes.clone().into(),
+                places => places.pick(codes).collect(),
+            };
+            Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, page.slab.values(column)?)?)
+        }
+        (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => match *format {
+            NumberFormat::Integer => Arc::new(integers(numbers, places)),
+            NumberFormat::Ip4 => {
+                let addresses: UInt32Array = match places {
+                    Places::All => numbers.iter().map(|number| *number as u32).collect::<Vec<_>>().into(),
+                    places => places.pick(numbers).map(|number| number.map(|n| n as u32)).collect(),
+                };
+                Arc::new(addresses)
+            }
+            NumberFormat::Decimal { digits } => {
+                let decimals: Decimal64Array = match places {
+                    Places::All => numbers.clone().into(),
+                    places => places.pick(numbers).collect(),
+                };
+                Arc::new(decimals.with_precision_and_scale(DECIMAL_PRECISION, digits as i8)?)
+            }
+            format => number_texts(places.pick(numbers), format)?,
+        },
+        (ColumnValues::Texts { bytes, ends }, _) => picked_texts(bytes, ends, places)?,
+        _ => {
+            let filled: Vec<u32> = match (&values.rows, places) {
+                (Some(rows), Places::All) => rows.to_vec(),
+                (None, Places::All) => (0..values.values.len() as u32).collect(),
+                (None, Places::Each(places)) => places.clone(),
+                (Some(rows), Places::Each(places)) => places.iter().map(|place| rows[*place as usize]).collect(),
+                (rows, Places::Some(places)) => {
+                    let row = |place: &u32| rows.as_ref().map_or(*place, |rows| rows[*place as usize]);
+                    places.iter().flatten().map(row).collect()
+                }
+            };
+            let texts = page.texts(column, &filled)?;
+            let mut next = 0u32;
+            let places = match places {
+                Places::Some(places) => Places::Some(
+                    (places.iter())
+                        .map(|place| {
+                            place.map(|_| {
+                                next += 1;
+                                next - 1
+                            })
+                        })
+                        .collect(),
+                ),
+                _ => Places::All,
+            };
+            picked_texts(&texts.bytes, &texts.ends, &places)?
+        }
+    })
+}
+
+fn integers(numbers: &[i64], places: &Places) -> Int64Array {
+    match places {
+        Places::All => numbers.to_vec().into(),
+        places => places.pick(numbers).collect(),
+    }
+}
+
+fn picked_texts(bytes: &Bytes, ends: &[u32], places: &Places) -> Result<ArrayRef, EngineError> {
+    let picked: Vec<Option<u32>> = match places {
+        Places::All => return text_array(bytes, ends),
+        Places::Each(places) => places.iter().copied().map(Some).collect(),
+        Places::Some(places) => places.clone(),
+    };
+    let mut builder = StringViewBuilder::with_capacity(picked.len());
+    let block = builder.append_block(Buffer::from(bytes.clone()));
+    for place in picked {
+        match place {
+            Some(place) => {
+                let start = if place == 0 { 0 } else { ends[place as usize - 1] };
+                builder.try_append_view(block, start, ends[place as usize] - start)?;
+            }
+            None => builder.append_null(),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Texts one after the other.
+#[derive(Default)]
+struct TextWriter {
+    bytes: Vec<u8>,
+    start: u32,
+    views: Vec<Option<(u32, u32)>>,
+}
+
+impl TextWriter {
+    fn end(&mut self) {
+        let end = self.bytes.len() as u32;
+        self.views.push(Some((self.start, end - self.start)));
+        self.start = end;
+    }
+
+    fn null(&mut self) {
+        self.views.push(None);
+    }
+
+    fn finish(self) -> Result<ArrayRef, EngineError> {
+        let mut builder = StringViewBuilder::with_capacity(self.views.len());
+        let block = builder.append_block(Buffer::from(self.bytes));
+        for view in self.views {
+            match view {
+                Some((start, len)) => builder.try_append_view(block, start, len)?,
+                None => builder.append_null(),
+            }
+        }
+        Ok(Arc::new(builder.finish()))
+    }
+}
+
+/// Values of a field that lies in different places.
+fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let keys = page.keys()?;
+    let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
+    let mut slots: Vec<SlotTexts> = Vec::new();
+    for row in rows.iter() {
+        let (one, many): (Option<u32>, &[Part]) = match place_of(row) {
+            ValueLocation::Slot(column) => (Some(*column), &[]),
+            ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
+            _ => (None, &[]),
+        };
+        let named = many.iter().filter_map(|part| match part {
+            Part::Slot(column) => Some(*column),
+            Part::Literal(_) => None,
+        });
+        for column in one.into_iter().chain(named) {
+            match slots.iter_mut().find(|slot| slot.column == column) {
+                Some(slot) => slot.rows.push(row),
+                None => slots.push(SlotTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+            }
+        }
+    }
+    for slot in &mut slots {
+        slot.texts = page.texts(slot.column, &slot.rows)?;
+    }
+    let mut writer = TextWriter::default();
+    let mut written = Vec::new();
+    for row in rows.iter() {
+        match place_of(row) {
+            ValueLocation::Absent | ValueLocation::Text => {
+                writer.null();
+                continue;
+            }
+            ValueLocation::Constant(text) => writer.bytes.extend_from_slice(text.as_bytes()),
+            ValueLocation::Slot(column) => append_slot(&mut slots, *column, &mut writer.bytes),
+            ValueLocation::Composite(parts) => append_parts(&mut slots, parts, &mut writer.bytes),
+            ValueLocation::Escaped(parts) => {
+                written.clear();
+                append_parts(&mut slots, parts, &mut written);
+                let text = std::str::from_utf8(&written).ok().and_then(json_string);
+                let Some(text) = text else {
+                    return Err(EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket"));
+                };
+                writer.bytes.extend_from_slice(text.as_bytes());
+            }
+        }
+        writer.end();
+    }
+    writer.finish()
+}
+
+/// Texts of a slot in ascending rows.
+struct SlotTexts {
+    column: u32,
+    rows: Vec<u32>,
+    texts: Texts,
+    next: usize,
+}
+
+/// Appends literals and the values of slots in this order.
+fn append_parts(slots: &mut [SlotTexts], parts: &[Part], out: &mut Vec<u8>) {
+    for part in parts {
+        match part {
+            Part::Literal(literal) => out.extend_from_slice(literal),
+            Part::Slot(column) => append_slot(slots, *column, out),
+        }
+    }
+}
+
+fn append_slot(slots: &mut [SlotTexts], column: u32, out: &mut Vec<u8>) {
+    if let Some(slot) = slots.iter_mut().find(|slot| slot.column == column)
+        && slot.next < slot.texts.ends.len()
+    {
+        out.extend_from_slice(slot.texts.get(slot.next));
+        slot.next += 1;
+    }
+}

@@ -1,0 +1,555 @@
+//! The condition of a search on codes: which events of a page match, do not, or may.
+//!
+//! Words go by [`super::words`]. A test of a field is asked once per distinct text of a dictionary, on typed numbers, or
+//! on the values of a page, always by the filter that would test the field cut out of text. Where a value is equal as
+//! a number but not as text, the text must decide, as a search for a value also looks for it as written. Of a few rows
+//! only their own values are read ([`point_reads`]).
+
+mod point_reads;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
+use quarry_eval::EngineError;
+use quarry_eval::expr::ExprContext;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::row_filter::{RowFilter, network_of};
+use quarry_eval::rows;
+use quarry_event::Metadata;
+use quarry_event::segment::{WordBound, WordPattern};
+use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
+use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
+use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
+
+use super::columns::{field_column, number_texts, text_array};
+use super::outcome::{MAYBE, NO, Outcome, YES};
+use super::page::{PageReader, Rows};
+use super::slab::{FieldLocations, Slab};
+use super::value_location::ValueLocation;
+use super::verdicts::ByValue;
+use super::words::Word;
+use crate::event_fields::{is_given, is_given_column, is_in_text, metadata_text};
+
+/// The condition with its tests.
+pub(crate) struct Conditions {
+    root: Condition,
+    words: Vec<Word>,
+    tests: Vec<FieldTest>,
+    metas: Vec<MetadataTest>,
+}
+
+enum Condition {
+    Same(u8),
+    And(Vec<Condition>),
+    Or(Vec<Condition>),
+    Not(Box<Condition>),
+    Word(usize),
+    Field(usize),
+    Metadata(usize),
+}
+
+/// A test of a field that is cut out of text.
+pub(super) struct FieldTest {
+    name: String,
+    filter: RowFilter,
+    /// Values that must also be in the text as written.
+    as_written: Vec<String>,
+    /// The only comparison.
+    compare: Option<(CompareOp, String)>,
+}
+
+struct MetadataTest {
+    field: String,
+    filter: RowFilter,
+    early: Option<(Vec<WordPattern>, bool)>,
+}
+
+/// How a test is answered in one slab.
+pub(super) struct FieldPlan {
+    /// By key, where no slot decides.
+    base: Vec<u8>,
+    columns: Vec<(u32, ColumnPlan)>,
+    /// By key whether the field is made of several parts there; empty for nowhere.
+    composite: Vec<bool>,
+    /// Whether the only column says it all.
+    alone: bool,
+}
+
+/// How a test is answered for a column.
+enum ColumnPlan {
+    Same(u8),
+    Codes(Vec<u8>),
+    /// What equality with this number says, and what all others do.
+    Equal(i64, u8, u8),
+    Integers,
+    Decimals(f64),
+    Texts,
+}
+
+impl Conditions {
+    /// Takes a condition apart.
+    pub(crate) fn new(expr: &SearchExpr, context: &ExprContext) -> Result<Conditions, EngineError> {
+        let mut all =
+            Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
+        all.root = all.compile(expr, context)?;
+        Ok(all)
+    }
+
+    /// Whether every event matches.
+    pub(super) fn is_always(&self) -> bool {
+        matches!(self.root, Condition::Same(YES))
+    }
+
+    pub(super) fn words(&self) -> &[Word] {
+        &self.words
+    }
+
+    pub(super) fn tests(&self) -> &[FieldTest] {
+        &self.tests
+    }
+
+    fn compile(&mut self, expr: &SearchExpr, context: &ExprContext) -> Result<Condition, EngineError> {
+        let mut all =
+            |parts: &[SearchExpr]| parts.iter().map(|part| self.compile(part, context)).collect::<Result<Vec<_>, _>>();
+        Ok(match expr {
+            SearchExpr::All => Condition::Same(YES),
+            SearchExpr::And(parts) if parts.is_empty() => Condition::Same(YES),
+            SearchExpr::And(parts) => Condition::And(all(parts)?),
+            SearchExpr::Or(parts) => Condition::Or(all(parts)?),
+            SearchExpr::Not(part) => Condition::Not(Box::new(self.compile(part, context)?)),
+            SearchExpr::Keyword(pattern) => self.word(pattern, WordBound::Breaker, false),
+            SearchExpr::Term(pattern) => self.word(pattern, WordBound::Major, false),
+            SearchExpr::Case(pattern) => self.word(pattern, WordBound::Breaker, true),
+            SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. } => {
+                let name = field.text.clone();
+                if METADATA_FIELDS.contains(&name.as_str()) {
+                    let filter = RowFilter::new(expr, context)?;
+                    self.metas.push(MetadataTest { field: name, filter, early: early_metadata(expr) });
+                    Condition::Metadata(self.metas.len() - 1)
+                } else if is_given_column(&name) {
+                    // Events that were given fields of this name are decided by text.
+                    Condition::Same(NO)
+                } else if field.is_wildcard() || is_given(&name) {
+                    Condition::Same(MAYBE)
+                } else {
+                    self.tests.push(FieldTest::new(expr, name, context)?);
+                    Condition::Field(self.tests.len() - 1)
+                }
+            }
+            SearchExpr::Subsearch(_) => Condition::Same(MAYBE),
+        })
+    }
+
+    fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
+        self.words.push(Word::new(&pattern.text, bound, case_sensitive));
+        Condition::Word(self.words.len() - 1)
+    }
+
+    /// The answer for every event of a page.
+    pub(super) fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        self.answer(&self.root, page)
+    }
+
+    /// Whether some field it tests has several parts in events of this slab.
+    pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
+        for (at, test) in self.tests.iter().enumerate() {
+            if !slab.test(at, test)?.composite.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The answers in a slab by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        self.answer_by_value(&self.root, slab)
+    }
+
+    fn answer_by_value(&self, condition: &Condition, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        let all = |parts: &[Condition], start: u8, both: fn(u8, u8) -> u8| {
+            let mut all = Some(ByValue::Same(start));
+            for part in parts {
+                let (Some(so_far), Some(part)) = (all, self.answer_by_value(part, slab)?) else { return Ok(None) };
+                all = so_far.join(part, both);
+            }
+            Ok(all)
+        };
+        match condition {
+            Condition::Same(answer) => Ok(Some(ByValue::Same(*answer))),
+            Condition::And(parts) => all(parts, YES, u8::min),
+            Condition::Or(parts) => all(parts, NO, u8::max),
+            Condition::Not(part) => Ok(self.answer_by_value(part, slab)?.map(ByValue::not)),
+            Condition::Word(at) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.shapes)),
+            Condition::Field(at) => {
+                let test = &self.tests[*at];
+                test.by_value(slab.test(*at, test)?.as_ref(), slab)
+            }
+            Condition::Metadata(at) => {
+                let answers = self.metas[*at].answers(&slab.metas)?;
+                Ok(match answers.split_first() {
+                    Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
+                    _ => None,
+                })
+            }
+        }
+    }
+
+    fn answer(&self, condition: &Condition, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        Ok(match condition {
+            Condition::Same(answer) => Outcome::Same(*answer),
+            Condition::And(parts) => {
+                let mut all = Outcome::Same(YES);
+                for part in parts {
+                    all = all.and(self.answer(part, page)?);
+                    if all.is_same(NO) {
+                        break;
+                    }
+                }
+                all
+            }
+            Condition::Or(parts) => {
+                let mut all = Outcome::Same(NO);
+                for part in parts {
+                    all = all.or(self.answer(part, page)?);
+                    if all.is_same(YES) {
+                        break;
+                    }
+                }
+                all
+            }
+            Condition::Not(part) => self.answer(part, page)?.not(),
+            Condition::Word(at) => {
+                let word = &self.words[*at];
+                let plan = page.slab.word(*at, word)?;
+                word.run(&plan, page)?
+            }
+            Condition::Field(at) => {
+                let test = &self.tests[*at];
+                let plan = page.slab.test(*at, test)?;
+                test.run(&plan, page)?
+            }
+            Condition::Metadata(at) => self.metas[*at].run(page)?,
+        })
+    }
+}
+
+/// The patterns that the early test of metadata uses, and whether one must match or none.
+fn early_metadata(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
+    let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
+    match expr {
+        SearchExpr::Compare { op: CompareOp::Eq, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], true))
+        }
+        SearchExpr::Compare { op: CompareOp::Ne, value, case_sensitive, .. } => {
+            Some((vec![whole(value, *case_sensitive)], false))
+        }
+        SearchExpr::In { values, .. } => Some((values.iter().map(|value| whole(value, false)).collect(), true)),
+        SearchExpr::Indexed { value, .. } => Some((vec![whole(value, false)], true)),
+        _ => None,
+    }
+}
+
+impl MetadataTest {
+    fn answers(&self, metas: &[Metadata]) -> Result<Vec<u8>, EngineError> {
+        let texts: Vec<&str> = metas.iter().map(|meta| metadata_text(meta, &self.field)).collect();
+        let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(&texts));
+        let exact = self.filter.matches(&rows::batch_of([(self.field.as_str(), array)], texts.len())?)?;
+        let answers = texts.iter().zip(exact.values()).map(|(text, exact)| {
+            let early = self.early.as_ref().map_or(exact, |(patterns, wanted)| {
+                patterns.iter().any(|pattern| pattern.is_match(text.as_bytes())) == *wanted
+            });
+            match (early, exact) {
+                (true, true) => YES,
+                (false, false) => NO,
+                _ => MAYBE,
+            }
+        });
+        Ok(answers.collect())
+    }
+
+    fn run(&self, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let answers = self.answers(&page.slab.metas)?;
+        match answers.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Ok(Outcome::Same(*first)),
+            _ => Ok(Outcome::by_code(&page.metas()?, &answers)),
+        }
+    }
+}
+
+impl FieldTest {
+    fn new(expr: &SearchExpr, name: String, context: &ExprContext) -> Result<FieldTest, EngineError> {
+        let (values, compare) = match expr {
+            SearchExpr::Compare { op: CompareOp::Eq, value, .. } => {
+                (vec![value], Some((CompareOp::Eq, value.text.clone())))
+            }
+            SearchExpr::Compare { op, value, .. } => (Vec::new(), Some((*op, value.text.clone()))),
+            SearchExpr::In { values, .. } => (values.iter().collect(), None),
+            SearchExpr::Indexed { value, .. } => (vec![value], Some((CompareOp::Eq, value.text.clone()))),
+            _ => (Vec::new(), None),
+        };
+        let as_written = match values.iter().all(|value| is_in_text(&name, value)) {
+            true => values.iter().map(|value| value.text.clone()).collect(),
+            false => Vec::new(),
+        };
+        Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
+    }
+
+    /// The answers for values as they are in the text.
+    fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let reader = rows::ColumnReader::new(texts);
+        let mut scratch = String::new();
+        let mut answers = self.of_values(texts)?;
+        if self.as_written.is_empty() {
+            return Ok(answers);
+        }
+        for (row, answer) in answers.iter_mut().enumerate().filter(|(_, answer)| **answer == YES) {
+            let text = reader.text(row, &mut scratch).unwrap_or_default();
+            if !self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)) {
+                *answer = MAYBE;
+            }
+        }
+        Ok(answers)
+    }
+
+    fn of_values(&self, values: &ArrayRef) -> Result<Vec<u8>, EngineError> {
+        let found = self.filter.matches(&rows::batch_of([(self.name.as_str(), Arc::clone(values))], values.len())?)?;
+        Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
+    }
+
+    /// How it is answered in a slab.
+    pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
+        let Some(field) = slab.field(&self.name) else {
+            let (base, columns) = (vec![MAYBE; slab.keys()], Vec::new());
+            return Ok(FieldPlan { base, columns, composite: Vec::new(), alone: false });
+        };
+        let mut base = vec![NO; slab.keys()];
+        let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
+        let mut composite = Vec::new();
+        for (key, place) in field.places.iter().enumerate() {
+            match place {
+                // What a pattern finds is tested in the text.
+                _ if field.is_patterned(key as u32) => base[key] = MAYBE,
+                ValueLocation::Absent => {}
+                ValueLocation::Constant(text) => {
+                    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
+                    base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
+                }
+                ValueLocation::Composite(_) | ValueLocation::Escaped(_) => {
+                    base[key] = MAYBE;
+                    composite.resize(slab.keys(), false);
+                    composite[key] = true;
+                }
+                ValueLocation::Text => base[key] = MAYBE,
+                ValueLocation::Slot(column) => {
+                    if !columns.iter().any(|(known, _)| known == column) {
+                        columns.push((*column, self.column_plan(*column, slab)?));
+                    }
+                }
+            }
+        }
+        Ok(FieldPlan { base, columns, composite, alone: field.column.is_some() && field.patterned.is_empty() })
+    }
+
+    fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
+        match &slab.shapes.columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => {
+                let answers = self.of_texts(&slab.values(column)?)?;
+                Ok(match answers.first() {
+                    Some(first) if answers.iter().all(|answer| answer == first) => ColumnPlan::Same(*first),
+                    _ => ColumnPlan::Codes(answers),
+                })
+            }
+            ColumnKind::Numbers { format, min, max } => Ok(self.number_plan(*format, *min, *max)),
+            _ => Ok(ColumnPlan::Texts),
+        }
+    }
+
+    /// Numbers are compared as such where text says the same.
+    fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
+        let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
+        let exact = MAX_EXACT_INTEGER as i64;
+        let is_exact = min >= -exact && max <= exact;
+        let plain = !value.contains('*') && network_of(value).is_none();
+        let is_number = parse_number(value).is_some();
+        let (met, other) = match op {
+            CompareOp::Eq => (YES, NO),
+            CompareOp::Ne => (NO, YES),
+            _ if !is_exact || !is_number => return ColumnPlan::Texts,
+            _ => {
+                return match format {
+                    NumberFormat::Integer => ColumnPlan::Integers,
+                    NumberFormat::Decimal { digits } => ColumnPlan::Decimals(10f64.powi(i32::from(digits))),
+                    _ => ColumnPlan::Texts,
+                };
+            }
+        };
+        let typed = match format {
+            NumberFormat::Integer | NumberFormat::Decimal { .. } => is_exact,
+            NumberFormat::Ip4 | NumberFormat::Time(_) => true,
+            NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => !is_number,
+        };
+        match format.parse(value.as_bytes()) {
+            Some(number) if typed && plain && (number < min || number > max) => ColumnPlan::Same(other),
+            Some(number) if typed && plain => ColumnPlan::Equal(number, met, other),
+            _ => ColumnPlan::Texts,
+        }
+    }
+
+    /// The answer for every event of a page.
+    fn run(&self, plan: &FieldPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                return Ok(found);
+            }
+            let values = page.column(*column)?;
+            let Some(rows) = &values.rows else { return Ok(found) };
+            let mut each = vec![NO; page.len()];
+            found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
+            return Ok(Outcome::Each(each));
+        }
+        let asks_composites = page.open.is_some() && !plan.composite.is_empty();
+        if plan.columns.is_empty()
+            && !asks_composites
+            && let Some((first, rest)) = plan.base.split_first()
+            && rest.iter().all(|answer| answer == first)
+        {
+            return Ok(Outcome::Same(*first));
+        }
+        let keys = page.keys()?;
+        let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
+        let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
+        for (column, test) in &plan.columns {
+            let found = self.of_column(*column, test, page)?;
+            if found.is_same(NO) {
+                continue;
+            }
+            let values = page.column(*column)?;
+            for (place, answer) in found.above_no(values.values.len()) {
+                let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
+                let key = keys[row];
+                let is_there = field.places.get(key as usize) == Some(&ValueLocation::Slot(*column));
+                if is_there && !field.is_patterned(key) {
+                    each[row] = answer;
+                }
+            }
+        }
+        if asks_composites {
+            self.ask_composites(field, plan, &keys, &mut each, page)?;
+        }
+        Ok(Outcome::Each(each))
+    }
+
+    /// Answers for open rows where the field has several parts, from its own text.
+    fn ask_composites(
+        &self,
+        field: &FieldLocations,
+        plan: &FieldPlan,
+        keys: &[u32],
+        each: &mut [u8],
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
+        let is_composite = |row: &u32| plan.composite[keys[*row as usize] as usize];
+        let rows: Vec<u32> = page.open.iter().flatten().copied().filter(is_composite).collect();
+        let rows = Rows::Some(rows);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if let Some(texts) = field_column(field, &rows, page)? {
+            let answers = self.of_texts(&texts)?;
+            rows.iter().zip(answers).for_each(|(row, answer)| each[row as usize] = answer);
+        }
+        Ok(())
+    }
+
+    /// The answers for the values of a column.
+    fn of_column(&self, column: u32, plan: &ColumnPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if let ColumnPlan::Same(answer) = plan {
+            return Ok(Outcome::Same(*answer));
+        }
+        if let ColumnPlan::Equal(wanted, _, other) = plan
+            && page.holds_number(column, *wanted)? == Some(false)
+        {
+            return Ok(Outcome::Same(*other));
+        }
+        let values = page.column(column)?;
+        Ok(match (plan, &values.values) {
+            (ColumnPlan::Codes(answers), ColumnValues::Codes(codes)) => Outcome::by_code(codes, answers),
+            (ColumnPlan::Texts, _) => Outcome::Each(self.of_texts(&texts_of(column, page)?)?),
+            (plan, ColumnValues::Numbers(numbers)) => {
+                self.of_numbers(plan, numbers)?.map_or(Outcome::Same(MAYBE), Outcome::Each)
+            }
+            _ => Outcome::Same(MAYBE),
+        })
+    }
+
+    /// The answers for numbers that are compared as such.
+    fn of_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
+        let array: ArrayRef = match plan {
+            ColumnPlan::Equal(wanted, met, other) => {
+                let answer = |number: &i64| if number == wanted { *met } else { *other };
+                return Ok(Some(numbers.iter().map(answer).collect()));
+            }
+            ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
+            // Both are exact, so that the quotient is the double nearest to what is written.
+            ColumnPlan::Decimals(unit) => {
+                Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
+            }
+            ColumnPlan::Same(_) | ColumnPlan::Codes(_) | ColumnPlan::Texts => return Ok(None),
+        };
+        self.of_values(&array).map(Some)
+    }
+
+    /// The answers by the value of one column, if that tells all.
+    fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
+        if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
+            let answers = self.of_counted(*column, test, slab)?;
+            return Ok(answers.map(|answers| ByValue::Values { column: *column, answers, rest: NO }));
+        }
+        if !plan.columns.is_empty() {
+            return Ok(None);
+        }
+        Ok(match plan.base.split_first() {
+            Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
+            // A key is the number of a template then.
+            Some(_) if slab.classes() == 1 => {
+                Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
+            }
+            _ => None,
+        })
+    }
+
+    /// The answers for the counted values of a column.
+    fn of_counted(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
+        let Some(counts) = slab.shapes.counts.get(&column) else { return Ok(None) };
+        match (test, counts.values(), &slab.shapes.columns[column as usize].kind) {
+            (ColumnPlan::Same(answer), values, _) => Ok(Some(vec![*answer; values.len()])),
+            (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
+            (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+                let texts = number_texts(numbers.iter().map(|number| Some(*number)), *format)?;
+                self.of_texts(&texts).map(Some)
+            }
+            (test, CountedValues::Numbers(numbers), _) => self.of_numbers(test, numbers),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// The values of a page's column as texts.
+fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let values = page.column(column)?;
+    match (&values.values, &page.shapes().columns[column as usize].kind) {
+        (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),
+        (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+            number_texts(numbers.iter().map(|number| Some(*number)), *format)
+        }
+        _ => {
+            let rows: Vec<u32> = match &values.rows {
+                Some(rows) => rows.to_vec(),
+                None => (0..values.values.len() as u32).collect(),
+            };
+            let texts = page.texts(column, &rows)?;
+            text_array(&texts.bytes, &texts.ends)
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The condition of a few rows of a page: their own values are read and tested, and no other.
+//!
+//! Words are left to the text, which is soon made of a few rows.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use quarry_eval::EngineError;
+use quarry_eval::rows::as_text_array;
+
+use super::{Condition, Conditions, FieldTest, MetadataTest};
+use crate::template_pages::columns::field_column;
+use crate::template_pages::outcome::{MAYBE, NO, Outcome, YES};
+use crate::template_pages::page::{PageReader, Rows};
+use crate::template_pages::value_location::ValueLocation;
+
+impl Conditions {
+    /// The answers for some rows, in their order.
+    pub(in crate::template_pages) fn of_rows(
+        &self,
+        rows: &[u32],
+        page: &mut PageReader<'_>,
+    ) -> Result<Vec<u8>, EngineError> {
+        Ok(self.answer_rows(&self.root, rows, page)?.into_each(rows.len()))
+    }
+
+    fn answer_rows(
+        &self,
+        condition: &Condition,
+        rows: &[u32],
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        Ok(match condition {
+            Condition::Same(answer) => Outcome::Same(*answer),
+            Condition::Word(_) => Outcome::Same(MAYBE),
+            Condition::And(parts) => {
+                let mut all = Outcome::Same(YES);
+                for part in parts {
+                    all = all.and(self.answer_rows(part, rows, page)?);
+                }
+                all
+            }
+            Condition::Or(parts) => {
+                let mut all = Outcome::Same(NO);
+                for part in parts {
+                    all = all.or(self.answer_rows(part, rows, page)?);
+                }
+                all
+            }
+            Condition::Not(part) => self.answer_rows(part, rows, page)?.not(),
+            Condition::Field(at) => Outcome::Each(self.tests[*at].of_rows(rows, page)?),
+            Condition::Metadata(at) => self.metas[*at].of_rows(rows, page)?,
+        })
+    }
+}
+
+impl MetadataTest {
+    fn of_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let answers = self.answers(&page.slab.metas)?;
+        let events = page.events()?;
+        let metas: Vec<u32> = rows.iter().map(|row| events.meta[*row as usize]).collect();
+        Ok(Outcome::by_code(&metas, &answers))
+    }
+}
+
+impl FieldTest {
+    fn of_rows(&self, rows: &[u32], page: &mut PageReader<'_>) -> Result<Vec<u8>, EngineError> {
+        let mut each = vec![MAYBE; rows.len()];
+        let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
+        let keys = page.keys()?;
+        let mut tested: Vec<(usize, u32)> = Vec::new();
+        for (place, row) in rows.iter().enumerate() {
+            let key = keys[*row as usize];
+            match field.places.get(key as usize) {
+                // What a pattern finds is tested in the text.
+                _ if field.is_patterned(key) => {}
+                Some(ValueLocation::Absent) => each[place] = NO,
+                Some(
+                    ValueLocation::Constant(_)
+                    | ValueLocation::Composite(_)
+                    | ValueLocation::Escaped(_)
+                    | ValueLocation::Slot(_),
+                ) => tested.push((place, *row)),
+                Some(ValueLocation::Text) | None => {}
+            }
+        }
+        if tested.is_empty() {
+            return Ok(each);
+        }
+        let of_rows = Rows::Some(tested.iter().map(|(_, row)| *row).collect());
+        let Some(values) = field_column(field, &of_rows, page)? else { return Ok(each) };
+        let texts: ArrayRef = Arc::new(as_text_array(&values));
+        for (at, answer) in self.of_texts(&texts)?.into_iter().enumerate().filter(|(at, _)| texts.is_valid(*at)) {
+            each[tested[at].0] = answer;
+        }
+        Ok(each)
+    }
+}

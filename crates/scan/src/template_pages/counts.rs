@@ -1,0 +1,159 @@
+//! Rows that stand for many events: where a slab tells how often each value occurs in a page, those that match are
+//! counted without reading them.
+//!
+//! A condition can be counted if it is decided by the value of one column ([`ByValue`]), and a report if it asks for no
+//! field, or for the one of that column. Where a page has an event in doubt it is read.
+
+use std::sync::Arc;
+
+use crate::event_scan::EventScan;
+use crate::page::PageRef;
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::rows;
+use quarry_event::PageColumns;
+use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, PageColumn};
+
+use super::columns::{Places, typed_column};
+use super::outcome::{MAYBE, NO, YES};
+use super::page::PageReader;
+use super::slab::Slab;
+use super::verdicts::ByValue;
+use crate::event_fields::is_given;
+use crate::fields::Projection;
+
+/// What a report asks of each event.
+enum Wanted {
+    /// That it is there.
+    Nothing,
+    /// The value of a field that is this column.
+    Column { name: String, column: u32 },
+}
+
+impl EventScan {
+    /// What stands for the matching events of a whole page, if counts of values tell it. The inner `None` is no event.
+    pub(super) fn counted(
+        &self,
+        page: &PageRef,
+        columns: PageColumns,
+        reader: &mut PageReader<'_>,
+    ) -> Result<Option<Option<RecordBatch>>, EngineError> {
+        let slab = reader.slab;
+        let is_plain = self.counts && !columns.fields && self.rexes.is_empty() && self.top_k.is_none();
+        let Some(wanted) = is_plain.then(|| self.wanted_counts(slab)).flatten() else { return Ok(None) };
+        let Some(by_value) = slab.by_value(self.filter.conditions())? else { return Ok(None) };
+        let asked = match &by_value {
+            ByValue::Values { column, .. } => Some(*column),
+            ByValue::Same(_) => None,
+        };
+        let column = match (&wanted, asked) {
+            (Wanted::Column { column, .. }, asked) if asked.is_none_or(|asked| asked == *column) => *column,
+            (Wanted::Column { .. }, _) => return Ok(None),
+            (Wanted::Nothing, Some(asked)) => asked,
+            (Wanted::Nothing, None) => {
+                return count_of_all(&by_value, page)
+                    .map(|events| rows_of(slab, &self.projection, None, events))
+                    .transpose();
+            }
+        };
+        let Some(counts) = slab.shapes.counts.get(&column) else { return Ok(None) };
+        let of_page = counts.of_page(page.page);
+        let known: u32 = of_page.iter().map(|count| u32::from(*count)).sum();
+        let Some(others) = page.info.events.checked_sub(known).filter(|_| !of_page.is_empty()) else { return Ok(None) };
+        // The place of a value, or none, with how many events have it.
+        let mut kept: Vec<(Option<u32>, i64)> = Vec::new();
+        let places = (0..of_page.len() as u32).map(Some).zip(of_page.iter().map(|count| u32::from(*count)));
+        for (place, events) in places.chain([(None, others)]).filter(|(_, events)| *events > 0) {
+            let answer = match (&by_value, place) {
+                (ByValue::Same(answer), _) | (ByValue::Values { rest: answer, .. }, None) => *answer,
+                (ByValue::Values { answers, .. }, Some(place)) => answers.get(place as usize).copied().unwrap_or(MAYBE),
+            };
+            match answer {
+                MAYBE => return Ok(None),
+                YES => kept.push((place, i64::from(events))),
+                _ => {}
+            }
+        }
+        let Wanted::Column { name, .. } = wanted else {
+            let events = kept.iter().map(|(_, events)| events).sum();
+            return rows_of(slab, &self.projection, None, vec![events]).map(Some);
+        };
+        let (places, events): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+        let column = match places.iter().any(Option::is_some) {
+            true => Some((name, values_at(column, counts.values(), places, reader)?)),
+            false => None,
+        };
+        rows_of(slab, &self.projection, column, events).map(Some)
+    }
+
+    /// What is asked of each event; `None` if it is more than counts can tell.
+    fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
+        let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
+        if *all || *every || *raw || *index_time || !patterns.is_empty() {
+            return None;
+        }
+        let mut wanted = Wanted::Nothing;
+        for name in names {
+            if METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike() {
+                continue;
+            }
+            let field = slab.field(name).filter(|field| !field.by_text && field.patterned.is_empty());
+            let column = field.filter(|_| !is_given(name))?.column?;
+            // The counts of templates are not those of the values that are made by them.
+            let is_counted = match slab.shapes.columns.get(column as usize)?.kind {
+                ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
+                ColumnKind::Templates(_) | ColumnKind::Texts => false,
+            };
+            let Wanted::Nothing = wanted else { return None };
+            if !is_counted {
+                return None;
+            }
+            wanted = Wanted::Column { name: name.clone(), column };
+        }
+        Some(wanted)
+    }
+}
+
+/// How many events match where all do or none; `None` where that is in doubt.
+fn count_of_all(by_value: &ByValue, page: &PageRef) -> Option<Vec<i64>> {
+    match by_value {
+        ByValue::Same(YES) => Some(vec![i64::from(page.info.events)]),
+        ByValue::Same(NO) => Some(Vec::new()),
+        _ => None,
+    }
+}
+
+/// The values at these places among the counted ones.
+fn values_at(
+    column: u32,
+    values: &CountedValues,
+    places: Vec<Option<u32>>,
+    reader: &mut PageReader<'_>,
+) -> Result<ArrayRef, EngineError> {
+    let values = match values {
+        CountedValues::Codes(codes) => ColumnValues::Codes((0..*codes).collect()),
+        CountedValues::Numbers(numbers) => ColumnValues::Numbers(numbers.to_vec()),
+    };
+    typed_column(column, &PageColumn { rows: None, values }, &Places::Some(places), reader)
+}
+
+/// Rows that stand for so many events each; `None` where there are none.
+fn rows_of(
+    slab: &Slab,
+    projection: &Projection,
+    column: Option<(String, ArrayRef)>,
+    events: Vec<i64>,
+) -> Result<Option<RecordBatch>, EngineError> {
+    let rows = events.len();
+    if events.iter().all(|events| *events == 0) {
+        return Ok(None);
+    }
+    let mut columns: Vec<(String, ArrayRef)> = vec![(rows::EVENTS.into(), Arc::new(Int64Array::from(events)))];
+    for field in METADATA_FIELDS.into_iter().filter(|field| projection.wants(field)) {
+        columns.push((field.into(), slab.metadata(field).column(std::iter::repeat_n(0, rows))?));
+    }
+    columns.extend(column);
+    rows::batch_of(columns, rows).map(Some)
+}

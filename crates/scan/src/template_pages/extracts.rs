@@ -1,0 +1,85 @@
+//! Where the rules of search time (`EXTRACT-`) put a field in the texts of one template.
+//!
+//! A rule whose group lies at the same place of a template whatever its slots hold ([`quarry_eval::pattern::template_match`]) makes
+//! the field a part of the template, just as automatic extraction does: from there on nobody asks the pattern. Rules are
+//! asked in their order, as the first that finds the field wins. Where only the values tell, rows go to
+//! [`super::rex::RexReader`].
+
+use std::sync::Arc;
+
+use quarry_eval::pattern::template_match::{FlatTemplate, MatchPlan, Planner};
+use quarry_event::shape::{Part, Shapes, Template};
+
+use super::value_location::ValueLocation;
+use crate::fields::Extract;
+
+/// Slabs of more templates are planned template by template as their rows come up.
+const TEMPLATES_MAX: usize = 128;
+
+/// Where a field is by the rules that make it.
+pub(super) enum RulePlace {
+    /// No rule finds it in this template.
+    Nowhere,
+    /// Always there.
+    At(ValueLocation),
+    /// The values of the slots decide.
+    ByValue,
+}
+
+/// The rules that make one field, in their order.
+pub(super) struct NamedRules {
+    rules: Vec<(usize, Option<Planner>)>,
+}
+
+impl NamedRules {
+    pub(super) fn new(extracts: &[Arc<Extract>], name: &str) -> NamedRules {
+        let rule = |extract: &Arc<Extract>| {
+            let names = extract.regex.group_names();
+            let group = names.iter().position(|group| group.as_deref() == Some(name))?;
+            Some((group, Planner::new(&extract.regex, [group])))
+        };
+        NamedRules { rules: extracts.iter().filter_map(rule).collect() }
+    }
+
+    /// Where the field is in the texts of a template, one of `templates`.
+    pub(super) fn place(&mut self, shapes: &Shapes, template: &Template, templates: usize) -> RulePlace {
+        for (group, planner) in &mut self.rules {
+            let Some(planner) = planner.as_mut().filter(|_| templates <= TEMPLATES_MAX) else {
+                return RulePlace::ByValue;
+            };
+            match place_of_group(planner, *group, shapes, template) {
+                RulePlace::Nowhere => {}
+                found => return found,
+            }
+        }
+        RulePlace::Nowhere
+    }
+}
+
+fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template: &Template) -> RulePlace {
+    let Some(flat) = FlatTemplate::of(shapes, template) else { return RulePlace::ByValue };
+    let windows = match planner.plan(&flat) {
+        MatchPlan::Never => return RulePlace::Nowhere,
+        MatchPlan::Unknown => return RulePlace::ByValue,
+        MatchPlan::Windows(windows) => windows,
+    };
+    let Some(groups) = windows.first().and_then(|window| window.groups.as_ref()) else { return RulePlace::ByValue };
+    let Some((start, end)) = groups.get(group).copied().flatten() else { return RulePlace::Nowhere };
+    let parts = flat.between(start, end).key().parts;
+    let may_be_empty = |part: &Part| match part {
+        Part::Literal(_) => false,
+        Part::Slot(column) => shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0),
+    };
+    // What an empty group makes is the text's business.
+    if parts.iter().all(may_be_empty) {
+        return RulePlace::ByValue;
+    }
+    match parts.as_slice() {
+        [Part::Slot(column)] => RulePlace::At(ValueLocation::Slot(*column)),
+        [Part::Literal(text)] => match std::str::from_utf8(text) {
+            Ok(text) => RulePlace::At(ValueLocation::Constant(text.into())),
+            Err(_) => RulePlace::ByValue,
+        },
+        _ => RulePlace::At(ValueLocation::Composite(parts.into())),
+    }
+}

@@ -1,0 +1,267 @@
+//! What holds of a slab's templates whatever is sought, worked out once and kept for later searches.
+//!
+//! For each part of each template a few bits: whether what stands before and after it bounds words in every event,
+//! whether a word without breakers can lie across the edge to its left, whether a percent-encoded breaker may be near.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use quarry_event::segment::{is_breaker, is_major};
+use quarry_event::shape::{ByteSet, ColumnKind, Shapes, Template};
+
+use super::edges::{Around, Edges};
+use super::slab::{Class, FieldLocations, is_same};
+
+/// Slabs whose facts are kept at once; they take some kilobytes each.
+const SLABS_KEPT: usize = 4_096;
+/// Fields of a slab whose places are kept: those that were found last.
+const FIELDS_KEPT: usize = 64;
+/// Bytes of the places of fields of all slabs; beyond, they are found anew for each search.
+const PLACES_BYTES_MAX: usize = 64 << 20;
+
+/// Facts of the slabs that searches have read.
+#[derive(Default)]
+pub(crate) struct KnownShapes {
+    slabs: Mutex<Vec<(Weak<Shapes>, Arc<ShapeFacts>)>>,
+    /// Bytes of the places of fields that they keep.
+    held: Arc<AtomicUsize>,
+}
+
+impl KnownShapes {
+    /// The facts of a slab.
+    pub(super) fn of(&self, shapes: &Arc<Shapes>) -> Arc<ShapeFacts> {
+        let same = |(known, _): &&(Weak<Shapes>, Arc<ShapeFacts>)| known.as_ptr() == Arc::as_ptr(shapes);
+        {
+            let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
+            // A weak pointer keeps the address from being used again, so that an equal address is the same slab.
+            if let Some((_, facts)) = known.iter().find(same) {
+                return Arc::clone(facts);
+            }
+        }
+        let facts = Arc::new(ShapeFacts::new(shapes, Arc::clone(&self.held)));
+        let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|(shapes, _)| shapes.strong_count() > 0);
+        if known.len() >= SLABS_KEPT {
+            known.remove(0);
+        }
+        known.push((Arc::downgrade(shapes), Arc::clone(&facts)));
+        facts
+    }
+}
+
+/// Facts of one slab.
+pub(super) struct ShapeFacts {
+    /// By column: whether no value holds what may be an encoded breaker.
+    free: Vec<bool>,
+    /// By column, by template, by part.
+    parts: Vec<Vec<Box<[PartFacts]>>>,
+    /// Where fields lie, for ways of cutting.
+    fields: Mutex<Vec<KnownField>>,
+    /// Bytes that the places of fields take in all slabs.
+    held: Arc<AtomicUsize>,
+}
+
+impl Drop for ShapeFacts {
+    fn drop(&mut self) {
+        let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = fields.iter().map(|field| field.places.bytes()).sum();
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Where a field lies when texts are cut as these classes say.
+struct KnownField {
+    name: String,
+    classes: Vec<Class>,
+    places: Arc<FieldLocations>,
+}
+
+/// Which bytes bound a match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bounds {
+    /// Major and minor breakers.
+    Breakers,
+    /// Major breakers only.
+    Majors,
+}
+
+/// Facts of one part of a template.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartFacts {
+    /// What stands before it, or its own first byte, bounds a match; for each kind of bounds.
+    left: [Bound; 2],
+    right: [Bound; 2],
+    free: Free,
+    /// A word without breakers may lie across the edge to the part before.
+    pub open_edge: bool,
+}
+
+/// Whether a bound is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    Always,
+    /// If the whole value is bounded on this side.
+    IfOutside,
+    Never,
+}
+
+/// Whether no encoded breaker is near.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Free {
+    Always,
+    /// If none is around the whole value.
+    IfOutside,
+    Never,
+}
+
+impl PartFacts {
+    /// What is around the part, by what is around the value it is in.
+    pub(super) fn around(&self, outside: Around, bounds: Bounds) -> Around {
+        let holds = |bound: Bound, outside: bool| match bound {
+            Bound::Always => true,
+            Bound::IfOutside => outside,
+            Bound::Never => false,
+        };
+        let free = match self.free {
+            Free::Always => true,
+            Free::IfOutside => outside.free,
+            Free::Never => false,
+        };
+        Around {
+            left: holds(self.left[bounds as usize], outside.left),
+            right: holds(self.right[bounds as usize], outside.right),
+            free,
+        }
+    }
+}
+
+impl ShapeFacts {
+    fn new(shapes: &Shapes, held: Arc<AtomicUsize>) -> ShapeFacts {
+        let mut facts = ShapeFacts {
+            free: vec![false; shapes.columns.len()],
+            parts: vec![Vec::new(); shapes.columns.len()],
+            fields: Mutex::default(),
+            held,
+        };
+        // Children come after their parents.
+        for (at, column) in shapes.columns.iter().enumerate().rev() {
+            let no_sign = !column.traits.bytes.contains(b'%');
+            let ColumnKind::Templates(templates) = &column.kind else {
+                facts.free[at] = no_sign;
+                continue;
+            };
+            let around = Around { left: true, right: true, free: true };
+            facts.free[at] = no_sign
+                || templates.iter().all(|template| {
+                    let edges = Edges { shapes, parts: &template.parts, around, free: &facts.free };
+                    (0..template.parts.len()).all(|at| edges.part_is_free(at))
+                });
+        }
+        for (at, column) in shapes.columns.iter().enumerate() {
+            if let ColumnKind::Templates(templates) = &column.kind {
+                facts.parts[at] = templates.iter().map(|template| parts_of(shapes, template, &facts.free)).collect();
+            }
+        }
+        facts
+    }
+
+    /// Where fields lie when texts are cut as these classes say; `find` finds those that are not known.
+    pub(super) fn places_of(
+        &self,
+        names: &[String],
+        classes: &[Class],
+        find: impl FnOnce(&[String]) -> Vec<FieldLocations>,
+    ) -> Vec<Arc<FieldLocations>> {
+        let is_same_way = |known: &KnownField| {
+            let mut pairs = known.classes.iter().zip(classes);
+            known.classes.len() == classes.len() && pairs.all(|(a, b)| is_same(a, b))
+        };
+        let known_of = |fields: &[KnownField], name: &String| {
+            let known = fields.iter().find(|known| known.name == *name && is_same_way(known));
+            known.map(|known| Arc::clone(&known.places))
+        };
+        let lock = || self.fields.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<Option<Arc<FieldLocations>>> = {
+            let fields = lock();
+            names.iter().map(|name| known_of(&fields, name)).collect()
+        };
+        let missing: Vec<String> =
+            names.iter().zip(&all).filter(|(_, known)| known.is_none()).map(|(name, _)| name.clone()).collect();
+        if !missing.is_empty() {
+            let found: Vec<Arc<FieldLocations>> = find(&missing).into_iter().map(Arc::new).collect();
+            let mut fields = lock();
+            for (name, places) in missing.into_iter().zip(&found) {
+                self.keep(&mut fields, KnownField { name, classes: classes.to_vec(), places: Arc::clone(places) });
+            }
+            all.iter_mut().filter(|known| known.is_none()).zip(found).for_each(|(known, found)| *known = Some(found));
+        }
+        all.into_iter().flatten().collect()
+    }
+
+    /// Keeps where a field lies while there is room.
+    fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
+        if fields.len() >= FIELDS_KEPT {
+            self.held.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
+        }
+        if self.held.load(Ordering::Relaxed) < PLACES_BYTES_MAX {
+            self.held.fetch_add(field.places.bytes(), Ordering::Relaxed);
+            fields.push(field);
+        }
+    }
+
+    /// By column: whether no value holds what may be an encoded breaker.
+    pub(super) fn free(&self) -> &[bool] {
+        &self.free
+    }
+
+    /// Facts of the parts of a template of a column.
+    pub(super) fn parts(&self, column: u32, template: usize) -> &[PartFacts] {
+        &self.parts[column as usize][template]
+    }
+}
+
+fn parts_of(shapes: &Shapes, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
+    let sets = [set_of(is_breaker), set_of(is_major)];
+    let [breakers, _] = sets;
+    let with = |outside: bool| Edges {
+        shapes,
+        parts: &template.parts,
+        around: Around { left: outside, right: outside, free: outside },
+        free,
+    };
+    let (open, closed) = (with(true), with(false));
+    let facts = (0..template.parts.len()).map(|at| {
+        let (before, open_start) = open.bytes_before(at);
+        let (after, open_end) = open.bytes_after(at + 1);
+        let (firsts, lasts, filled) = open.own(at);
+        let bound = |near: ByteSet, is_open: bool, own: ByteSet, set: ByteSet| match (
+            filled && own.is_within(set),
+            near.is_within(set),
+        ) {
+            (true, _) => Bound::Always,
+            (false, true) if is_open => Bound::IfOutside,
+            (false, true) => Bound::Always,
+            (false, false) => Bound::Never,
+        };
+        let free = match (closed.is_free(at), open.is_free(at)) {
+            (true, _) => Free::Always,
+            (false, true) => Free::IfOutside,
+            (false, false) => Free::Never,
+        };
+        let (here, _) = open.bytes_after(at);
+        PartFacts {
+            left: sets.map(|set| bound(before, open_start, firsts, set)),
+            right: sets.map(|set| bound(after, open_end, lasts, set)),
+            free,
+            open_edge: at > 0 && !before.is_within(breakers) && !here.is_within(breakers),
+        }
+    });
+    facts.collect()
+}
+
+/// The bytes of which something holds.
+pub(super) fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
+    let mut set = ByteSet::EMPTY;
+    (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));
+    set
+}

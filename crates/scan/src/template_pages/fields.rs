@@ -1,0 +1,301 @@
+//! Which field is which part of a template, found once per template instead of once per event.
+//!
+//! The real extraction runs on one text of the template, with a digit in each slot. That is right for every event of
+//! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
+//! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
+//!
+//! Not here: JSON ([`super::json`]); `EXTRACT` patterns, which are asked like `rex` ([`super::groups`]); a source whose patterns read other fields
+//! to make a wanted one is left to its texts as a whole.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use quarry_conf::KvMode;
+use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
+use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
+
+use super::json::JsonColumns;
+use super::value_location::ValueLocation;
+
+/// What stands in a slot while the extraction runs.
+const PLACEHOLDER: u8 = b'7';
+/// Bytes that end a value without quotes (`quarry_pipeline::extract::auto_kv`).
+const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
+/// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
+const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
+
+/// How the texts of a source are cut, as far as templates can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cutting {
+    /// Automatic extraction.
+    pub kv_mode: KvMode,
+    /// Whether texts that begin with a brace are read as JSON.
+    pub auto_json: bool,
+    /// Whether a pattern makes a wanted field in a way that only texts can answer.
+    pub by_pattern: bool,
+}
+
+/// The places of the fields `names` in the texts of `template`, a template of `shapes`, of whose columns `json` knows.
+pub(super) fn places(
+    shapes: &Shapes,
+    template: &Template,
+    cutting: Cutting,
+    names: &[String],
+    json: &JsonColumns<'_>,
+) -> Vec<ValueLocation> {
+    let found = if cutting.by_pattern {
+        None
+    } else {
+        Sample::new(shapes, template).and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
+            (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
+            (KvMode::Xml | KvMode::Multi, _) => None,
+            (KvMode::Json, _) => json.places(template, names),
+            (KvMode::AutoEscaped, _) => sample.pairs(names, true),
+            (KvMode::Auto, false) => sample.pairs(names, false),
+            (KvMode::Auto, true) => match sample.begins_as_object()? {
+                true => json.places(template, names),
+                false => sample.pairs(names, false),
+            },
+        })
+    };
+    found.unwrap_or_else(|| vec![ValueLocation::Text; names.len()])
+}
+
+/// Whether texts of the template may be read as JSON, where one field can have several values.
+pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting) -> bool {
+    match (cutting.kv_mode, cutting.auto_json) {
+        (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
+        (KvMode::Auto, true) => {
+            Sample::new(shapes, template).and_then(|sample| sample.begins_as_object()) != Some(false)
+        }
+        _ => false,
+    }
+}
+
+/// One text of a template.
+struct Sample<'a> {
+    shapes: &'a Shapes,
+    template: &'a Template,
+    text: String,
+    /// Where each part lies in `text`.
+    parts: Vec<Range<usize>>,
+}
+
+/// A value of a pair, as it lies in the sample's text.
+struct Region {
+    range: Range<usize>,
+    quoted: bool,
+}
+
+impl<'a> Sample<'a> {
+    /// `None` if the template's literals are no text or a slot is no column.
+    fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
+        let (mut bytes, mut parts) = (Vec::new(), Vec::new());
+        for part in &template.parts {
+            let start = bytes.len();
+            match part {
+                Part::Literal(literal) => bytes.extend_from_slice(literal),
+                Part::Slot(column) => {
+                    shapes.columns.get(*column as usize)?;
+                    bytes.push(PLACEHOLDER);
+                }
+            }
+            parts.push(start..bytes.len());
+        }
+        Some(Sample { shapes, template, text: String::from_utf8(bytes).ok()?, parts })
+    }
+
+    fn traits(&self, column: u32) -> &'a ValueTraits {
+        &self.shapes.columns[column as usize].traits
+    }
+
+    /// Slots with the place of their placeholder.
+    fn slots(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+        self.parts.iter().zip(&self.template.parts).filter_map(|(range, part)| match part {
+            Part::Slot(column) => Some((range.start, *column)),
+            Part::Literal(_) => None,
+        })
+    }
+
+    /// The slot whose placeholder is at this place.
+    fn slot_at(&self, at: usize) -> Option<u32> {
+        self.slots().find(|(place, _)| *place == at).map(|(_, column)| column)
+    }
+
+    /// Whether the first sign is an opening brace; `None` if values decide.
+    fn begins_as_object(&self) -> Option<bool> {
+        match self.template.parts.first()? {
+            Part::Literal(literal) => {
+                let text = std::str::from_utf8(literal).ok()?.trim_start();
+                // Of blanks alone the next part decides.
+                text.chars().next().map(|first| first == '{')
+            }
+            Part::Slot(column) => {
+                let traits = self.traits(*column);
+                let unclear = traits.min_len == 0
+                    || traits.firsts.iter().any(|byte| byte <= b' ' || byte >= 0x80 || byte == b'{' || byte == 0x7f);
+                (!unclear).then_some(false)
+            }
+        }
+    }
+
+    /// The parts that a range of the text is made of.
+    fn place(&self, range: Range<usize>) -> ValueLocation {
+        let mut parts: Vec<Part> = Vec::new();
+        for (lies, part) in self.parts.iter().zip(&self.template.parts) {
+            let (start, end) = (lies.start.max(range.start), lies.end.min(range.end));
+            if start < end {
+                parts.push(match part {
+                    Part::Slot(column) => Part::Slot(*column),
+                    Part::Literal(_) => Part::Literal(self.text.as_bytes()[start..end].into()),
+                });
+            }
+        }
+        match parts.as_slice() {
+            [Part::Slot(column)] => ValueLocation::Slot(*column),
+            [] | [Part::Literal(_)] => ValueLocation::Constant(self.text[range].into()),
+            _ => ValueLocation::Composite(parts.into()),
+        }
+    }
+
+    /// Where a value that extraction found lies.
+    fn span(&self, value: &str) -> Range<usize> {
+        let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
+        start..start + value.len()
+    }
+}
+
+/// `key=value`.
+impl Sample<'_> {
+    fn pairs(&self, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
+        let mut found = vec![ValueLocation::Absent; names.len()];
+        let (mut regions, mut clear) = (Vec::new(), true);
+        let mut take = |key: &str, value: &str| {
+            let name = clean_key(key);
+            if let Some(at) = names.iter().position(|known| *known == beside_own(&name))
+                && found[at] == ValueLocation::Absent
+            {
+                found[at] = self.place(self.span(value));
+            }
+            match self.region(key, value) {
+                Some(region) => regions.push(region),
+                None => clear = false,
+            }
+        };
+        if escaped {
+            let mut copied = false;
+            auto_kv_escaped(&self.text, &mut |key, value| match value {
+                Cow::Borrowed(value) => take(key, value),
+                Cow::Owned(_) => copied = true,
+            });
+            if copied {
+                return None;
+            }
+        } else {
+            auto_kv(&self.text, &mut take);
+        }
+        let is_sure = clear
+            && regions.iter().all(|region| self.region_holds(region, escaped))
+            && self.slots().all(|(at, column)| {
+                regions.iter().any(|region| region.range.contains(&at)) || !self.traits(column).bytes.contains(b'=')
+            })
+            && self.equals_are_sure(&regions);
+        is_sure.then_some(found)
+    }
+
+    /// All that was read as a value, blanks inside its quotes included.
+    fn region(&self, key: &str, value: &str) -> Option<Region> {
+        let bytes = self.text.as_bytes();
+        let after_key = self.span(key).end + 1;
+        let span = self.span(value);
+        if bytes.get(after_key) != Some(&b'"') {
+            return Some(Region { range: span, quoted: false });
+        }
+        let from = after_key + 1;
+        let mut end = span.end;
+        while bytes.get(end) == Some(&b' ') {
+            end += 1;
+        }
+        // A quote that nothing closes: a value might hold the closing one.
+        (bytes.get(end) == Some(&b'"')).then_some(Region { range: from..end, quoted: true })
+    }
+
+    /// Whether no value of the slots inside ends the region early or makes its value empty.
+    fn region_holds(&self, region: &Region, escaped: bool) -> bool {
+        let inside: Vec<(usize, &ValueTraits)> = (self.slots())
+            .filter(|(at, _)| region.range.contains(at))
+            .map(|(at, column)| (at, self.traits(column)))
+            .collect();
+        if inside.is_empty() {
+            return true;
+        }
+        let bytes = &self.text.as_bytes()[region.range.clone()];
+        if !region.quoted {
+            return inside.iter().all(|(at, traits)| {
+                let first = *at == region.range.start;
+                !traits.bytes.meets(VALUE_ENDS)
+                    && traits.min_len > 0
+                    && !(first && (traits.firsts.contains(b'=') || traits.firsts.contains(b'"')))
+            }) && self.keeps_its_end(region, &inside);
+        }
+        if escaped && bytes.contains(&b'\\') {
+            return false;
+        }
+        let trimmed = |byte: &u8| *byte == b' ';
+        let first = region.range.start + bytes.iter().take_while(|byte| trimmed(byte)).count();
+        let last = region.range.end - 1 - bytes.iter().rev().take_while(|byte| trimmed(byte)).count();
+        inside.iter().all(|(at, traits)| {
+            !(traits.bytes.contains(b'"') || (escaped && traits.bytes.contains(b'\\')))
+                && (*at != first || (traits.min_len > 0 && !traits.firsts.contains(b' ')))
+                && (*at != last || (traits.min_len > 0 && !traits.lasts.contains(b' ')))
+        })
+    }
+
+    /// Whether brackets at the end of a value without quotes belong to it or not for every event.
+    fn keeps_its_end(&self, region: &Region, inside: &[(usize, &ValueTraits)]) -> bool {
+        let bytes = self.text.as_bytes();
+        let last = region.range.end - 1;
+        let is_bracket = |at: usize| bytes.get(at).is_some_and(|byte| BRACKETS.contains(*byte));
+        if is_bracket(last) || is_bracket(region.range.end) {
+            return inside.iter().all(|(_, traits)| !traits.bytes.meets(BRACKETS));
+        }
+        inside.iter().all(|(at, traits)| *at != last || !traits.lasts.meets(BRACKETS))
+    }
+
+    /// Whether every equals sign outside of values has a key that no value can change.
+    fn equals_are_sure(&self, regions: &[Region]) -> bool {
+        let bytes = self.text.as_bytes();
+        let outside = |at: &usize| !regions.iter().any(|region| region.range.contains(at));
+        let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
+        for at in equals {
+            // A value right behind, first byte of which may make another operator.
+            if let Some(column) = self.slot_at(at + 1) {
+                let traits = self.traits(column);
+                if traits.min_len == 0 || traits.firsts.contains(b'=') || traits.firsts.contains(b'"') {
+                    return false;
+                }
+            }
+            let mut begin = at;
+            while begin > 0 && outside(&(begin - 1)) && is_key_byte(bytes[begin - 1]) {
+                begin -= 1;
+                if let Some(column) = self.slot_at(begin) {
+                    let traits = self.traits(column);
+                    let is_part = traits.min_len == 0 || traits.lasts.iter().any(is_key_byte);
+                    if is_part {
+                        return false;
+                    }
+                    break;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Whether `auto_kv` takes the byte for part of a key.
+fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests;

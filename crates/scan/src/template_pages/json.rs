@@ -1,0 +1,508 @@
+//! Where the fields of JSON lie in the texts of one template.
+//!
+//! The real reader runs on one text of the template, with a placeholder in each slot, so that paths, nesting and repeated
+//! keys are its business alone. That one text stands for all events of the template if every slot keeps to the place it
+//! has in the grammar: inside a string its values neither close the string nor leave an escape half done, elsewhere each
+//! of its values is one scalar. Both are looked up per column, down to the values of its dictionary, and remembered for
+//! the slab ([`JsonColumns`]).
+//!
+//! What a slot leaves open costs only the fields it concerns: a string with escapes is cut from the text for its own path,
+//! a slot in a key for the paths that it may make.
+//!
+//! Not here: `key=value` ([`super::fields`]).
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Part, Shapes, Template};
+use quarry_pipeline::extract::{beside_own, json_fields};
+
+use super::value_location::ValueLocation;
+
+const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
+const DIGITS: ByteSet = ByteSet::of(b"0123456789");
+/// Stands for the values of a slot: a number outside of strings, a character of the text inside.
+const PLACEHOLDER: char = '7';
+/// Stands for the values of a slot in a key: a character that no name of a field has (U+E000, for private use).
+const KEY_PLACEHOLDER: char = '\u{e000}';
+/// How names begin that [`beside_own`] gives.
+const BESIDE_OWN: &str = "extracted_";
+/// Entries of a dictionary that are checked one by one; the values of a larger one prove nothing.
+const VALUES_MAX: u32 = 65_536;
+
+/// What all values of a column do to a string they stand in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InString {
+    /// They end with the first half of an escape.
+    opens_escape: bool,
+    /// They are their own text: no escapes.
+    is_plain: bool,
+}
+
+/// What all values of a column are where a value of JSON is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scalar {
+    /// Numbers, `true`, `false` and `null`, whose text is as written.
+    Bare,
+    /// Strings are among them, whose text is without the quotes.
+    Quoted,
+}
+
+/// What is known of the columns of a slab; `None` where the values do not keep to their place.
+pub(super) struct JsonColumns<'a> {
+    shapes: &'a Shapes,
+    dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    in_string: RefCell<Vec<Option<Option<InString>>>>,
+    scalar: RefCell<Vec<Option<Option<Scalar>>>>,
+}
+
+/// The text of a template with placeholders, also in place of escapes outside of keys, so that the reader gives all
+/// values as parts of it.
+#[derive(Default)]
+struct Sample {
+    text: String,
+    /// Where the parts of the template lie in it.
+    parts: Vec<(Range<usize>, Part)>,
+    /// Where escapes are, or slots whose values may hold some.
+    escapes: Vec<Range<usize>>,
+    /// Slots with values that are not their own text.
+    quoted: Vec<Range<usize>>,
+    has_key_slots: bool,
+}
+
+/// Where in the grammar a place of a template is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lexed {
+    Outside,
+    String,
+    /// Behind a backslash.
+    Escape,
+}
+
+impl<'a> JsonColumns<'a> {
+    /// Nothing known yet of the columns of these shapes, whose dictionaries `dictionary` reads.
+    pub(super) fn new(shapes: &'a Shapes, dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>) -> JsonColumns<'a> {
+        let columns = shapes.columns.len();
+        JsonColumns {
+            shapes,
+            dictionary,
+            in_string: RefCell::new(vec![None; columns]),
+            scalar: RefCell::new(vec![None; columns]),
+        }
+    }
+
+    /// The places of the fields `names` in the texts of a template; `None` if only the texts tell.
+    pub(super) fn places(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+        let sample = self.sample(template)?;
+        let mut found = vec![ValueLocation::Absent; names.len()];
+        let whole = json_fields(&sample.text, &mut |path, value| {
+            if sample.has_key_slots && path.contains(KEY_PLACEHOLDER) {
+                let may_be = |name: &str| may_be_path(path, name);
+                let named = names
+                    .iter()
+                    .zip(&mut found)
+                    .filter(|(name, _)| may_be(name) || name.strip_prefix(BESIDE_OWN).is_some_and(may_be));
+                named.for_each(|(_, place)| *place = ValueLocation::Text);
+                return;
+            }
+            let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
+            found[at] = match (&found[at], value) {
+                (ValueLocation::Absent, Cow::Borrowed(value)) => sample.place(value),
+                // Several values, or one written with escapes.
+                _ => ValueLocation::Text,
+            };
+        });
+        whole.then_some(found)
+    }
+
+    /// One text of the template that stands for all; `None` if there is none.
+    fn sample(&self, template: &Template) -> Option<Sample> {
+        let mut sample = Sample::default();
+        let mut lexed = Lexed::Outside;
+        for (at, part) in template.parts.iter().enumerate() {
+            let start = sample.text.len();
+            match part {
+                Part::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
+                Part::Slot(column) => match lexed {
+                    Lexed::Escape => return None,
+                    Lexed::Outside => {
+                        let form = match self.scalar(*column) {
+                            Some(form) if stands_alone(&template.parts, at) => form,
+                            // Perhaps a part of a number.
+                            _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
+                            _ => return None,
+                        };
+                        sample.text.push(PLACEHOLDER);
+                        if form == Scalar::Quoted {
+                            sample.quoted.push(start..sample.text.len());
+                        }
+                    }
+                    Lexed::String => {
+                        let form = self.in_string(*column)?;
+                        if form.opens_escape {
+                            lexed = Lexed::Escape;
+                        }
+                        let is_in_key = is_in_key(&template.parts, at + 1, 0, lexed);
+                        if is_in_key && !form.is_plain {
+                            return None;
+                        }
+                        sample.has_key_slots |= is_in_key;
+                        sample.text.push(if is_in_key { KEY_PLACEHOLDER } else { PLACEHOLDER });
+                        if !form.is_plain {
+                            sample.escapes.push(start..sample.text.len());
+                        }
+                    }
+                },
+            }
+            sample.parts.push((start..sample.text.len(), part.clone()));
+        }
+        Some(sample)
+    }
+
+    /// What the values of a column do to a string.
+    fn in_string(&self, column: u32) -> Option<InString> {
+        let known = self.in_string.borrow().get(column as usize).copied()?;
+        if let Some(known) = known {
+            return known;
+        }
+        let found = self.find_in_string(column);
+        self.in_string.borrow_mut()[column as usize] = Some(found);
+        found
+    }
+
+    fn find_in_string(&self, column: u32) -> Option<InString> {
+        let plain = InString { opens_escape: false, is_plain: true };
+        let described = self.shapes.columns.get(column as usize)?;
+        if !described.traits.bytes.meets(STRING_ENDS) {
+            return Some(plain);
+        }
+        match &described.kind {
+            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+                let values = (self.dictionary)(column)?;
+                let all = (0..*len).filter(|code| (*code as usize) < values.len());
+                same(all.map(|code| self.string_parts(&[Part::Literal(values.get(code).into())])))
+            }
+            ColumnKind::Templates(templates) => {
+                same(templates.iter().map(|template| self.string_parts(&template.parts)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a value of these parts does to a string.
+    fn string_parts(&self, parts: &[Part]) -> Option<InString> {
+        let (mut lexed, mut is_plain) = (Lexed::String, true);
+        for part in parts {
+            match part {
+                Part::Literal(literal) => {
+                    lexed = lexed_within(lexed, literal)?;
+                    is_plain &= !literal.contains(&b'\\');
+                }
+                Part::Slot(column) if lexed == Lexed::String => {
+                    let form = self.in_string(*column)?;
+                    is_plain &= form.is_plain && !form.opens_escape;
+                    lexed = if form.opens_escape { Lexed::Escape } else { Lexed::String };
+                }
+                Part::Slot(_) => return None,
+            }
+        }
+        Some(InString { opens_escape: lexed == Lexed::Escape, is_plain: is_plain && lexed == Lexed::String })
+    }
+
+    /// What the values of a column are where a value is due.
+    fn scalar(&self, column: u32) -> Option<Scalar> {
+        let known = self.scalar.borrow().get(column as usize).copied()?;
+        if let Some(known) = known {
+            return known;
+        }
+        let found = self.find_scalar(column);
+        self.scalar.borrow_mut()[column as usize] = Some(found);
+        found
+    }
+
+    fn find_scalar(&self, column: u32) -> Option<Scalar> {
+        match &self.shapes.columns.get(column as usize)?.kind {
+            ColumnKind::Numbers { format, .. } => {
+                matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }).then_some(Scalar::Bare)
+            }
+            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+                let values = (self.dictionary)(column)?;
+                let all = (0..*len).filter(|code| (*code as usize) < values.len());
+                widest(all.map(|code| self.scalar_parts(&[Part::Literal(values.get(code).into())])))
+            }
+            ColumnKind::Templates(templates) => {
+                widest(templates.iter().map(|template| self.scalar_parts(&template.parts)))
+            }
+            _ => None,
+        }
+    }
+
+    /// What a value of these parts is.
+    fn scalar_parts(&self, parts: &[Part]) -> Option<Scalar> {
+        match parts {
+            [Part::Slot(column)] => self.scalar(*column),
+            [Part::Literal(text)] => {
+                let text = std::str::from_utf8(text).ok()?;
+                is_scalar(text).then_some(if text.starts_with('"') { Scalar::Quoted } else { Scalar::Bare })
+            }
+            [Part::Literal(first), ..] if first.starts_with(b"\"") => {
+                let sample = self.sample(&Template { parts: parts.to_vec() })?;
+                is_scalar(&sample.text).then_some(Scalar::Quoted)
+            }
+            parts => self.is_number(parts).then_some(Scalar::Bare),
+        }
+    }
+
+    /// Whether a slot is a part of a number that lies in neighbouring parts, as in `12.5`.
+    fn is_in_number(&self, parts: &[Part], at: usize) -> bool {
+        let is_sign = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
+        let mut token: Vec<Part> = vec![parts[at].clone()];
+        for part in parts[..at].iter().rev() {
+            match part {
+                Part::Slot(_) => token.insert(0, part.clone()),
+                Part::Literal(literal) => {
+                    let from = literal.iter().rposition(|byte| !is_sign(byte)).map_or(0, |last| last + 1);
+                    if from < literal.len() {
+                        token.insert(0, Part::Literal(literal[from..].into()));
+                    }
+                    if from > 0 {
+                        break;
+                    }
+                }
+            }
+        }
+        for part in &parts[at + 1..] {
+            match part {
+                Part::Slot(_) => token.push(part.clone()),
+                Part::Literal(literal) => {
+                    let to = literal.iter().position(|byte| !is_sign(byte)).unwrap_or(literal.len());
+                    if to > 0 {
+                        token.push(Part::Literal(literal[..to].into()));
+                    }
+                    if to < literal.len() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.is_number(&token)
+    }
+
+    /// Whether every value of these parts is a number as JSON writes it.
+    fn is_number(&self, parts: &[Part]) -> bool {
+        let mut text = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Literal(literal) => match std::str::from_utf8(literal) {
+                    Ok(literal) => text.push_str(literal),
+                    Err(_) => return false,
+                },
+                Part::Slot(column) => {
+                    let Some(described) = self.shapes.columns.get(*column as usize) else { return false };
+                    let traits = &described.traits;
+                    let is_integer =
+                        matches!(described.kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });
+                    let is_digits = traits.min_len > 0 && traits.bytes.is_within(DIGITS);
+                    if !(is_digits || (is_integer && at == 0)) {
+                        return false;
+                    }
+                    // A number that begins with zero has no other digit before its point.
+                    let begins = text.is_empty() || text == "-";
+                    let is_followed = match parts.get(at + 1) {
+                        Some(Part::Literal(literal)) => literal.first().is_some_and(u8::is_ascii_digit),
+                        next => next.is_some(),
+                    };
+                    let is_zero_alone = is_integer || traits.max_len == 1;
+                    if begins && traits.firsts.contains(b'0') && (is_followed || !is_zero_alone) {
+                        return false;
+                    }
+                    text.push(PLACEHOLDER);
+                }
+            }
+        }
+        is_scalar(&text) && text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
+    }
+}
+
+impl Sample {
+    /// Adds a literal, which is part number `at`, and tells where in the grammar its end is.
+    fn push_literal(&mut self, parts: &[Part], at: usize, literal: &[u8], before: Lexed) -> Option<Lexed> {
+        let start = self.text.len();
+        self.text.push_str(std::str::from_utf8(literal).ok()?);
+        let (mut lexed, mut place) = (before, 0);
+        while place < literal.len() {
+            let len = match (lexed, literal[place]) {
+                (Lexed::String, b'\\') => escape_len(&literal[place..])?,
+                // The first half of the escape is the end of a slot's values.
+                (Lexed::Escape, _) => 1,
+                _ => {
+                    lexed = lexed_after(lexed, &literal[place..=place])?;
+                    place += 1;
+                    continue;
+                }
+            };
+            let end = (place + len).min(literal.len());
+            lexed = lexed_after(lexed, &literal[place..end])?;
+            if !is_in_key(parts, at, end, lexed) {
+                let escape = start + place..start + end;
+                self.text.replace_range(escape.clone(), &PLACEHOLDER.to_string().repeat(escape.len()));
+                self.escapes.push(escape);
+            }
+            place = end;
+        }
+        Some(lexed)
+    }
+
+    /// Where a value that was read from the text lies.
+    fn place(&self, value: &str) -> ValueLocation {
+        let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
+        let range = start..start + value.len();
+        let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
+        if self.quoted.iter().any(within) {
+            return ValueLocation::Text;
+        }
+        let parts = self.parts.iter().filter(|(lies, _)| within(lies));
+        let parts: Vec<Part> = parts
+            .map(|(lies, part)| match part {
+                Part::Slot(column) => Part::Slot(*column),
+                Part::Literal(literal) => {
+                    let (from, to) = (lies.start.max(range.start), lies.end.min(range.end));
+                    Part::Literal(literal[from - lies.start..to - lies.start].into())
+                }
+            })
+            .collect();
+        if self.escapes.iter().any(within) {
+            return ValueLocation::Escaped(parts.into());
+        }
+        match parts.as_slice() {
+            [Part::Slot(column)] => ValueLocation::Slot(*column),
+            [] | [Part::Literal(_)] => ValueLocation::Constant(value.into()),
+            _ => ValueLocation::Composite(parts.into()),
+        }
+    }
+}
+
+/// Bytes of the escape that a text begins with.
+fn escape_len(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1) {
+        // A slot behind it would be the second half.
+        None => Some(1),
+        Some(b'u') => (bytes.len() >= 6).then_some(6),
+        Some(_) => Some(2),
+    }
+}
+
+/// Where in the grammar the place behind `bytes` is; `None` for an escape of several bytes that is not whole.
+fn lexed_after(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
+    lexed_while(before, bytes, |_| true)
+}
+
+/// The same for bytes of which none may end the string.
+fn lexed_within(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
+    lexed_while(before, bytes, |lexed| lexed != Lexed::Outside)
+}
+
+fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> Option<Lexed> {
+    let mut lexed = before;
+    for (at, byte) in bytes.iter().enumerate() {
+        lexed = match (lexed, byte) {
+            (Lexed::Outside, b'"') => Lexed::String,
+            (Lexed::Outside, _) => Lexed::Outside,
+            (Lexed::String, b'"') => Lexed::Outside,
+            (Lexed::String, b'\\') => Lexed::Escape,
+            (Lexed::String, _) => Lexed::String,
+            (Lexed::Escape, b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/') => Lexed::String,
+            (Lexed::Escape, b'u') => {
+                let is_whole = bytes.get(at + 1..at + 5).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+                is_whole.then_some(Lexed::String)?
+            }
+            (Lexed::Escape, _) => return None,
+        };
+        if !may_be(lexed) {
+            return None;
+        }
+    }
+    Some(lexed)
+}
+
+/// Whether a slot outside of strings is a whole value: a sign of the grammar or a blank on both sides.
+fn stands_alone(parts: &[Part], at: usize) -> bool {
+    let before = match at.checked_sub(1).map(|before| &parts[before]) {
+        None => true,
+        Some(Part::Literal(literal)) => {
+            literal.last().is_some_and(|byte| matches!(byte, b':' | b',' | b'[' | b' ' | b'\t' | b'\n' | b'\r'))
+        }
+        Some(Part::Slot(_)) => false,
+    };
+    let after = match parts.get(at + 1) {
+        None => true,
+        Some(Part::Literal(literal)) => {
+            literal.first().is_some_and(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))
+        }
+        Some(Part::Slot(_)) => false,
+    };
+    before && after
+}
+
+/// Whether the string around byte `from` of part `at` is followed by a colon. `lexed` is where in the grammar it is.
+fn is_in_key(parts: &[Part], at: usize, from: usize, lexed: Lexed) -> bool {
+    let mut lexed = lexed;
+    let bytes = |(number, part): (usize, &'_ Part)| match part {
+        Part::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
+        // No sign that ends a string.
+        Part::Slot(_) => vec![PLACEHOLDER as u8],
+    };
+    let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
+    for byte in rest.by_ref() {
+        lexed = match (lexed, byte) {
+            (Lexed::String, b'"') => break,
+            (Lexed::String, b'\\') => Lexed::Escape,
+            _ => Lexed::String,
+        };
+    }
+    rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
+}
+
+/// Whether a text is one scalar of JSON and no more.
+fn is_scalar(text: &str) -> bool {
+    let mut values = 0;
+    let wrapped = format!("[{text}]");
+    let is_whole = json_fields(&wrapped, &mut |path, _| values += usize::from(path == "{}"));
+    is_whole
+        && values == 1
+        && !text.starts_with(['[', '{', ' ', '\t', '\n', '\r'])
+        && !text.ends_with([' ', '\t', '\n', '\r'])
+}
+
+/// What all are; `None` where they differ or one is nothing.
+fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
+    let mut first = all.next()??;
+    for one in all {
+        let one = one?;
+        if one.opens_escape != first.opens_escape {
+            return None;
+        }
+        first.is_plain &= one.is_plain;
+    }
+    Some(first)
+}
+
+/// What covers all.
+fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
+    let mut widest = None;
+    for one in all {
+        widest = match (widest, one?) {
+            (Some(Scalar::Quoted), _) | (_, Scalar::Quoted) => Some(Scalar::Quoted),
+            _ => Some(Scalar::Bare),
+        };
+    }
+    widest
+}
+
+/// Whether a path with slots for keys may be this name.
+fn may_be_path(path: &str, name: &str) -> bool {
+    let (first, last) = (path.split(KEY_PLACEHOLDER).next(), path.rsplit(KEY_PLACEHOLDER).next());
+    name.starts_with(first.unwrap_or_default()) && name.ends_with(last.unwrap_or_default())
+}

@@ -1,0 +1,489 @@
+//! Reading shaped slabs on their codes: fields are columns already, and a condition is asked of templates and
+//! dictionaries instead of events.
+//!
+//! Of a page, the condition says yes, no or maybe for each event ([`conditions`], [`words`]). The maybes are rebuilt as
+//! text and go the way that all events of plain slabs go, which is also the way of events whose template does not tell
+//! where a field lies ([`fields`]). The others get their columns from the slab's columns ([`columns`]), or, where a search
+//! wants the text or fields it cannot name, are rebuilt alone.
+//!
+//! What is only counted is not even read where the slab says how often its values occur ([`counts`]).
+//!
+//! Not here: reading and decoding columns (bucket), what coded columns mean to commands (`rows`).
+
+mod columns;
+mod conditions;
+mod counts;
+mod cursors;
+mod edges;
+mod extracts;
+mod facts;
+mod fields;
+mod groups;
+mod json;
+mod outcome;
+mod page;
+mod rex;
+mod slab;
+mod value_location;
+mod verdicts;
+mod words;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::messages::Messages;
+use quarry_eval::rows::{self, concat_rows};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
+use quarry_store::Segment;
+
+pub(crate) use self::conditions::Conditions;
+pub(crate) use self::facts::KnownShapes;
+pub(crate) use self::fields::Cutting;
+use self::groups::{add_extracts, read_groups, with_groups};
+use self::outcome::{MAYBE, NO, Outcome, YES};
+use self::page::{PageReader, Rows};
+pub(crate) use self::rex::RexReader;
+pub(crate) use self::slab::Slabs;
+use self::slab::{Asked, Slab};
+use super::event_fields::is_given;
+use super::fields::Projection;
+use super::top_k::TopKThreshold;
+use super::{EventScan, PageRef};
+
+/// Events of a page in doubt from which on a condition is asked a second time.
+const DOUBTS_MIN: usize = 16;
+/// Rows of a page whose texts are rebuilt and tested at once, without a look at its columns as a whole.
+const RARE_ROWS: usize = 16;
+
+/// What a page of a shaped slab gave.
+pub(super) enum Shaped {
+    /// Its texts are plain.
+    No,
+    /// The matching rows.
+    Rows(Option<RecordBatch>),
+}
+
+/// Where fields lie in a slab as far as its shapes tell.
+struct KnownSlab<'a>(Option<&'a Slab>);
+
+impl FieldColumns for KnownSlab<'_> {
+    fn columns_of(&self, field: &str) -> Option<ValueColumns> {
+        self.0?.field(field)?.columns.clone()
+    }
+}
+
+/// The same for a slab that is looked at only when a field is asked for.
+pub(super) struct LaterSlab<'a> {
+    pub scan: &'a EventScan,
+    pub segment: &'a Arc<dyn Segment>,
+    pub messages: &'a Messages,
+}
+
+impl FieldColumns for LaterSlab<'_> {
+    fn columns_of(&self, field: &str) -> Option<ValueColumns> {
+        let names = self.scan.cut_names();
+        let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
+        let asked = Asked { rules, names: &names, conditions, messages: self.messages };
+        // What is wrong with the slab is told when it is read.
+        let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
+        KnownSlab(slab.as_deref()).columns_of(field)
+    }
+}
+
+impl EventScan {
+    /// The matching rows of a page of a shaped slab. Coded columns, and no `_time` that nobody wants, are for those who
+    /// can read them.
+    pub(super) fn read_shaped(
+        &self,
+        page: &PageRef,
+        columns: PageColumns,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Shaped, EngineError> {
+        let names = self.cut_names();
+        let asked = Asked {
+            rules: &self.rules,
+            names: &names,
+            conditions: self.filter.conditions(),
+            messages: &context.messages,
+        };
+        let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(Shaped::No) };
+        if !page.segment.is_shaped(page.page) {
+            return Ok(Shaped::No);
+        }
+        let mut reader = PageReader::new(&slab, page, columns);
+        let in_range = self.rows_in_range(&mut reader, page)?;
+        if in_range.is_empty() {
+            return Ok(Shaped::Rows(None));
+        }
+        if page.is_rare
+            && let Some(rows) = page.segment.candidate_rows(
+                page.page,
+                self.filter.terms(),
+                &KnownSlab(Some(slab.as_ref())),
+                RARE_ROWS,
+            )?
+        {
+            let rows = match in_range {
+                Rows::All(_) => rows,
+                Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
+            };
+            let rows = self.few(rows, columns, &mut reader, coded, context)?;
+            return Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
+        }
+        if coded
+            && matches!(in_range, Rows::All(_))
+            && let Some(rows) = self.counted(page, columns, &mut reader)?
+        {
+            return Ok(Shaped::Rows(rows));
+        }
+        let outcome = self.outcome(columns, &names, &mut reader)?;
+        if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
+            return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
+        }
+        let (sure, mut maybe) = split(outcome, in_range);
+        let mut sure = self.best_of(sure, &mut reader)?;
+        let mut rexes = self.rexes.readers(&page.segment);
+        if !self.wants_text() {
+            add_extracts(&mut rexes, &slab, |name| {
+                !is_given(name) && slab.is_asked_for(name) && self.projection.names.iter().any(|wanted| wanted == name)
+            });
+        }
+        let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
+        let sure_rows = match sure.is_empty() {
+            true => None,
+            false => Some(with_groups(self.sure(&sure, &mut reader, coded, context)?, &rexes, &mut groups, &slab)?),
+        };
+        self.rexes.give_back(rexes);
+        let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
+        let Some(batch) = joined((sure_rows, sure.into_vec()), (maybe_rows, kept))? else {
+            return Ok(Shaped::Rows(None));
+        };
+        Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+    }
+
+    /// What the condition says of each event of a page.
+    fn outcome(
+        &self,
+        columns: PageColumns,
+        names: &[String],
+        reader: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let mut outcome = self.filter.conditions().run(reader)?;
+        outcome = self.ask_composites(outcome, reader)?;
+        if columns.fields {
+            outcome = self.doubt_indexed(outcome, names, reader)?;
+        }
+        if !self.wants_text() {
+            outcome = self.doubt_unplaced(outcome, reader)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Whether all events of a page match and are alike but for their times, as far as is asked.
+    fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
+        let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
+        let is_alike = |name: &String| {
+            name == "_time" || METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike()
+        };
+        let all_match = matches!(in_range, Rows::All(_)) && outcome.is_same(YES);
+        let is_more = *all || *every || *raw || *index_time || !patterns.is_empty();
+        let is_rest = self.rexes.is_empty() && self.top_k.is_none();
+        self.extremes && all_match && is_rest && !is_more && names.iter().all(is_alike)
+    }
+
+    /// The first and the last event of a page whose events are alike, with how many events each stands for. The times a
+    /// page of a shaped slab is listed with are those of its events; parts of pages, where they may be wider, have no shapes.
+    fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
+        let (times, events) = match i64::from(page.info.events) {
+            1 => (vec![page.info.time_min], vec![1]),
+            events => (vec![page.info.time_min, page.info.time_max], vec![1, events - 1]),
+        };
+        let rows = times.len();
+        let mut columns: Vec<(String, ArrayRef)> = vec![(rows::EVENTS.into(), Arc::new(Int64Array::from(events)))];
+        if self.projection.wants("_time") {
+            columns.push(("_time".into(), Arc::new(TimestampNanosecondArray::from(times))));
+        }
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
+            columns.push((field.into(), slab.metadata(field).column(std::iter::repeat_n(0, rows))?));
+        }
+        rows::batch_of(columns, rows)
+    }
+
+    /// Without the rows that cannot be among the first of a sort, if it sorts by a field of the slab.
+    fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
+        let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field())?)));
+        let Some((top_k, field)) =
+            field.filter(|(_, field)| !field.by_text && field.patterned.is_empty() && !sure.is_empty())
+        else {
+            return Ok(sure);
+        };
+        let values = columns::field_column(field, &sure, reader)?;
+        let Some(kept) = top_k.keep(values.as_ref(), sure.len()) else { return Ok(sure) };
+        let rows: Vec<u32> = sure.iter().zip(&kept).filter(|(_, kept)| **kept).map(|(row, _)| row).collect();
+        self.note_left(sure.len() - rows.len());
+        Ok(Rows::Some(rows))
+    }
+
+    /// Asks again where many events are in doubt because a field is made of several parts: its text alone is less than
+    /// that of the event.
+    fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let open: Vec<u32> = match &outcome {
+            Outcome::Same(MAYBE) => (0..reader.len() as u32).collect(),
+            Outcome::Same(_) => Vec::new(),
+            Outcome::Each(answers) => memchr::memchr_iter(MAYBE, answers).map(|row| row as u32).collect(),
+        };
+        let conditions = self.filter.conditions();
+        if open.len() < DOUBTS_MIN || !conditions.tests_composites(reader.slab)? {
+            return Ok(outcome);
+        }
+        reader.open = Some(open);
+        conditions.run(reader)
+    }
+
+    /// Names of fields that are cut out of text.
+    fn cut_names(&self) -> Vec<String> {
+        let wanted = self.projection.names.iter().map(String::as_str);
+        let mut names: Vec<String> = Vec::new();
+        for name in wanted.chain(self.filter.names()).chain(self.top_k.as_ref().map(TopKThreshold::field)) {
+            if !is_given(name) && !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
+            }
+        }
+        names
+    }
+
+    /// Whether rows are wanted that only their text can give.
+    fn wants_text(&self) -> bool {
+        self.projection.raw || self.projection.all || !self.projection.patterns.is_empty()
+    }
+
+    fn rows_in_range(&self, reader: &mut PageReader<'_>, page: &PageRef) -> Result<Rows, EngineError> {
+        if self.holds_whole(page) {
+            return Ok(Rows::All(page.info.events));
+        }
+        Ok(Rows::Some(self.in_range(reader.events()?.as_ref(), &page.info)))
+    }
+
+    /// Events with index-time fields of a name that counts are decided by text.
+    fn doubt_indexed(
+        &self,
+        outcome: Outcome,
+        names: &[String],
+        reader: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let events = reader.events()?;
+        let counts = |name: &str| names.iter().any(|known| known == name);
+        let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
+        if doubted.peek().is_none() {
+            return Ok(outcome);
+        }
+        let mut each = outcome.into_each(events.len());
+        doubted.for_each(|field| each[field.row as usize] = MAYBE);
+        Ok(Outcome::Each(each))
+    }
+
+    /// Events whose template leaves a wanted field to the text are decided by text, and cut there.
+    fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        if outcome.is_same(NO) {
+            return Ok(outcome);
+        }
+        let Some(by_key) = self.unplaced(reader.slab) else { return Ok(outcome) };
+        let keys = reader.keys()?;
+        if !keys.iter().any(|key| by_key[*key as usize]) {
+            return Ok(outcome);
+        }
+        let mut each = outcome.into_each(keys.len());
+        for (answer, key) in each.iter_mut().zip(keys.iter()) {
+            if *answer == YES && by_key[*key as usize] {
+                *answer = MAYBE;
+            }
+        }
+        Ok(Outcome::Each(each))
+    }
+
+    /// By key whether a wanted field is left to the text; `None` where none is.
+    fn unplaced(&self, slab: &Slab) -> Option<Vec<bool>> {
+        let fields = self.projection.names.iter().filter_map(|name| slab.field(name));
+        let mut unplaced = fields.filter(|field| field.by_text).peekable();
+        unplaced.peek()?;
+        let mut by_key = vec![false; slab.keys()];
+        for field in unplaced {
+            // Where a pattern may make it, it is asked first.
+            let places = (0u32..).zip(&field.places);
+            let doubts =
+                places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
+            by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
+        }
+        Some(by_key)
+    }
+
+    /// Those of a few rows that match: by the values of the fields that are asked for, if these can tell.
+    fn few(
+        &self,
+        rows: Vec<u32>,
+        columns: PageColumns,
+        reader: &mut PageReader<'_>,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        let by_text = self.wants_text() || columns.fields || !self.rexes.is_empty();
+        if rows.is_empty() || by_text || reader.slab.asks_patterns() {
+            return Ok(self.maybe(rows, reader, context)?.0);
+        }
+        let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
+        if let Some(by_key) = self.unplaced(reader.slab) {
+            let keys = reader.keys()?;
+            for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
+                *answer = if by_key[keys[*row as usize] as usize] { MAYBE } else { *answer };
+            }
+        }
+        let with = |wanted: u8| rows.iter().zip(&answers).filter(move |(_, answer)| **answer == wanted);
+        let sure = Rows::Some(with(YES).map(|(row, _)| *row).collect());
+        let sure_rows = match sure.is_empty() {
+            true => None,
+            false => Some(self.sure(&sure, reader, coded, context)?),
+        };
+        let maybe = with(MAYBE).map(|(row, _)| *row).collect();
+        let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
+        joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
+    }
+
+    /// The columns of rows that match.
+    fn sure(
+        &self,
+        sure: &Rows,
+        reader: &mut PageReader<'_>,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<RecordBatch, EngineError> {
+        if self.wants_text() {
+            let rows: Vec<u32> = sure.iter().collect();
+            let events = reader.rebuilt(&rows)?;
+            let all: Vec<u32> = (0..rows.len() as u32).collect();
+            let batch = self.columns(&events, &all, context)?;
+            return self.without_extra(batch);
+        }
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        if !coded || self.projection.wants("_time") {
+            let events = reader.events()?;
+            let times: TimestampNanosecondArray = match sure {
+                Rows::All(_) => events.time.clone().into(),
+                Rows::Some(rows) => rows.iter().map(|row| events.time[*row as usize]).collect::<Vec<_>>().into(),
+            };
+            columns.push(("_time".into(), Arc::new(times)));
+        }
+        for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
+            let metadata = reader.slab.metadata(field);
+            let column = match (metadata.is_alike(), sure) {
+                // Which one each event has need not be read.
+                (true, sure) => metadata.column(std::iter::repeat_n(0, sure.len())),
+                (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
+                (false, Rows::Some(rows)) => {
+                    let metas = reader.metas()?;
+                    metadata.column(rows.iter().map(|row| metas[*row as usize]))
+                }
+            };
+            columns.push((field.into(), column?));
+        }
+        if self.projection.index_time {
+            let events = reader.events()?;
+            let seconds = sure.iter().map(|row| events.index_time.get(row as usize).map(|time| time / NS_PER_SEC));
+            columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
+        }
+        for name in self.projection.names.iter().filter(|name| !is_given(name)) {
+            let Some(field) = reader.slab.field(name) else { continue };
+            if let Some(column) = columns::field_column(field, sure, reader)? {
+                columns.push((name.clone(), column));
+            }
+        }
+        rows::batch_of(columns, sure.len())
+    }
+
+    /// The rows of some that match by their text, and which they are.
+    fn maybe(
+        &self,
+        maybe: Vec<u32>,
+        reader: &mut PageReader<'_>,
+        context: &CommandContext,
+    ) -> Result<(Option<RecordBatch>, Vec<u32>), EngineError> {
+        if maybe.is_empty() {
+            return Ok((None, maybe));
+        }
+        let events = reader.rebuilt(&maybe)?;
+        let all = (0..maybe.len() as u32).collect();
+        let found = self.matching(&events, all, context)?;
+        Ok(match found {
+            Some((batch, kept)) => (Some(batch), kept.into_iter().map(|place| maybe[place as usize]).collect()),
+            None => (None, Vec::new()),
+        })
+    }
+
+    /// Whether every event of the page is wanted as far as time goes.
+    pub(super) fn holds_whole(&self, page: &PageRef) -> bool {
+        self.index_range == TimeRange::ALL
+            && self.range.contains(page.info.time_min)
+            && self.range.contains(page.info.time_max)
+    }
+
+    /// Whether every event of the page is a row.
+    pub fn wants_every_event(&self, page: &PageRef) -> bool {
+        self.holds_whole(page) && self.filter.conditions().is_always()
+    }
+
+    /// Whether a page's number of events is all that is asked.
+    pub(super) fn only_counts(&self) -> bool {
+        let Projection { all, every: _, names, patterns, raw, index_time } = &self.projection;
+        let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
+        wants_nothing && self.filter.conditions().is_always()
+    }
+}
+
+/// Rows that match and rows that may, of those in range.
+fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
+    match outcome {
+        Outcome::Same(YES) => (in_range, Vec::new()),
+        Outcome::Same(MAYBE) => (Rows::Some(Vec::new()), in_range.into_vec()),
+        Outcome::Same(_) => (Rows::Some(Vec::new()), Vec::new()),
+        Outcome::Each(answers) => {
+            let with = |wanted: u8| -> Vec<u32> {
+                match &in_range {
+                    // Few match as a rule: whole blocks of others are skipped.
+                    Rows::All(_) => memchr::memchr_iter(wanted, &answers).map(|row| row as u32).collect(),
+                    Rows::Some(rows) => rows.iter().copied().filter(|row| answers[*row as usize] == wanted).collect(),
+                }
+            };
+            let (sure, maybe) = (with(YES), with(MAYBE));
+            let whole = matches!(in_range, Rows::All(_)) && sure.len() == answers.len();
+            (if whole { in_range } else { Rows::Some(sure) }, maybe)
+        }
+    }
+}
+
+/// The rows that match for sure and those that turned out to, each kind with the places of its rows.
+fn joined(
+    (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
+    (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),
+) -> Result<Option<RecordBatch>, EngineError> {
+    Ok(match (sure, maybe) {
+        (Some(sure), Some(maybe)) => Some(merge(sure, &sure_at, maybe, &maybe_at)?),
+        (some, other) => some.or(other),
+    })
+}
+
+/// Both kinds of rows in order of arrival.
+fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32]) -> Result<RecordBatch, EngineError> {
+    let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
+    let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();
+    let row_at = |place: &u32| {
+        let place = *place as usize;
+        if place < sure_at.len() { sure_at[place] } else { maybe_at[place - sure_at.len()] }
+    };
+    places.sort_by_key(row_at);
+    rows::take(&rows, &UInt32Array::from(places))
+}

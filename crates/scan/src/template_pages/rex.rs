@@ -1,0 +1,621 @@
+//! Groups of a `rex` command or an `EXTRACT` rule from templates and dictionaries.
+//!
+//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]); a slot that is made of templates
+//! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
+//! once, and a row costs the look-up of its codes. Rows whose template the plan does not answer are left to their text.
+//!
+//! Not here: which commands come here ([`crate::rexes`]), where fields of the same name lie ([`super::fields`]).
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::{
+    CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window,
+};
+use quarry_eval::pattern::{Captures, Regex};
+use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, Shapes, TEXT_COLUMN, Template};
+use quarry_store::Segment;
+
+use super::cursors::Cursors;
+use super::groups::{ABSENT, Groups};
+use super::page::{PageReader, Rows};
+use crate::fields::Extract;
+use crate::rexes::PushedRex;
+
+/// Slabs a reader remembers.
+const SLABS_KEPT: usize = 2;
+/// Flat templates of one slab at most; rows of one beyond are left to their text.
+const NODES_MAX: usize = 65_536;
+/// Widest range of numbers whose texts are remembered like those of a dictionary.
+const NUMBERS_MAX: i64 = 65_536;
+/// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
+const TEXTS_MAX: usize = 1 << 20;
+/// Answers of one slab that are found by position.
+const QUICK_ANSWERS_MAX: usize = 1 << 20;
+/// A quick answer that was not asked for yet, one that is no match; others are the text's number and this offset.
+const QUICK_NEW: u32 = 0;
+const QUICK_NO: u32 = 1;
+const QUICK_TEXTS: u32 = 2;
+
+/// Dictionaries of a slab by column, as far as they were needed.
+type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
+
+/// Reads the groups of one pattern off shaped pages; for one worker at a time.
+pub(crate) struct RexReader {
+    /// The search-time rule it is; `None` for a command.
+    pub(super) extract: Option<Arc<Extract>>,
+    regex: Regex,
+    captures: Captures,
+    pub(super) groups: Vec<(usize, String)>,
+    planner: Option<Planner>,
+    slabs: Vec<Tree>,
+}
+
+/// What the pattern says of the templates of one slab.
+struct Tree {
+    segment: Arc<dyn Segment>,
+    nodes: Vec<TemplateNode>,
+    /// First node of each branch by what it is a branch of.
+    branches: HashMap<Template, usize, FixedState>,
+    dictionaries: Dictionaries,
+    texts: Vec<Interner>,
+    /// By node, as far as there are such.
+    quick: Vec<Quick>,
+    /// What [`Quick`] points to.
+    answers: Vec<u32>,
+}
+
+/// Where one column decides about the only group: its answers by code, all in one place and next to each other.
+#[derive(Clone, Copy, Default)]
+struct Quick {
+    column: u32,
+    start: u32,
+    /// 0 where it is not that simple.
+    len: u32,
+}
+
+/// What the pattern says of one flat template.
+enum TemplateNode {
+    /// Not asked yet.
+    New(FlatTemplate),
+    /// The templates of this column decide: of template number `n` node `first + n` knows.
+    Branch { column: u32, first: usize },
+    /// There is never a match.
+    Never,
+    /// Only the text tells.
+    Unknown,
+    /// These windows, in order.
+    Windows(Box<Leaf>),
+}
+
+struct Leaf {
+    template: FlatTemplate,
+    windows: Vec<Asked>,
+}
+
+/// A window and what it has answered.
+struct Asked {
+    window: Window,
+    /// The columns whose values decide, and the parts they are.
+    columns: Vec<(u32, usize)>,
+    /// Whether all of them have codes, few enough to remember the answers.
+    has_codes: bool,
+    /// Where in `found` the codes of the groups are; `None` for no match.
+    memo: CombinationMemo<Option<u32>>,
+    found: Vec<u32>,
+}
+
+/// Distinct texts, numbered as they come.
+#[derive(Default)]
+struct Interner {
+    codes: HashMap<Box<str>, u32, FixedState>,
+    texts: Vec<Box<str>>,
+    array: Option<ArrayRef>,
+}
+
+impl RexReader {
+    /// A reader for a command.
+    pub(crate) fn new(rex: &PushedRex) -> RexReader {
+        RexReader::of_pattern(&rex.regex, rex.groups.clone(), None)
+    }
+
+    /// A reader for a search-time rule; `wanted` says which of its groups count.
+    pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
+        let names = extract.regex.group_names().iter().enumerate();
+        let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
+        RexReader::of_pattern(&extract.regex, groups.collect(), Some(Arc::clone(extract)))
+    }
+
+    fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
+        let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
+        let (regex, captures) = (regex.clone(), regex.new_captures());
+        RexReader { extract, regex, captures, groups, planner, slabs: Vec::new() }
+    }
+
+    /// The groups of these rows of a page.
+    pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
+        let mut found = Groups::none(self.groups.len());
+        let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
+        if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
+            return Ok(found);
+        }
+        // Which rows a rule is for is only asked where it is not for all.
+        let for_some = match classes.filter(|classes| classes.contains(&false)) {
+            Some(classes) => Some((page.keys()?, classes)),
+            None => None,
+        };
+        let slab = page.slab;
+        let is_for = |row: u32| match &for_some {
+            Some((keys, classes)) => classes.get(slab.class_of_key(keys[row as usize])) == Some(&true),
+            None => true,
+        };
+        let roots = page.column(TEXT_COLUMN)?;
+        let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
+            found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
+            found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+            found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
+            return Ok(found);
+        };
+        let at = self.tree(page);
+        let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
+        let tree = &mut slabs[at];
+        found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+        let (text, codes, values, kept) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut work = Work { regex, captures, groups, planner, text, codes, values, found: kept };
+        let mut cursors = Cursors::new(page);
+        // Row by row, so that the cursors only step forward.
+        for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
+            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
+            let node = tree.leaf(root, row, &mut work, &mut cursors, page)?;
+            let quick = tree.quick_place(node, row, &mut cursors, page)?;
+            match quick.map_or(QUICK_NEW, |at| tree.answers[at]) {
+                QUICK_NEW => {}
+                QUICK_NO => continue,
+                text => {
+                    found.codes[0][place] = text - QUICK_TEXTS;
+                    continue;
+                }
+            }
+            match tree.ask(node as usize, row, quick.is_none(), &mut work, &mut cursors, page)? {
+                Answer::Unknown => found.undecided.push(row),
+                Answer::No => {
+                    if let Some(at) = quick {
+                        tree.answers[at] = QUICK_NO;
+                    }
+                }
+                Answer::Groups(groups) => {
+                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
+                    if let ([code], Some(at)) = (groups, quick) {
+                        tree.answers[at] = if *code == ABSENT { QUICK_NO } else { code + QUICK_TEXTS };
+                    }
+                }
+            }
+        }
+        found.texts = tree.texts.iter_mut().map(Interner::array).collect();
+        if self.extract.is_some() {
+            self.doubt_absent(rows, &mut found, page)?;
+        }
+        Ok(found)
+    }
+
+    /// Rows in which a rule finds nothing and only the text tells whether automatic extraction does.
+    fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
+            let Some(field) = page.slab.field(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
+                continue;
+            };
+            let keys = page.keys()?;
+            let absent = rows.iter().zip(codes).filter(|(_, code)| **code == ABSENT).map(|(row, _)| row);
+            found.undecided.extend(absent.filter(|row| field.is_text_or_pattern(keys[*row as usize])));
+        }
+        Ok(())
+    }
+
+    /// Whether it has worked on this slab.
+    pub(crate) fn knows(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
+    }
+
+    /// Number of the tree of the page's slab.
+    fn tree(&mut self, page: &PageReader<'_>) -> usize {
+        let segment = &page.slab.segment;
+        if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
+            return at;
+        }
+        if self.slabs.len() == SLABS_KEPT {
+            self.slabs.remove(0);
+        }
+        let nodes = match page.shapes().columns.first().map(|column| &column.kind) {
+            Some(ColumnKind::Templates(templates)) => {
+                templates.iter().map(|template| node(FlatTemplate::of(page.shapes(), template))).collect()
+            }
+            _ => Vec::new(),
+        };
+        let texts = self.groups.iter().map(|_| Interner::default()).collect();
+        self.slabs.push(Tree {
+            segment: Arc::clone(segment),
+            nodes,
+            branches: HashMap::default(),
+            dictionaries: HashMap::default(),
+            texts,
+            quick: Vec::new(),
+            answers: Vec::new(),
+        });
+        self.slabs.len() - 1
+    }
+}
+
+fn node(template: Option<FlatTemplate>) -> TemplateNode {
+    template.map_or(TemplateNode::Unknown, TemplateNode::New)
+}
+
+/// What a pattern needs to be asked.
+struct Work<'a> {
+    regex: &'a Regex,
+    captures: &'a mut Captures,
+    groups: &'a [(usize, String)],
+    planner: &'a mut Planner,
+    text: String,
+    codes: Vec<u32>,
+    /// Parts and their values.
+    values: Vec<(usize, String)>,
+    /// Codes of the groups of a row whose answer is not remembered.
+    found: Vec<u32>,
+}
+
+/// What a row's templates and codes say.
+enum Answer<'a> {
+    Unknown,
+    No,
+    Groups(&'a [u32]),
+}
+
+impl Tree {
+    /// The node that knows about a row, or a number beyond all.
+    #[inline]
+    fn leaf(
+        &mut self,
+        root: usize,
+        row: u32,
+        work: &mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<u32, EngineError> {
+        let mut at = root;
+        loop {
+            match self.nodes.get(at) {
+                Some(TemplateNode::New(_)) => self.plan(at, work, page.shapes()),
+                Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
+                    Some(code) => at = first + code as usize,
+                    None => return Ok(u32::MAX),
+                },
+                Some(_) => return Ok(at as u32),
+                None => return Ok(u32::MAX),
+            }
+        }
+    }
+
+    /// Where the quick answer about a row is, if there may be one.
+    #[inline]
+    fn quick_place(
+        &self,
+        node: u32,
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<usize>, EngineError> {
+        let Some(Quick { column, start, len: 1.. }) = self.quick.get(node as usize).copied() else { return Ok(None) };
+        let code = cursors.code(column, row, page)?;
+        let len = self.quick[node as usize].len;
+        Ok(code.filter(|code| *code < len).map(|code| (start + code) as usize))
+    }
+
+    /// Makes room for quick answers where one column decides about one group.
+    fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
+        let [Asked { columns, has_codes: true, .. }] = windows else { return };
+        let ([(column, _)], 1) = (columns.as_slice(), groups) else { return };
+        let len = match &shapes.columns[*column as usize].kind {
+            ColumnKind::Dictionary { len } => *len as usize,
+            ColumnKind::Numbers { min, max, .. } => {
+                usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span + 1)
+            }
+            _ => 0,
+        };
+        if len == 0 || self.answers.len() + len > QUICK_ANSWERS_MAX {
+            return;
+        }
+        self.quick.resize(self.quick.len().max(at + 1), Quick::default());
+        self.quick[at] = Quick { column: *column, start: self.answers.len() as u32, len: len as u32 };
+        self.answers.resize(self.answers.len() + len, QUICK_NEW);
+    }
+
+    /// Asks the windows of a template, and remembers what they answer if it is to.
+    #[inline]
+    fn ask<'w>(
+        &'w mut self,
+        at: usize,
+        row: u32,
+        remembers: bool,
+        work: &'w mut Work<'_>,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<Answer<'w>, EngineError> {
+        let Tree { segment, nodes, dictionaries, texts, .. } = self;
+        let leaf = match nodes.get_mut(at) {
+            Some(TemplateNode::Windows(leaf)) => leaf,
+            Some(TemplateNode::Never) => return Ok(Answer::No),
+            _ => return Ok(Answer::Unknown),
+        };
+        let Leaf { template, windows } = leaf.as_mut();
+        for Asked { window, columns, has_codes, memo, found } in windows {
+            work.codes.clear();
+            if *has_codes {
+                for (column, _) in columns.iter() {
+                    match cursors.code(*column, row, page)? {
+                        Some(code) => work.codes.push(code),
+                        None => return Ok(Answer::Unknown),
+                    }
+                }
+            }
+            let known = if *has_codes { memo.known(&work.codes) } else { None };
+            let place = match known.map(|number| memo.answers()[number as usize]) {
+                Some(place) => place,
+                None => {
+                    if *has_codes {
+                        work.take_values(columns, page.shapes(), segment, dictionaries)?;
+                    } else if !work.take_values_of(columns, row, cursors, page, segment, dictionaries)? {
+                        return Ok(Answer::Unknown);
+                    }
+                    let remembers = remembers && *has_codes && !memo.is_full();
+                    let start = found.len() as u32;
+                    if !remembers {
+                        // What is remembered stays in front.
+                        work.found.clear();
+                    }
+                    let to = if remembers { &mut *found } else { &mut work.found };
+                    let mut taken = std::mem::take(to);
+                    let is_match = evaluate(template, window, work, texts, &mut taken);
+                    let to = if remembers { &mut *found } else { &mut work.found };
+                    *to = taken;
+                    let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
+                    if !remembers {
+                        match is_match {
+                            true => return Ok(Answer::Groups(&work.found)),
+                            false => continue,
+                        }
+                    }
+                    let place = is_match.then_some(start);
+                    memo.number(&work.codes, || place);
+                    place
+                }
+            };
+            if let Some(place) = place {
+                let groups = found.get(place as usize..).and_then(|found| found.get(..texts.len()));
+                return Ok(groups.map_or(Answer::Unknown, Answer::Groups));
+            }
+        }
+        Ok(Answer::No)
+    }
+
+    /// Finds out about a flat template.
+    fn plan(&mut self, at: usize, work: &mut Work<'_>, shapes: &Shapes) {
+        let TemplateNode::New(template) = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown) else { return };
+        let windows = match work.planner.plan(&template) {
+            MatchPlan::Never => {
+                self.nodes[at] = TemplateNode::Never;
+                return;
+            }
+            MatchPlan::Unknown => return,
+            MatchPlan::Windows(windows) => windows,
+        };
+        // Where nothing around a match counts, the parts that windows lie in are all there is to know. Many templates
+        // have the same there.
+        let cut = match (windows.first(), windows.iter().map(|window| window.end).max()) {
+            (Some(first), Some(end)) if !work.planner.looks_around() => Some((first.start, end)),
+            _ => None,
+        };
+        let mut asked = Vec::with_capacity(windows.len());
+        for window in windows {
+            let (mut columns, mut has_codes) = (Vec::new(), true);
+            for part in parts_read(&window, work.groups) {
+                let Some(FlatPart::Slot(column, _)) = template.parts().get(part) else { continue };
+                match &shapes.columns[*column as usize].kind {
+                    ColumnKind::Templates(templates) => {
+                        self.nodes[at] = match cut {
+                            Some((start, end)) => self.branch(
+                                &template.between(start, end),
+                                part - start.part,
+                                *column,
+                                templates,
+                                shapes,
+                            ),
+                            None => self.branch(&template, part, *column, templates, shapes),
+                        };
+                        return;
+                    }
+                    ColumnKind::Dictionary { .. } => {}
+                    ColumnKind::Numbers { min, max, .. } => has_codes &= max.saturating_sub(*min) < NUMBERS_MAX,
+                    ColumnKind::Texts => has_codes = false,
+                }
+                columns.push((*column, part));
+            }
+            asked.push(Asked { window, columns, has_codes, memo: CombinationMemo::default(), found: Vec::new() });
+        }
+        self.make_quick(at, &asked, work.groups.len(), shapes);
+        self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template, windows: asked }));
+    }
+
+    /// New nodes, one for each template of a slot.
+    fn branch(
+        &mut self,
+        template: &FlatTemplate,
+        part: usize,
+        column: u32,
+        inner: &[Template],
+        shapes: &Shapes,
+    ) -> TemplateNode {
+        let key = template.key();
+        if let Some(first) = self.branches.get(&key) {
+            return TemplateNode::Branch { column, first: *first };
+        }
+        let first = self.nodes.len();
+        if first + inner.len() > NODES_MAX {
+            return TemplateNode::Unknown;
+        }
+        self.nodes.extend(inner.iter().map(|inner| node(template.with_slot(part, shapes, inner))));
+        self.branches.insert(key, first);
+        TemplateNode::Branch { column, first }
+    }
+}
+
+/// Parts of a template whose values decide the wanted groups of a window.
+fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
+    let Some(places) = &window.groups else { return window.read.clone() };
+    let lies_in = |part: &usize| {
+        let mut wanted = groups.iter().filter_map(|(group, _)| places.get(*group).copied().flatten());
+        wanted.any(|(start, end)| (start.part..end.part).contains(part))
+    };
+    let last = places.iter().flatten().map(|(_, end)| end.part).max().unwrap_or(0);
+    (0..last).filter(lies_in).collect()
+}
+
+/// Appends the codes of the groups for the values at hand, and says whether there is a match; `None` if there are too
+/// many texts.
+fn evaluate(
+    template: &FlatTemplate,
+    window: &Window,
+    work: &mut Work<'_>,
+    texts: &mut [Interner],
+    codes: &mut Vec<u32>,
+) -> Option<bool> {
+    let values = &work.values;
+    if let Some(places) = &window.groups {
+        for ((group, _), texts) in work.groups.iter().zip(texts) {
+            let Some((start, end)) = places.get(*group).copied().flatten() else {
+                codes.push(ABSENT);
+                continue;
+            };
+            work.text.clear();
+            template.write_between(start, end, &mut work.text, |part, text| {
+                let value = values.iter().find(|(known, _)| *known == part);
+                text.push_str(value.map_or("", |(_, value)| value));
+            });
+            codes.push(texts.code(&work.text)?);
+        }
+        return Some(true);
+    }
+    let chosen = values.iter().map(|(_, value)| value.as_str());
+    let Outcome::Match(places) = window.evaluate(template, work.regex, chosen, &mut work.text, work.captures) else {
+        return Some(false);
+    };
+    for ((group, _), texts) in work.groups.iter().zip(texts) {
+        let found = places.get(*group).copied().flatten();
+        let found = found.and_then(|(start, end)| work.text.get(start as usize..end as usize));
+        codes.push(match found {
+            Some(found) => texts.code(found)?,
+            None => ABSENT,
+        });
+    }
+    Some(true)
+}
+
+impl Work<'_> {
+    /// Takes the values of these columns and parts for the codes at hand, as [`Cursors::code`] gives them.
+    fn take_values(
+        &mut self,
+        columns: &[(u32, usize)],
+        shapes: &Shapes,
+        segment: &Arc<dyn Segment>,
+        dictionaries: &mut Dictionaries,
+    ) -> Result<(), EngineError> {
+        self.values.resize_with(columns.len(), Default::default);
+        for (((column, part), code), (of, text)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            bytes.clear();
+            match &shapes.columns[*column as usize].kind {
+                ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), &mut bytes),
+                _ => append_text(*column, *code, segment, dictionaries, &mut bytes)?,
+            }
+            (*of, *text) = (*part, text_of(bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Takes the values of these columns and parts in a row; `false` where it lacks one.
+    fn take_values_of(
+        &mut self,
+        columns: &[(u32, usize)],
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+        segment: &Arc<dyn Segment>,
+        dictionaries: &mut Dictionaries,
+    ) -> Result<bool, EngineError> {
+        self.values.resize_with(columns.len(), Default::default);
+        for ((column, part), (of, text)) in columns.iter().zip(&mut self.values) {
+            let mut bytes = std::mem::take(text).into_bytes();
+            bytes.clear();
+            let is_there = match &page.shapes().columns[*column as usize].kind {
+                ColumnKind::Dictionary { .. } => match cursors.code(*column, row, page)? {
+                    Some(code) => append_text(*column, code, segment, dictionaries, &mut bytes).map(|()| true)?,
+                    None => false,
+                },
+                _ => cursors.append_value(*column, row, page, &mut bytes)?,
+            };
+            if !is_there {
+                return Ok(false);
+            }
+            (*of, *text) = (*part, text_of(bytes)?);
+        }
+        Ok(true)
+    }
+}
+
+/// Appends a text of a dictionary, which is read when it is first needed.
+fn append_text(
+    column: u32,
+    code: u32,
+    segment: &Arc<dyn Segment>,
+    dictionaries: &mut Dictionaries,
+    bytes: &mut Vec<u8>,
+) -> Result<(), EngineError> {
+    if !dictionaries.contains_key(&column) {
+        dictionaries.insert(column, segment.dictionary(column)?);
+    }
+    match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
+        Some(texts) => bytes.extend_from_slice(texts.get(code)),
+        None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
+    }
+    Ok(())
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, EngineError> {
+    String::from_utf8(bytes).map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))
+}
+
+impl Interner {
+    /// Number of a text; `None` if there are too many.
+    fn code(&mut self, text: &str) -> Option<u32> {
+        if let Some(code) = self.codes.get(text) {
+            return Some(*code);
+        }
+        let code = self.texts.len() as u32;
+        if self.texts.len() >= TEXTS_MAX {
+            return None;
+        }
+        self.codes.insert(text.into(), code);
+        self.texts.push(text.into());
+        self.array = None;
+        Some(code)
+    }
+
+    /// All texts, the same array until there are more.
+    fn array(&mut self) -> ArrayRef {
+        let texts = &self.texts;
+        let array = self.array.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(texts.iter())));
+        Arc::clone(array)
+    }
+}

@@ -1,0 +1,405 @@
+//! What a search has worked out about one slab: where fields lie, what words and conditions say of its columns.
+//!
+//! All of it is made when first needed and shared by the workers. A source's way of cutting fields is its *class*; a
+//! class and a template together are a *key*, by which places of fields are looked up. Slabs with one class need no
+//! metadata for that.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arrow::array::ArrayRef;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_eval::messages::Messages;
+use quarry_event::shape::{ColumnKind, Part, Shapes, Template};
+use quarry_event::{Metadata, ValueColumns};
+use quarry_store::Segment;
+
+use super::conditions::FieldPlan;
+use super::extracts::{NamedRules, RulePlace};
+use super::facts::{KnownShapes, ShapeFacts};
+use super::fields::{Cutting, may_be_json, places};
+use super::json::JsonColumns;
+use super::value_location::ValueLocation;
+use super::verdicts::ByValue;
+use super::words::{SharedPlan, Word};
+use super::{columns, conditions};
+use crate::fields::{Extract, FieldRules};
+
+/// Slabs a search remembers; they are read one after the other.
+const SLABS_KEPT: usize = 64;
+
+/// The slabs a search has begun to read.
+#[derive(Default)]
+pub(crate) struct Slabs {
+    begun: Mutex<Vec<Known>>,
+    /// What holds of slabs for every search.
+    shapes: Arc<KnownShapes>,
+}
+
+/// A segment and its slab, if that is shaped.
+type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
+
+/// What is known of a shaped slab.
+pub(super) struct Slab {
+    pub segment: Arc<dyn Segment>,
+    pub shapes: Arc<Shapes>,
+    facts: Arc<ShapeFacts>,
+    pub metas: Arc<[Metadata]>,
+    templates: usize,
+    /// Class of each metadata.
+    class_of: Vec<u32>,
+    classes: usize,
+    /// Patterns that make wanted fields, in an order that suits every class, and which of them each class has.
+    extracts: Vec<Arc<Extract>>,
+    extracts_of: Vec<Vec<bool>>,
+    fields: HashMap<String, Arc<FieldLocations>, FixedState>,
+    words: Vec<OnceLock<SharedPlan>>,
+    tests: Vec<OnceLock<Arc<FieldPlan>>>,
+    by_value: OnceLock<Option<ByValue>>,
+    values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
+    metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
+}
+
+/// Where a field lies in the texts of a slab.
+pub(super) struct FieldLocations {
+    /// By key.
+    pub places: Vec<ValueLocation>,
+    /// The column whose values are the field's, if that says it all.
+    pub column: Option<u32>,
+    /// Whether some template leaves it to the text.
+    pub by_text: bool,
+    /// By key whether a pattern may make it and only the values tell where; the place is that of a value it has
+    /// otherwise. Empty for nowhere.
+    pub patterned: Vec<bool>,
+    /// Where all its values lie, if that is known.
+    pub columns: Option<ValueColumns>,
+}
+
+impl FieldLocations {
+    /// Bytes held, about.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>()
+    }
+
+    /// Whether a pattern may make it in events of this key, at a place that the template does not tell.
+    #[inline]
+    pub(super) fn is_patterned(&self, key: u32) -> bool {
+        self.patterned.get(key as usize) == Some(&true)
+    }
+
+    /// Whether events of this key have it in a pattern's groups or else only in their text.
+    #[inline]
+    pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
+        self.is_patterned(key) && self.places.get(key as usize) == Some(&ValueLocation::Text)
+    }
+}
+
+/// What is asked of a slab.
+pub(super) struct Asked<'a> {
+    pub rules: &'a FieldRules,
+    pub names: &'a [String],
+    pub conditions: &'a conditions::Conditions,
+    pub messages: &'a Messages,
+}
+
+impl Slabs {
+    /// No slab yet; `shapes` has what earlier searches worked out.
+    pub(crate) fn new(shapes: Arc<KnownShapes>) -> Slabs {
+        Slabs { begun: Mutex::default(), shapes }
+    }
+
+    /// The slab of a segment; `None` if its texts are plain.
+    pub(super) fn of(&self, segment: &Arc<dyn Segment>, asked: &Asked<'_>) -> Result<Option<Arc<Slab>>, EngineError> {
+        let mut known = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, slab)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, segment)) {
+            return Ok(slab.clone());
+        }
+        let slab = match segment.shapes()? {
+            Some(shapes) => Slab::new(segment, self.shapes.of(&shapes), shapes, asked).map(Arc::new),
+            None => None,
+        };
+        if known.len() == SLABS_KEPT {
+            known.remove(0);
+        }
+        known.push((Arc::clone(segment), slab.clone()));
+        Ok(slab)
+    }
+}
+
+impl Slab {
+    fn new(segment: &Arc<dyn Segment>, facts: Arc<ShapeFacts>, shapes: Arc<Shapes>, asked: &Asked<'_>) -> Option<Slab> {
+        let Some(ColumnKind::Templates(templates)) = shapes.columns.first().map(|column| &column.kind) else {
+            return None;
+        };
+        let templates = Arc::clone(templates);
+        let metas = segment.metas();
+        let mut classes: Vec<Class> = Vec::new();
+        let class_of = metas.iter().map(|meta| {
+            let class = asked.rules.cutting(meta, asked.names, asked.messages);
+            let known = classes.iter().position(|known| is_same(known, &class));
+            known.unwrap_or_else(|| {
+                classes.push(class);
+                classes.len() - 1
+            }) as u32
+        });
+        let class_of = class_of.collect();
+        let (extracts, extracts_of) = join_extracts(&mut classes);
+        let dictionary = |column| segment.dictionary(column).ok();
+        let find = |names: &[String]| {
+            let json = JsonColumns::new(&shapes, &dictionary);
+            fields_of(&shapes, &templates, &classes, names, &json)
+        };
+        let fields = asked.names.iter().cloned().zip(facts.places_of(asked.names, &classes, find)).collect();
+        Some(Slab {
+            segment: Arc::clone(segment),
+            metas,
+            templates: templates.len(),
+            class_of,
+            classes: classes.len(),
+            extracts,
+            extracts_of,
+            fields,
+            words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
+            tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
+            by_value: OnceLock::new(),
+            values: Mutex::default(),
+            metadata: Mutex::default(),
+            facts,
+            shapes,
+        })
+    }
+
+    /// Number of ways in which its sources are cut.
+    pub(super) fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// Number of keys.
+    pub(super) fn keys(&self) -> usize {
+        self.classes * self.templates
+    }
+
+    /// The key of an event.
+    #[inline]
+    pub(super) fn key(&self, meta: u32, template: u32) -> u32 {
+        self.class_of.get(meta as usize).copied().unwrap_or(0) * self.templates as u32 + template
+    }
+
+    /// The class of an event of this key.
+    #[inline]
+    pub(super) fn class_of_key(&self, key: u32) -> usize {
+        key as usize / self.templates.max(1)
+    }
+
+    /// Patterns that make wanted fields; of an event, earlier ones win.
+    pub(super) fn extracts(&self) -> &[Arc<Extract>] {
+        &self.extracts
+    }
+
+    /// Whether a pattern has to be asked for this field.
+    pub(super) fn is_asked_for(&self, name: &str) -> bool {
+        self.field(name).is_some_and(|field| !field.patterned.is_empty())
+    }
+
+    /// Whether a pattern has to be asked for any field.
+    pub(super) fn asks_patterns(&self) -> bool {
+        self.fields.values().any(|field| !field.patterned.is_empty())
+    }
+
+    /// Which classes have a pattern.
+    pub(super) fn classes_of(&self, extract: &Arc<Extract>) -> Vec<bool> {
+        let at = self.extracts.iter().position(|known| Arc::ptr_eq(known, extract));
+        self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
+    }
+
+    /// Where a field lies; `None` for a field that was not asked for.
+    pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
+        self.fields.get(name).map(Arc::as_ref)
+    }
+
+    /// How word number `at` is answered.
+    pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
+        made_once(self.words.get(at), || word.plan(&self.shapes, &self.facts, self.segment.as_ref()).map(Arc::new))
+    }
+
+    /// How test number `at` is answered.
+    pub(super) fn test(&self, at: usize, test: &conditions::FieldTest) -> Result<Arc<FieldPlan>, EngineError> {
+        made_once(self.tests.get(at), || test.plan(self).map(Arc::new))
+    }
+
+    /// What the condition says by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, conditions: &conditions::Conditions) -> Result<Option<ByValue>, EngineError> {
+        made_once(Some(&self.by_value), || conditions.by_value(self))
+    }
+
+    /// The texts of a dictionary as one array, the same each time.
+    pub(super) fn values(&self, column: u32) -> Result<ArrayRef, EngineError> {
+        let mut known = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(values) = known.get(&column) {
+            return Ok(Arc::clone(values));
+        }
+        let dictionary = self.segment.dictionary(column)?;
+        let values = columns::text_array(&dictionary.bytes, &dictionary.ends)?;
+        known.insert(column, Arc::clone(&values));
+        Ok(values)
+    }
+
+    /// The distinct texts of a metadata field, the same each time.
+    pub(super) fn metadata(&self, field: &str) -> Arc<columns::MetadataColumn> {
+        let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(column) = known.get(field) {
+            return Arc::clone(column);
+        }
+        let column = Arc::new(columns::MetadataColumn::new(&self.metas, field));
+        known.insert(field.to_owned(), Arc::clone(&column));
+        column
+    }
+}
+
+fn made_once<T: Clone>(
+    place: Option<&OnceLock<T>>,
+    make: impl FnOnce() -> Result<T, EngineError>,
+) -> Result<T, EngineError> {
+    let Some(place) = place else { return make() };
+    match place.get() {
+        Some(made) => Ok(made.clone()),
+        // Two workers may both make it; one is kept.
+        None => {
+            let made = make()?;
+            Ok(place.get_or_init(|| made).clone())
+        }
+    }
+}
+
+/// How texts of a source are cut, and the patterns that make some of the fields.
+pub(super) type Class = (Cutting, Vec<Arc<Extract>>);
+
+/// Whether two classes cut alike.
+pub(super) fn is_same(a: &Class, b: &Class) -> bool {
+    a.0 == b.0 && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(a, b)| Arc::ptr_eq(a, b))
+}
+
+/// The patterns of all classes in one order, and which of them each class has. A class that has them in another order
+/// is left to its texts.
+fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
+    let mut all: Vec<Arc<Extract>> = Vec::new();
+    for (cutting, extracts) in classes.iter_mut() {
+        if cutting.by_pattern {
+            extracts.clear();
+        }
+        let mut last = None;
+        for extract in extracts.iter() {
+            let known = all.iter().position(|known| Arc::ptr_eq(known, extract));
+            let at = known.unwrap_or(all.len());
+            cutting.by_pattern |= last.is_some_and(|last| at <= last);
+            last = Some(at);
+            if known.is_none() {
+                all.push(Arc::clone(extract));
+            }
+        }
+        if cutting.by_pattern {
+            extracts.clear();
+        }
+    }
+    let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
+    let by_class =
+        classes.iter().map(|(_, extracts)| all.iter().map(|extract| has(extracts, extract)).collect()).collect();
+    (all, by_class)
+}
+
+fn fields_of(
+    shapes: &Shapes,
+    templates: &[Template],
+    classes: &[Class],
+    names: &[String],
+    json: &JsonColumns<'_>,
+) -> Vec<FieldLocations> {
+    let keys = classes.len() * templates.len();
+    let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); names.len()];
+    let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); names.len()];
+    for (cutting, extracts) in classes {
+        let mut rules: Vec<NamedRules> = names.iter().map(|name| NamedRules::new(extracts, name)).collect();
+        for template in templates {
+            let mut found = places(shapes, template, *cutting, names, json);
+            // A value of JSON joins what a pattern found instead of giving way.
+            let joins = may_be_json(shapes, template, *cutting);
+            for (at, rules) in rules.iter_mut().enumerate() {
+                let asked = match rules.place(shapes, template, templates.len()) {
+                    RulePlace::Nowhere => false,
+                    RulePlace::At(_) | RulePlace::ByValue if joins && found[at] != ValueLocation::Absent => {
+                        found[at] = ValueLocation::Text;
+                        false
+                    }
+                    RulePlace::At(place) => {
+                        found[at] = place;
+                        false
+                    }
+                    RulePlace::ByValue => true,
+                };
+                patterned[at].push(asked);
+            }
+            by_name.iter_mut().zip(found).for_each(|(places, place)| places.push(place));
+        }
+    }
+    let named = by_name.into_iter().zip(patterned).map(|(places, patterned)| {
+        let column = only_column(templates, &places);
+        let by_text = places.contains(&ValueLocation::Text);
+        let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
+        let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places));
+        FieldLocations { places, column, by_text, patterned, columns }
+    });
+    named.collect()
+}
+
+/// The columns that values lie in by their places, and those below them.
+fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocation]) -> ValueColumns {
+    let mut known = vec![false; shapes.columns.len()];
+    let mut literals = false;
+    let mut reach = |parts: &[Part]| {
+        let mut left: Vec<u32> = slots(parts).collect();
+        while let Some(column) = left.pop() {
+            let Some(known) = known.get_mut(column as usize).filter(|known| !**known) else { continue };
+            *known = true;
+            if let ColumnKind::Templates(nested) = &shapes.columns[column as usize].kind {
+                left.extend(nested.iter().flat_map(Template::slots));
+            }
+        }
+    };
+    for (at, place) in places.iter().enumerate() {
+        literals |= !matches!(place, ValueLocation::Absent | ValueLocation::Slot(_));
+        match place {
+            ValueLocation::Absent | ValueLocation::Constant(_) => {}
+            ValueLocation::Slot(column) => reach(&[Part::Slot(*column)]),
+            ValueLocation::Composite(parts) => reach(parts),
+            // The value is written otherwise than it reads.
+            ValueLocation::Escaped(_) | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
+        }
+    }
+    let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();
+    ValueColumns { columns, literals }
+}
+
+fn slots(parts: &[Part]) -> impl Iterator<Item = u32> + '_ {
+    parts.iter().filter_map(|part| match part {
+        Part::Slot(column) => Some(*column),
+        Part::Literal(_) => None,
+    })
+}
+
+/// The column whose values are the field's in every template that names it, and in no other place is a value.
+fn only_column(templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
+    let column = places.iter().find_map(|place| match place {
+        ValueLocation::Slot(column) => Some(*column),
+        _ => None,
+    })?;
+    let agrees = |(at, place): (usize, &ValueLocation)| {
+        let named = templates[at % templates.len()].names(column);
+        match place {
+            ValueLocation::Slot(other) => *other == column,
+            ValueLocation::Absent => !named,
+            _ => false,
+        }
+    };
+    places.iter().enumerate().all(agrees).then_some(column)
+}

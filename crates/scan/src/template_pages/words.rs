@@ -1,0 +1,581 @@
+//! Words, phrases and wildcard words on templates and columns instead of text.
+//!
+//! A match lies in a literal, in the value of a slot, or across an edge between them. Literals and dictionary texts are
+//! looked at once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match
+//! at all. What may lie across an edge, or is bounded by bytes that are not known, is a *maybe*: the rows are then
+//! decided by their text. Nothing here says yes or no where the text could say otherwise.
+//!
+//! Percent-encoded breakers (`%20`) make a bound depend on bytes further away. Where one may be near, only maybe is said.
+
+use std::sync::Arc;
+
+use quarry_eval::EngineError;
+use quarry_event::segment::{WordBound, WordPattern, is_breaker};
+use quarry_event::shape::{
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Part, Shapes, Template,
+    TimeLayout, ValueTraits,
+};
+use quarry_store::Segment;
+
+use super::edges::{Around, Edges};
+use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
+use super::outcome::{MAYBE, NO, Outcome, YES};
+use super::page::PageReader;
+use super::verdicts::ByValue;
+
+/// Bytes that texts hold often, most common first.
+const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
+/// A byte no pattern holds and that is no breaker.
+const STRANGER: u8 = 0xff;
+
+/// A word to look for.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    probes: Vec<Probe>,
+    /// Only the text can tell.
+    opaque: bool,
+}
+
+/// A run of bytes without wildcards.
+#[derive(Clone, Debug)]
+struct Probe {
+    needle: Box<[u8]>,
+    fold: bool,
+    /// All breakers, and which of them bound a match.
+    breakers: ByteSet,
+    bounds: Bounds,
+    /// Whether some byte is a breaker itself.
+    holds_breaker: bool,
+    /// Finds it anywhere.
+    occurs: WordPattern,
+    /// The whole pattern, if this is all of it.
+    whole: Option<Whole>,
+}
+
+#[derive(Clone, Debug)]
+struct Whole {
+    pattern: WordPattern,
+    bound: WordBound,
+    leading_star: bool,
+    trailing_star: bool,
+}
+
+/// How one probe is answered for a column in one slab.
+#[derive(Debug)]
+enum ProbePlan {
+    /// The same for every value.
+    Same(u8),
+    /// By the code of the text.
+    Codes(Vec<u8>),
+    /// Number by number: this one only, or none.
+    Equals(i64),
+    /// Value by value.
+    Each(Around),
+    /// By the template, and by the slots' values where these say more.
+    Templates { base: Vec<u8>, children: Vec<Child> },
+}
+
+#[derive(Debug)]
+struct Child {
+    column: u32,
+    around: Around,
+    node: ProbePlan,
+    /// For which templates it counts.
+    counts: Vec<bool>,
+    /// Whether these are all that name the column.
+    covers: bool,
+}
+
+/// What was found in a page.
+enum PageAnswers {
+    /// One answer for every value.
+    Same(u8),
+    /// Rows whose answer is not no, ascending.
+    Rows(Vec<(u32, u8)>),
+}
+
+/// How a word is answered in one slab.
+#[derive(Debug)]
+pub(super) struct WordPlan {
+    nodes: Vec<ProbePlan>,
+}
+
+impl Word {
+    /// A word as the search has it.
+    pub(super) fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> Word {
+        let texts: Vec<&str> = pattern.split('*').filter(|part| !part.is_empty()).collect();
+        let fold = !case_sensitive;
+        let whole = Whole {
+            pattern: WordPattern::new(pattern, bound, case_sensitive),
+            bound,
+            leading_star: pattern.starts_with('*'),
+            trailing_star: pattern.ends_with('*'),
+        };
+        let alone = texts.len() == 1;
+        let breakers = set_of(is_breaker);
+        let bounds = if bound == WordBound::Major { Bounds::Majors } else { Bounds::Breakers };
+        let probes = texts.iter().map(|text| Probe {
+            needle: text.as_bytes().into(),
+            fold,
+            breakers,
+            bounds,
+            holds_breaker: text.bytes().any(is_breaker),
+            occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
+            whole: alone.then(|| whole.clone()),
+        });
+        // Letters beyond ASCII change their bytes with their case.
+        Word { probes: probes.collect(), opaque: fold && !pattern.is_ascii() }
+    }
+
+    /// How it is answered in a slab.
+    pub(super) fn plan(
+        &self,
+        shapes: &Shapes,
+        facts: &ShapeFacts,
+        segment: &dyn Segment,
+    ) -> Result<WordPlan, EngineError> {
+        if self.opaque {
+            return Ok(WordPlan { nodes: vec![ProbePlan::Same(MAYBE)] });
+        }
+        let nodes = self.probes.iter().map(|probe| {
+            let around = Around { left: true, right: true, free: true };
+            Planner { probe, shapes, facts, segment }.node(0, around)
+        });
+        Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
+    }
+
+    /// The answer for every event of a page.
+    pub(super) fn run(&self, plan: &WordPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        // No probe: an empty word is in every text.
+        let mut all = Outcome::Same(YES);
+        for (at, node) in plan.nodes.iter().enumerate() {
+            if all.is_same(NO) {
+                break;
+            }
+            let found = match self.probes.get(at) {
+                Some(probe) => match probe.run(node, 0, page)? {
+                    PageAnswers::Same(answer) => Outcome::Same(answer),
+                    PageAnswers::Rows(rows) if rows.is_empty() => Outcome::Same(NO),
+                    PageAnswers::Rows(rows) => {
+                        let mut each = vec![NO; page.len()];
+                        rows.into_iter().for_each(|(row, answer)| each[row as usize] = answer);
+                        Outcome::Each(each)
+                    }
+                },
+                None => Outcome::Same(MAYBE),
+            };
+            all = all.and(found);
+        }
+        Ok(all)
+    }
+}
+
+impl WordPlan {
+    /// The answers by the value of one column, if that tells all.
+    pub(super) fn by_value(&self, shapes: &Shapes) -> Option<ByValue> {
+        match self.nodes.as_slice() {
+            [node] => node.by_value(0, shapes),
+            _ => None,
+        }
+    }
+}
+
+impl ProbePlan {
+    fn by_value(&self, column: u32, shapes: &Shapes) -> Option<ByValue> {
+        let by_answers = |answers: Vec<u8>| Some(ByValue::Values { column, answers, rest: NO });
+        match self {
+            ProbePlan::Same(answer) => Some(ByValue::Same(*answer)),
+            ProbePlan::Codes(answers) => by_answers(answers.clone()),
+            ProbePlan::Equals(wanted) => match shapes.counts.get(&column)?.values() {
+                CountedValues::Numbers(numbers) => {
+                    by_answers(numbers.iter().map(|number| if number == wanted { YES } else { NO }).collect())
+                }
+                CountedValues::Codes(_) => None,
+            },
+            ProbePlan::Each(_) => None,
+            ProbePlan::Templates { base, children } => match children.as_slice() {
+                [] => by_answers(base.clone()),
+                [child] if child.covers && base.iter().all(|answer| *answer == NO) => {
+                    child.node.by_value(child.column, shapes)
+                }
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Probe {
+    fn is(&self, mine: u8, byte: u8) -> bool {
+        mine == byte || (self.fold && mine.eq_ignore_ascii_case(&byte))
+    }
+
+    fn in_set(&self, mine: u8, set: ByteSet) -> bool {
+        set.contains(mine)
+            || (self.fold && (set.contains(mine.to_ascii_lowercase()) || set.contains(mine.to_ascii_uppercase())))
+    }
+
+    /// Whether a value with these traits can hold it.
+    fn fits(&self, traits: &ValueTraits) -> bool {
+        self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
+    }
+
+    /// Whether it would have to be the beginning or the end of a value, as nothing inside bounds words, and cannot be.
+    fn is_too_short(&self, traits: &ValueTraits) -> bool {
+        let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
+        let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
+        let one_word = !traits.bytes.meets(self.breakers);
+        one_word
+            && ((!leading_star && !self.in_set(*first, traits.firsts))
+                || (!trailing_star && !self.in_set(*last, traits.lasts))
+                || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
+    }
+
+    /// Places where it begins in a text.
+    fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let common = |byte: u8| COMMON.iter().position(|known| *known == byte.to_ascii_lowercase());
+        let rank = |at: &usize| common(self.needle[*at]).map_or(0, |rank| COMMON.len() - rank);
+        let rare = (0..self.needle.len()).min_by_key(rank).unwrap_or(0);
+        let byte = self.needle.get(rare).copied().unwrap_or(0);
+        let other = match self.fold {
+            true if byte.is_ascii_lowercase() => byte.to_ascii_uppercase(),
+            true => byte.to_ascii_lowercase(),
+            false => byte,
+        };
+        memchr::memchr2_iter(byte, other, text).filter_map(move |at| at.checked_sub(rare)).filter(move |start| {
+            let found = text.get(*start..*start + self.needle.len());
+            found.is_some_and(|found| found.iter().zip(&self.needle).all(|(byte, mine)| self.is(*mine, *byte)))
+        })
+    }
+
+    /// The answer for a text between what is `around`; `scratch` is free to use.
+    fn answer(&self, text: &[u8], around: Around, scratch: &mut Vec<u8>) -> u8 {
+        if text.len() < self.needle.len() || !self.occurs.is_match(text) {
+            return NO;
+        }
+        let Some(whole) = &self.whole else { return MAYBE };
+        if whole.leading_star && whole.trailing_star {
+            return YES;
+        }
+        if !around.free {
+            return MAYBE;
+        }
+        let is_sure = if around.left && around.right {
+            whole.pattern.is_match(text)
+        } else {
+            scratch.clear();
+            scratch.extend((!around.left).then_some(STRANGER));
+            scratch.extend_from_slice(text);
+            scratch.extend((!around.right).then_some(STRANGER));
+            whole.pattern.is_match(scratch)
+        };
+        if is_sure {
+            return YES;
+        }
+        // The ends of the value may be bounds after all.
+        let open =
+            whole.bound != WordBound::Breaker || (!(around.left && around.right) && whole.pattern.is_match(text));
+        if open { MAYBE } else { NO }
+    }
+
+    fn run(&self, node: &ProbePlan, column: u32, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
+        let (base, children) = match node {
+            ProbePlan::Same(answer) => return Ok(PageAnswers::Same(*answer)),
+            ProbePlan::Each(around) => return self.each(column, *around, page),
+            ProbePlan::Templates { base, children } => (base, children),
+            ProbePlan::Codes(answers) => {
+                let values = page.column(column)?;
+                let ColumnValues::Codes(codes) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
+                return Ok(found_by_code(&values, codes, answers));
+            }
+            ProbePlan::Equals(wanted) => {
+                let values = page.column(column)?;
+                let ColumnValues::Numbers(numbers) = &values.values else { return Ok(PageAnswers::Same(MAYBE)) };
+                return Ok(found_of(&values, numbers.iter().map(|number| if number == wanted { YES } else { NO })));
+            }
+        };
+        // The templates are not read where slots alone decide.
+        let needs_codes = base.iter().any(|answer| *answer != NO);
+        let mut all =
+            if needs_codes { self.run(&ProbePlan::Codes(base.clone()), column, page)? } else { PageAnswers::Same(NO) };
+        for child in children {
+            let of_child = match self.run(&child.node, child.column, page)? {
+                PageAnswers::Same(NO) => continue,
+                PageAnswers::Rows(rows) => rows,
+                PageAnswers::Same(answer) => {
+                    let values = page.column(child.column)?;
+                    (0..values.values.len()).map(|place| (row_at(&values, place), answer)).collect()
+                }
+            };
+            let of_child = if child.covers { of_child } else { counted(child, column, of_child, page)? };
+            all = match all {
+                PageAnswers::Rows(rows) => PageAnswers::Rows(joined(rows, of_child)),
+                PageAnswers::Same(NO) => PageAnswers::Rows(of_child),
+                same => same,
+            };
+        }
+        Ok(all)
+    }
+
+    /// Looks at every value of a page.
+    fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
+        let values = page.column(column)?;
+        let mut scratch = Vec::new();
+        Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
+            (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+                let mut text = Vec::new();
+                let answers = numbers.iter().map(|number| {
+                    text.clear();
+                    format.write(*number, &mut text);
+                    self.answer(&text, around, &mut scratch)
+                });
+                found_of(&values, answers)
+            }
+            (ColumnValues::Texts { bytes, ends }, _) => {
+                // All texts at once, and only those that hold it one by one.
+                let mut rows: Vec<(u32, u8)> = Vec::new();
+                let mut done = 0;
+                for at in self.places(bytes) {
+                    // Its value has been looked at.
+                    if done > 0 && at < ends[done - 1] as usize {
+                        continue;
+                    }
+                    let place = done + ends[done..].partition_point(|end| *end as usize <= at);
+                    if place >= ends.len() {
+                        break;
+                    }
+                    let start = if place == 0 { 0 } else { ends[place - 1] as usize };
+                    let answer = self.answer(&bytes[start..ends[place] as usize], around, &mut scratch);
+                    if answer != NO {
+                        rows.push((row_at(&values, place), answer));
+                    }
+                    done = place + 1;
+                    if done == ends.len() {
+                        break;
+                    }
+                }
+                PageAnswers::Rows(rows)
+            }
+            _ => PageAnswers::Same(MAYBE),
+        })
+    }
+}
+
+fn answer_of(answers: &[u8], code: u32) -> u8 {
+    answers.get(code as usize).copied().unwrap_or(MAYBE)
+}
+
+fn row_at(values: &PageColumn, place: usize) -> u32 {
+    values.rows.as_ref().map_or(place as u32, |rows| rows[place])
+}
+
+fn found_of(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswers {
+    let found = answers.enumerate().filter(|(_, answer)| *answer != NO);
+    PageAnswers::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
+}
+
+/// The rows whose code has another answer than no.
+fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnswers {
+    // The pass over all codes is free of branches; few pass it as a rule.
+    let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
+    let sure = memchr::memchr2_iter(YES, MAYBE, &each);
+    PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
+}
+
+/// The rows of a slot whose template lets it count.
+fn counted(
+    child: &Child,
+    parent: u32,
+    mut rows: Vec<(u32, u8)>,
+    page: &mut PageReader<'_>,
+) -> Result<Vec<(u32, u8)>, EngineError> {
+    if rows.is_empty() {
+        return Ok(rows);
+    }
+    let values = page.column(parent)?;
+    if let ColumnValues::Codes(codes) = &values.values {
+        rows.retain(|(row, _)| {
+            let code = values.place(*row).and_then(|place| codes.get(place));
+            code.is_some_and(|code| child.counts.get(*code as usize).copied().unwrap_or(true))
+        });
+    }
+    Ok(rows)
+}
+
+/// The larger answer of each row.
+fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
+    if a.is_empty() || b.is_empty() {
+        return if a.is_empty() { b } else { a };
+    }
+    a.extend(b);
+    a.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    a.dedup_by_key(|(row, _)| *row);
+    a
+}
+
+/// Makes the nodes of one probe.
+struct Planner<'a> {
+    probe: &'a Probe,
+    shapes: &'a Shapes,
+    facts: &'a ShapeFacts,
+    segment: &'a dyn Segment,
+}
+
+impl Planner<'_> {
+    fn node(&self, column: u32, around: Around) -> Result<ProbePlan, EngineError> {
+        let Some(Column { kind, traits, .. }) = self.shapes.columns.get(column as usize) else {
+            return Ok(ProbePlan::Same(MAYBE));
+        };
+        if !self.probe.fits(traits) || (around.free && self.probe.is_too_short(traits)) {
+            return Ok(ProbePlan::Same(NO));
+        }
+        let around = Around { free: around.free && self.facts.free()[column as usize], ..around };
+        match kind {
+            ColumnKind::Templates(templates) => self.templates(column, templates, around),
+            ColumnKind::Dictionary { .. } => {
+                let texts = self.segment.dictionary(column)?;
+                let mut scratch = Vec::new();
+                let answers: Vec<u8> = texts.iter().map(|text| self.probe.answer(text, around, &mut scratch)).collect();
+                Ok(match answers.first() {
+                    Some(first) if answers.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
+                    _ => ProbePlan::Codes(answers),
+                })
+            }
+            ColumnKind::Numbers { format, min, .. } => Ok(self.numbers(*format, *min, around)),
+            ColumnKind::Texts => Ok(ProbePlan::Each(around)),
+        }
+    }
+
+    /// Digits are sought in numbers without writing these where nothing in a number bounds a word.
+    fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
+        let needle = &self.probe.needle;
+        let digits = needle.iter().all(u8::is_ascii_digit);
+        if let NumberFormat::Time(layout) = format
+            && digits
+            && needle.len() > longest_run(layout)
+        {
+            return ProbePlan::Same(NO);
+        }
+        let is_one_word = match format {
+            NumberFormat::Integer => min >= 0,
+            NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
+            // Four parts cannot begin anywhere else.
+            NumberFormat::Ip4 => format.parse(needle).is_some(),
+            _ => false,
+        };
+        let is_word = self
+            .probe
+            .whole
+            .as_ref()
+            .is_some_and(|whole| whole.bound == WordBound::Breaker && !whole.leading_star && !whole.trailing_star);
+        if !(is_one_word && is_word && around.left && around.right && around.free) {
+            return ProbePlan::Each(around);
+        }
+        let needle = if self.probe.fold { needle.to_ascii_lowercase() } else { needle.to_vec() };
+        format.parse(&needle).map_or(ProbePlan::Same(NO), ProbePlan::Equals)
+    }
+
+    fn templates(&self, column: u32, templates: &[Template], around: Around) -> Result<ProbePlan, EngineError> {
+        let mut base = vec![NO; templates.len()];
+        let mut children: Vec<Child> = Vec::new();
+        let mut scratch = Vec::new();
+        for (number, template) in templates.iter().enumerate() {
+            let edges = Edges { shapes: self.shapes, parts: &template.parts, around, free: self.facts.free() };
+            let facts = self.facts.parts(column, number);
+            let mut answer = if self.may_straddle(&edges, facts) { MAYBE } else { NO };
+            for (part, facts) in template.parts.iter().zip(facts) {
+                if let Part::Literal(literal) = part {
+                    let inside = facts.around(around, self.probe.bounds);
+                    answer = answer.max(self.probe.answer(literal, inside, &mut scratch));
+                }
+            }
+            base[number] = answer;
+            if answer == YES {
+                continue;
+            }
+            for (part, facts) in template.parts.iter().zip(facts) {
+                let Part::Slot(column) = part else { continue };
+                let inside = facts.around(around, self.probe.bounds);
+                let known = children.iter().position(|child| (child.column, child.around) == (*column, inside));
+                let child = match known {
+                    Some(known) => &mut children[known],
+                    None => {
+                        let node = self.node(*column, inside)?;
+                        let counts = vec![false; templates.len()];
+                        children.push(Child { column: *column, around: inside, node, counts, covers: false });
+                        let last = children.len() - 1;
+                        &mut children[last]
+                    }
+                };
+                match &child.node {
+                    ProbePlan::Same(same) => base[number] = base[number].max(*same),
+                    _ => child.counts[number] = true,
+                }
+            }
+        }
+        // What a template has decided itself need not be looked up.
+        children.retain_mut(|child| {
+            child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
+            child.counts.contains(&true)
+        });
+        for child in &mut children {
+            let names = |template: &Template| template.names(child.column);
+            child.covers = templates.iter().zip(&child.counts).all(|(template, counts)| *counts || !names(template));
+        }
+        Ok(match base.first() {
+            Some(first) if children.is_empty() && base.iter().all(|answer| answer == first) => ProbePlan::Same(*first),
+            _ => ProbePlan::Templates { base, children },
+        })
+    }
+
+    /// Whether a match can lie across an edge.
+    fn may_straddle(&self, edges: &Edges<'_>, facts: &[PartFacts]) -> bool {
+        let needle = &self.probe.needle;
+        let open = |edge: &usize| self.probe.holds_breaker || facts[*edge].open_edge;
+        (1..edges.parts.len()).filter(open).any(|edge| {
+            (1..needle.len())
+                .any(|cut| self.may_end(edges, edge - 1, &needle[..cut]) && self.may_begin(edges, edge, &needle[cut..]))
+        })
+    }
+
+    /// Whether the text up to part `at` can end with `head`.
+    fn may_end(&self, edges: &Edges<'_>, at: usize, head: &[u8]) -> bool {
+        match &edges.parts[at] {
+            Part::Literal(literal) => {
+                head.iter().rev().zip(literal.iter().rev()).all(|(mine, byte)| self.probe.is(*mine, *byte))
+            }
+            Part::Slot(column) => {
+                let traits = edges.traits(*column);
+                let (lasts, _) = edges.bytes_before(at + 1);
+                let sure = head.len().min(traits.min_len as usize);
+                head.last().is_some_and(|last| self.probe.in_set(*last, lasts))
+                    && head[head.len() - sure..].iter().all(|byte| self.probe.in_set(*byte, traits.bytes))
+            }
+        }
+    }
+
+    /// Whether the text from part `at` on can begin with `tail`.
+    fn may_begin(&self, edges: &Edges<'_>, at: usize, tail: &[u8]) -> bool {
+        match &edges.parts[at] {
+            Part::Literal(literal) => tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.is(*mine, *byte)),
+            Part::Slot(column) => {
+                let traits = edges.traits(*column);
+                let (firsts, _) = edges.bytes_after(at);
+                let sure = tail.len().min(traits.min_len as usize);
+                tail.first().is_some_and(|first| self.probe.in_set(*first, firsts))
+                    && tail[..sure].iter().all(|byte| self.probe.in_set(*byte, traits.bytes))
+            }
+        }
+    }
+}
+
+/// Most digits in a row.
+fn longest_run(layout: TimeLayout) -> usize {
+    match layout {
+        TimeLayout::Iso { digits, .. } => usize::from(digits).max(4),
+        TimeLayout::Common => 4,
+        TimeLayout::Clock => 2,
+    }
+}
+
+/// Shared plans of one slab.
+pub(super) type SharedPlan = Arc<WordPlan>;

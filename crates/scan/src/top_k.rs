@@ -1,0 +1,142 @@
+//! A sort of which few rows are wanted, told to the scan: rows that cannot be among the first are not read.
+//!
+//! The best rows so far, by the first key, give a bound; a row that is worse than as many others as are wanted cannot
+//! come out, whatever the other keys and the order of arrival say. The bound is asked before the columns of a row, or its
+//! text, are made. Rows of equal rank stay.
+//!
+//! Not here: the order itself ([`rows::rank`]).
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::rows::rank::{MISSING, NUMBER, rank};
+use quarry_eval::rows::{self, ColumnReader};
+use quarry_spl::ast::{SortKey, SortKind};
+
+use crate::plan::TopK;
+
+/// Rows wanted at most; the rank of each is kept.
+pub const ROWS_MAX: usize = 100_000;
+
+/// The ranks of the best rows so far.
+pub(crate) struct TopKThreshold {
+    key: SortKey,
+    descending: bool,
+    count: usize,
+    ranks: Mutex<BinaryHeap<Rank>>,
+}
+
+/// Where a row stands by the first key; less is earlier.
+#[derive(Clone, Debug)]
+struct Rank {
+    /// Turned for descending keys.
+    class: i64,
+    number: Option<f64>,
+    text: Option<Box<str>>,
+    descending: bool,
+}
+
+impl Rank {
+    fn compare(&self, class: i64, number: Option<f64>, text: Option<&str>) -> Ordering {
+        let values = || {
+            let numbers = self.number.zip(number).map_or(Ordering::Equal, |(mine, other)| mine.total_cmp(&other));
+            let order = numbers.then_with(|| self.text.as_deref().cmp(&text));
+            if self.descending { order.reverse() } else { order }
+        };
+        self.class.cmp(&class).then_with(values)
+    }
+}
+
+impl Ord for Rank {
+    fn cmp(&self, other: &Rank) -> Ordering {
+        self.compare(other.class, other.number, other.text.as_deref())
+    }
+}
+
+impl PartialOrd for Rank {
+    fn partial_cmp(&self, other: &Rank) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Rank {
+    fn eq(&self, other: &Rank) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Rank {}
+
+impl TopKThreshold {
+    /// No row seen yet.
+    pub(crate) fn new(top: &TopK) -> TopKThreshold {
+        let TopK { key, descending, count } = top.clone();
+        TopKThreshold { key, descending, count, ranks: Mutex::default() }
+    }
+
+    /// Field of the first key.
+    pub(crate) fn field(&self) -> &str {
+        &self.key.field.text
+    }
+
+    /// Which of these rows may come out, by their values of the field; `None` for all.
+    pub(crate) fn keep(&self, values: Option<&ArrayRef>, count: usize) -> Option<Vec<bool>> {
+        let worst = {
+            let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+            if ranks.len() < self.count {
+                return None;
+            }
+            ranks.peek()?.clone()
+        };
+        let mut kept = Vec::with_capacity(count);
+        self.each_rank(values, count, |class, number, text| kept.push(worst.compare(class, number, text).is_ge()));
+        kept.contains(&false).then_some(kept)
+    }
+
+    /// The rows that may come out, which count as read from now on.
+    pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let values = rows::column(&rows, self.field()).cloned();
+        let rows = match self.keep(values.as_ref(), rows.num_rows()) {
+            Some(kept) => rows::filter(&rows, &kept.into())?,
+            None => rows,
+        };
+        let values = rows::column(&rows, self.field());
+        let mut ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
+        self.each_rank(values, rows.num_rows(), |class, number, text| {
+            let is_better = ranks.peek().is_none_or(|worst| worst.compare(class, number, text).is_gt());
+            if ranks.len() < self.count || is_better {
+                ranks.push(Rank { class, number, text: text.map(Box::from), descending: self.descending });
+            }
+            if ranks.len() > self.count {
+                ranks.pop();
+            }
+        });
+        drop(ranks);
+        Ok(rows)
+    }
+
+    /// Rank of each value: class, number, text.
+    fn each_rank(&self, values: Option<&ArrayRef>, count: usize, mut each: impl FnMut(i64, Option<f64>, Option<&str>)) {
+        let turned = |class: i64| if self.descending && class != MISSING { -class } else { class };
+        let Some(values) = values else {
+            return (0..count).for_each(|_| each(MISSING, None, None));
+        };
+        let reader = ColumnReader::new(values);
+        let is_number = matches!(values.data_type(), DataType::Int64 | DataType::Decimal64(..));
+        let is_number = is_number && !matches!(self.key.kind, SortKind::Str);
+        let mut scratch = String::new();
+        for row in 0..values.len() {
+            if is_number && let Some(number) = reader.number(row) {
+                each(turned(NUMBER), Some(number), None);
+                continue;
+            }
+            let (class, number, text) = rank(self.key.kind, reader.text(row, &mut scratch));
+            each(turned(class), number, text);
+        }
+    }
+}
