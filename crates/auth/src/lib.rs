@@ -32,12 +32,12 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
-pub use roles::{is_capability, is_role, permissions};
+pub use roles::{is_capability, is_role, permissions, role_names};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
 pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
-    changed_users, check_new_password, parse_users, print_users,
+    changed_users, check_new_password, check_roles, parse_users, print_users,
 };
 pub use users_file::{UsersFile, UsersFileError, hash_with_new_salt};
 pub use verified::VERIFIED_S_MAX;

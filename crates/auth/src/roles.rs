@@ -142,6 +142,11 @@ pub fn is_role(name: &str) -> bool {
     ROLES.iter().any(|role| role.name == name)
 }
 
+/// Names of the shipped roles.
+pub fn role_names() -> impl Iterator<Item = &'static str> {
+    ROLES.iter().map(|role| role.name)
+}
+
 /// What the roles of a user come to.
 pub fn permissions(identity: &Identity) -> Permissions {
     let mut open: Vec<&str> = identity.roles.iter().map(String::as_str).collect();

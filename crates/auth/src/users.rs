@@ -1,5 +1,7 @@
 //! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
 
+use crate::roles::{is_role, role_names};
+
 /// First user and password of a new data folder, as Splunk's were. They are good for requests of the same machine only.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
 /// Role that may look after users.
@@ -8,7 +10,7 @@ pub const ADMIN_ROLE: &str = "admin";
 pub const PASSWORD_CHARS_MIN: usize = 8;
 /// Bytes of a password at most.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
-/// Characters of a user's or role's name at most.
+/// Characters of a user's name at most.
 const NAME_CHARS_MAX: usize = 100;
 /// Users of a node at most.
 const USERS_MAX: usize = 10_000;
@@ -123,7 +125,7 @@ pub fn changed_users(
     match (change, at) {
         (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
-            check_name("user", name)?;
+            check_name(name)?;
             check_roles(roles)?;
             if users.len() >= USERS_MAX {
                 return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the most there may be")));
@@ -164,14 +166,19 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
     Err(UserError::Invalid(text))
 }
 
-fn check_roles(roles: &[String]) -> Result<(), UserError> {
+/// Whether a user may be given these roles: at least one, and all of them exist.
+pub fn check_roles(roles: &[String]) -> Result<(), UserError> {
+    let known = || role_names().collect::<Vec<_>>().join(", ");
     if roles.is_empty() {
-        return Err(UserError::Invalid("a user has at least one role: admin, power, user".to_owned()));
+        return Err(UserError::Invalid(format!("a user has at least one role: {}", known())));
     }
-    roles.iter().try_for_each(|role| check_name("role", role))
+    match roles.iter().find(|role| !is_role(role)) {
+        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; there are {}", known()))),
+        None => Ok(()),
+    }
 }
 
-fn check_name(what: &str, name: &str) -> Result<(), UserError> {
+fn check_name(name: &str) -> Result<(), UserError> {
     let is_odd =
         |character: char| character.is_whitespace() || character.is_control() || ":;/,\"\\".contains(character);
     let count = name.chars().count();
@@ -183,7 +190,7 @@ fn check_name(what: &str, name: &str) -> Result<(), UserError> {
         return Ok(());
     }
     let text = format!(
-        "{name:?} cannot be the name of a {what}: it has 1 to {NAME_CHARS_MAX} characters, no blank and none of : ; / , \" \\, \
+        "{name:?} cannot be the name of a user: it has 1 to {NAME_CHARS_MAX} characters, no blank and none of : ; / , \" \\, \
          does not begin with # and is not `nobody` or `-`"
     );
     Err(UserError::Invalid(text))
@@ -259,6 +266,15 @@ mod tests {
         };
         assert!(matches!(changed_users(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
         assert!(matches!(changed_users(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
+        let unknown = "there is no role \"nosuch\"; there are user, power, admin, can_delete".to_owned();
+        assert_eq!(changed_users(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
+        let add = UserChange::Add { name: "bob".into(), password: "p".into(), roles: vec!["nosuch".into()] };
+        assert_eq!(changed_users(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));
+        // Somebody whose role is gone can still be changed and removed.
+        let old = vec![user("admin", "admin"), user("eva", "gone")];
+        assert!(changed_users(&old, &remove("eva"), None).is_ok());
+        let password = UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: None };
+        assert!(changed_users(&old, &password, Some("x".into())).is_ok());
         assert_eq!(changed_users(&two, &roles(&["admin", "power"]), None).unwrap()[0].roles.len(), 2);
     }
 

@@ -8,6 +8,7 @@ use quarry_stdx::{log, private_file, private_file::PrivateFileError, random};
 
 use crate::AuthError;
 use crate::password::hash_password;
+use crate::roles::{is_role, role_names};
 use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, print_users};
 
 /// File of users, below the data folder.
@@ -48,6 +49,7 @@ impl UsersFile {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
                 bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
+                users.iter().for_each(|user| tell_unknown_roles(&file.to_string(), user));
                 Ok(users)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -61,6 +63,17 @@ impl UsersFile {
             }
             Err(error) => Err(UsersFileError::Read { path: path.clone(), source: error }),
         }
+    }
+}
+
+/// A role that does not exist gives nothing, which would look like a fault of permissions.
+fn tell_unknown_roles(file: &str, user: &UserRecord) {
+    for role in user.roles.iter().filter(|role| !is_role(role)) {
+        let known = role_names().collect::<Vec<_>>().join(", ");
+        log::warning(format!(
+            "{file}: user {} has the role {role}, which does not exist and gives nothing; there are {known}",
+            user.name
+        ));
     }
 }
 

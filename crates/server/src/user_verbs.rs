@@ -7,7 +7,7 @@ use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
 
 use quarry_auth::{
-    PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password,
+    PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password, check_roles,
 };
 use quarry_auth::{UsersFile, hash_with_new_salt};
 use quarry_stdx::log;
@@ -26,6 +26,8 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     let change = match verb {
         UserVerb::List(arguments) => return list(data_dir, arguments.output),
         UserVerb::Add { name, roles } => {
+            // Before the password is asked for.
+            check_roles(roles).map_err(failure_of)?;
             UserChange::Add { name: name.clone(), password: new_password(name)?, roles: roles.clone() }
         }
         UserVerb::Passwd { name } => UserChange::Edit {
