@@ -126,7 +126,7 @@ impl Server {
         let mut stream = TcpStream::connect(&self.address)?;
         write!(
             stream,
-            "POST {path} HTTP/1.1\r\nHost: q\r\nConnection: close\r\n{authorization}Content-Type: \
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n{authorization}Content-Type: \
              application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         )?;

@@ -10,6 +10,7 @@
 mod bounds;
 mod lingering;
 mod outgoing;
+mod proxied;
 mod request_body;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::HeaderMap;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -43,6 +43,7 @@ pub use bounds::Bounds;
 pub(crate) use bounds::connections_max;
 use lingering::Lingering;
 use outgoing::Outgoing;
+use proxied::is_forwarded;
 use request_body::RequestBody;
 use waiting::{AnswerBody, AtWork};
 pub(crate) use waiting::{Waiter, Waiting};
@@ -66,8 +67,6 @@ const PLACE_WAIT: Duration = Duration::from_millis(100);
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait, when the server stops, for a connection without a request at work to take its leave.
 const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
-/// Headers with which proxies hand a request on.
-const FORWARDED: [&str; 4] = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
 /// Time between two tellings of what was closed or refused.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
@@ -251,7 +250,7 @@ impl Shared {
         let address = self.address;
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let at_work = AtWork::new(&counted);
-            let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers()));
+            let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(origin);
             let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, pace))));
@@ -313,9 +312,4 @@ impl Shared {
             .keep_alive_timeout(PING_WAIT);
         builder
     }
-}
-
-/// Whether a proxy says that it speaks for another.
-fn is_forwarded(headers: &HeaderMap) -> bool {
-    FORWARDED.iter().any(|name| headers.contains_key(*name))
 }

@@ -103,7 +103,7 @@ fn events_come_over_tls() {
     let body = r#"{"event":"k=secret"}"#;
     write!(
         stream,
-        "POST /services/collector HTTP/1.1\r\nHost: x\r\nAuthorization: Splunk {PLAIN}\r\nConnection: close\r\n\
+        "POST /services/collector HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Splunk {PLAIN}\r\nConnection: close\r\n\
          Content-Length: {}\r\n\r\n{body}",
         body.len()
     )
@@ -122,7 +122,7 @@ fn manage(place: &Place, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(run_file["mgmt"].as_str().unwrap()).unwrap();
     write!(
         stream,
-        "{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Basic YWRtaW46Y2hhbmdlbWU=\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic YWRtaW46Y2hhbmdlbWU=\r\nConnection: close\r\n\
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     )
