@@ -10,6 +10,7 @@ mod endpoint;
 mod message;
 mod node;
 mod outlet;
+mod parameter_types;
 mod parameters;
 mod state;
 mod turns;

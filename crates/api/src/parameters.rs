@@ -7,6 +7,7 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 
 use crate::message::{ApiError, RefusalForm};
+use crate::parameter_types::{ParameterType, fault, parse_flag, type_of};
 
 /// What bodies are.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -33,8 +34,10 @@ impl Parameters {
 
     /// A whole number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
+        debug_assert_eq!(type_of(name), Some(ParameterType::Count), "{name} has no row");
         let Some(text) = self.get(name).map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
-        let wrong = |_| ApiError::bad_request(format!("{name}={text}: give a whole number from 0"));
+        let wrong =
+            |_| ApiError::bad_request(fault(name, text).unwrap_or_else(|| format!("{name}={text} is no number")));
         text.parse().map(Some).map_err(wrong)
     }
 
@@ -46,13 +49,25 @@ impl Parameters {
 
     /// Whether a name has a value that means yes.
     pub(crate) fn is_set(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| matches!(value, "1" | "t" | "true"))
+        debug_assert_eq!(type_of(name), Some(ParameterType::Flag), "{name} has no row");
+        self.get(name).and_then(parse_flag) == Some(true)
     }
 
     /// All of them.
     pub(crate) fn all(self) -> Vec<(String, String)> {
         self.0
     }
+}
+
+/// Refuses values that are not of the types of their parameters.
+fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiError> {
+    let fault = parameters.iter().find_map(|(name, value)| fault(name.as_ref(), value.as_ref()));
+    fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
+}
+
+/// As [`check`], of the parameters in a URL, which every endpoint has.
+pub(crate) fn check_query(query: &str) -> Result<(), ApiError> {
+    check(&form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>())
 }
 
 impl<S: Send + Sync> FromRequest<S> for Parameters {
@@ -77,6 +92,7 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
             add(&body);
         }
         parameters.iter().for_each(|(name, value)| form.note(name, value));
+        check(&parameters).map_err(IntoResponse::into_response)?;
         Ok(Parameters(parameters))
     }
 }
@@ -86,6 +102,7 @@ mod tests {
     use axum::body::Body;
 
     use super::*;
+    use crate::parameter_types::TYPES;
 
     async fn read(uri: &str, kind: &str, body: &str) -> Result<Parameters, StatusCode> {
         let request = Request::post(uri).header(header::CONTENT_TYPE, kind).body(Body::from(body.to_owned())).unwrap();
@@ -95,14 +112,19 @@ mod tests {
     #[tokio::test]
     async fn url_and_body_are_one_list() {
         let read_well =
-            read("/x?a=1&a=2", "application/x-www-form-urlencoded; charset=UTF-8", "b=%2B+x&n=12&bad=-1&a=3,4");
+            read("/x?a=1&a=2", "application/x-www-form-urlencoded; charset=UTF-8", "b=%2B+x&count=12&again=yes&a=3,4");
         let parameters = read_well.await.unwrap();
         assert_eq!((parameters.get("a"), parameters.get("b")), (Some("1"), Some("+ x")));
         assert_eq!(parameters.list("a"), ["1", "2", "3", "4"]);
-        assert_eq!(parameters.number("n").unwrap(), Some(12));
-        assert!(parameters.number("bad").is_err() && parameters.required("c").is_err());
-        assert!(parameters.is_set("a") && !parameters.is_set("n"));
+        assert_eq!((parameters.number("count").unwrap(), parameters.number("offset").unwrap()), (Some(12), None));
+        assert!(parameters.required("c").is_err() && parameters.is_set("again") && !parameters.is_set("preview"));
         assert_eq!(read("/x", "application/json", "{}").await.err(), Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
         assert!(read("/x", "application/json", "").await.is_ok(), "there is nothing to read");
+        for (name, _) in TYPES {
+            let (wrong, form) = (format!("{name}=%21"), "application/x-www-form-urlencoded");
+            assert_eq!(read("/x", form, &wrong).await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
+            assert_eq!(read(&format!("/x?{wrong}"), form, "").await.err(), Some(StatusCode::BAD_REQUEST), "{name}");
+            assert!(check_query(&wrong).is_err() && check_query(&format!("{name}=")).is_ok());
+        }
     }
 }

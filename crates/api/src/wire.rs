@@ -16,14 +16,10 @@ pub(crate) enum OutputMode {
 
 impl OutputMode {
     /// Reads `output_mode`, JSON when absent, and `csv_safe`, whether cells of CSV are no formulas.
-    pub(crate) fn parse(text: Option<&str>, csv_safe: Option<&str>) -> Result<OutputMode, String> {
+    pub(crate) fn parse(text: Option<&str>, csv_safe: bool) -> Result<OutputMode, String> {
         match text {
             None | Some("json") => Ok(OutputMode::Json),
-            Some("csv") => match csv_safe {
-                None | Some("" | "0" | "false" | "f") => Ok(OutputMode::Csv(CsvCells::Exact)),
-                Some("1" | "true" | "t") => Ok(OutputMode::Csv(CsvCells::Safe)),
-                Some(other) => Err(format!("csv_safe={other}: give 1 or 0")),
-            },
+            Some("csv") => Ok(OutputMode::Csv(if csv_safe { CsvCells::Safe } else { CsvCells::Exact })),
             Some("raw") => Ok(OutputMode::Raw),
             Some(other) => Err(format!("output_mode={other} is not served: use json, csv or raw")),
         }

@@ -13,6 +13,7 @@ use quarry_conf::permissions::{INDEXES_EDIT, SEARCH};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::parameters::check_query;
 
 /// Reads files of the node's machine, and looks at what would become of them.
 const EDIT_MONITOR: &str = "edit_monitor";
@@ -115,6 +116,9 @@ pub(crate) async fn authorise(
             "user {user} may not do this: it takes the capability {capability}, which none of the user's roles has"
         );
         return ApiError::forbidden(text).into_response();
+    }
+    if let Err(error) = check_query(parts.uri.query().unwrap_or_default()) {
+        return error.into_response();
     }
     parts.extensions.insert(caller);
     next.run(Request::from_parts(parts, body)).await

@@ -79,7 +79,7 @@ fn params_of(parameters: &Parameters, caller: &Caller, rows_max: Option<usize>) 
 }
 
 fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
-    OutputMode::parse(parameters.get("output_mode"), parameters.get("csv_safe")).map_err(ApiError::bad_request)
+    OutputMode::parse(parameters.get("output_mode"), parameters.is_set("csv_safe")).map_err(ApiError::bad_request)
 }
 
 /// What a search would read: `output_mode=text` or `json`.

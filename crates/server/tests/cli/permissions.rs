@@ -87,6 +87,52 @@ fn every_endpoint_takes_what_the_table_says() {
     drop(server);
 }
 
+/// In the URL and in the body, of every endpoint, those that make no use of a parameter too.
+#[test]
+fn values_of_another_type_are_refused_by_every_endpoint() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"])]);
+    let server = Server::start(&place);
+    let admin = key(&place, "admin");
+    for row in ENDPOINTS.iter().filter(|row| row.access != Access::Open) {
+        let path = row.path.replace("{name}", "web").replace("{action}", "enable");
+        for wrong in [
+            "max_count=abc",
+            "count=-1",
+            "offset=x",
+            "preview=perhaps",
+            "earliest_time=someday",
+            "zone=Mars",
+            "exec_mode=x",
+        ] {
+            let answer = ask(&place, row.method.as_str(), &format!("{path}?{wrong}"), &admin, "search=x&name=x");
+            assert!(answer.starts_with("HTTP/1.1 400"), "{} {path} {wrong}: {answer}", row.method);
+            assert!(answer.contains(&format!("{{\"messages\":[{{\"type\":\"FATAL\",\"text\":\"{wrong}")), "{answer}");
+        }
+    }
+    for path in ["/services/search/jobs", "/services/search/jobs/export", "/services/data/inputs/oneshot"] {
+        let answer = ask(&place, "POST", path, &admin, "search=x&name=x&exec_mode=oneshot&max_count=abc");
+        assert!(
+            answer.starts_with("HTTP/1.1 400") && answer.contains("max_count=abc: give a whole number"),
+            "{answer}"
+        );
+    }
+    // Roles that do not exist: by REST and by the command line, which asks the server or writes the file.
+    let unknown = "there is no role \\\"nosuch\\\"; there are user, power, admin, can_delete";
+    let users = "/services/authentication/users";
+    let made = ask(&place, "POST", users, &admin, "name=bob&password=longenough&roles=nosuch");
+    assert!(made.starts_with("HTTP/1.1 400") && made.contains(unknown), "{made}");
+    let edited = ask(&place, "POST", &format!("{users}/admin"), &admin, "roles=admin,nosuch");
+    assert!(edited.starts_with("HTTP/1.1 400") && edited.contains(unknown), "{edited}");
+    let refused = |place: &Place| {
+        let ran = place.run(&["user", "add", "bob", "--role", "nosuch"]);
+        assert!(ran.code == 2 && ran.err.contains("there are user, power, admin, can_delete"), "{ran:?}");
+    };
+    refused(&place);
+    drop(server);
+    refused(&place);
+}
+
 #[test]
 fn roles_say_what_a_search_may_do() {
     let place = Place::new();

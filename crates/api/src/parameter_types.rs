@@ -1,0 +1,147 @@
+//! The types of the parameters of requests: one table by name, which holds for every endpoint.
+//!
+//! A value of another type is refused with what would be right, also where the endpoint makes no use of the parameter:
+//! whoever sends `max_count=abc` means something else than what would be done. An empty value is none. Names that are not
+//! in the table are texts, which the endpoint reads itself. Types and words are those of Splunk's REST reference.
+
+use jiff::tz::TimeZone;
+use quarry_event::time::{parse_time, parse_zone};
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParameterType {
+    /// Yes or no.
+    Flag,
+    /// A whole number from 0.
+    Count,
+    /// A number, maybe with a fraction, from 0.
+    Number,
+    /// A time: absolute, in seconds or relative.
+    Time,
+    /// A time zone.
+    Zone,
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+use ParameterType::{Count, Flag, Number, Time, Word, Zone};
+
+/// Parameters and their types, by name.
+pub(crate) const TYPES: &[(&str, ParameterType)] = &[
+    ("adhoc_search_level", Word(&["fast", "smart", "verbose"])),
+    ("again", Flag),
+    ("allow_partial_results", Flag),
+    ("allowQueryStringAuth", Flag),
+    ("auto_cancel", Count),
+    ("auto_finalize_ec", Count),
+    ("auto_pause", Count),
+    ("count", Count),
+    ("csv_safe", Flag),
+    ("disabled", Flag),
+    ("earliest_time", Time),
+    ("enable_lookups", Flag),
+    ("exec_mode", Word(&["blocking", "normal", "oneshot"])),
+    ("force_bundle_replication", Flag),
+    ("index_earliest", Time),
+    ("index_latest", Time),
+    ("indexedRealtime", Flag),
+    ("indexedRealtimeOffset", Count),
+    ("latest_time", Time),
+    ("max_count", Count),
+    ("max_lines", Count),
+    ("max_time", Count),
+    ("now", Time),
+    ("offset", Count),
+    ("output_mode", Word(&["atom", "csv", "csv-safe", "json", "json_cols", "json_rows", "raw", "text", "xml"])),
+    ("preview", Flag),
+    ("reduce_freq", Count),
+    ("reload_macros", Flag),
+    ("replay_speed", Number),
+    ("reuse_max_seconds_ago", Count),
+    ("rt_backfill", Flag),
+    ("rt_blocking", Flag),
+    ("rt_indexfilter", Flag),
+    ("rt_maxblocksecs", Count),
+    ("rt_queue_size", Count),
+    ("sample_ratio", Count),
+    ("sample_seed", Count),
+    ("search_mode", Word(&["normal", "realtime"])),
+    ("sort_dir", Word(&["asc", "desc"])),
+    ("sort_mode", Word(&["alpha", "alpha_case", "auto", "num"])),
+    ("spawn_process", Flag),
+    ("status_buckets", Count),
+    ("summarize", Flag),
+    ("sync_bundle_replication", Flag),
+    ("timeout", Count),
+    ("useACK", Flag),
+    ("zone", Zone),
+];
+
+/// The type of a parameter; `None` for texts.
+pub(crate) fn type_of(name: &str) -> Option<ParameterType> {
+    TYPES.iter().find(|(other, _)| *other == name).map(|(_, kind)| *kind)
+}
+
+/// What is wrong with the value of a parameter.
+pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
+    let kind = type_of(name)?;
+    let value = value.trim();
+    let is_right = value.is_empty()
+        || match kind {
+            Flag => parse_flag(value).is_some(),
+            Count => value.parse::<usize>().is_ok(),
+            Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
+            Time => parse_time(value, 0, &TimeZone::UTC).is_ok(),
+            Zone => parse_zone(value).is_some(),
+            Word(words) => words.contains(&value),
+        };
+    if is_right {
+        return None;
+    }
+    let shown: String = value.chars().take(SHOWN_CHARS_MAX).flat_map(char::escape_debug).collect();
+    Some(match kind {
+        Flag => format!("{name}={shown}: give 1 or 0"),
+        Count => format!("{name}={shown}: give a whole number from 0"),
+        Number => format!("{name}={shown}: give a number from 0"),
+        Time => format!("{name}={shown} is no time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"),
+        Zone => format!("{name}={shown} is not known: give one as Europe/Berlin"),
+        Word(words) => format!("{name}={shown}: give one of {}", words.join(", ")),
+    })
+}
+
+/// Characters of a wrong value that are shown.
+const SHOWN_CHARS_MAX: usize = 80;
+
+/// Splunk's spellings of yes and no.
+pub(crate) fn parse_flag(value: &str) -> Option<bool> {
+    match value.trim().to_ascii_lowercase().as_str() {
+        "1" | "t" | "true" | "y" | "yes" | "on" => Some(true),
+        "0" | "f" | "false" | "n" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_another_type_are_faults() {
+        for (name, good, bad) in [
+            ("again", "1 0 t f true FALSE yes no", "2 maybe"),
+            ("count", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
+            ("replay_speed", "0 1 1.5", "-1 nan inf fast"),
+            ("earliest_time", "0 1763600000.5 -15m@m now 2026-11-20T10:00:00", "someday 15zz"),
+            ("zone", "UTC Europe/Berlin", "Mars"),
+            ("exec_mode", "oneshot", "ONE oneshots"),
+        ] {
+            let good = good.split(' ').filter(|value| fault(name, value).is_some()).collect::<Vec<_>>();
+            let bad = bad.split(' ').filter(|value| fault(name, value).is_none()).collect::<Vec<_>>();
+            assert!(good.is_empty() && bad.is_empty(), "{name}: refused {good:?}, taken {bad:?}");
+        }
+        assert_eq!(fault("search", "abc"), None);
+        assert!(TYPES.iter().all(|(name, _)| fault(name, "").is_none() && fault(name, "!").is_some()));
+        let names: Vec<String> = TYPES.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        assert!(names.is_sorted() && names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+    }
+}
