@@ -462,6 +462,54 @@ fn spans_of_opentelemetry_are_events_over_http_and_as_calls() {
     assert_eq!(served.ask("POST", "/v1/traces", &[good, kind], b"[").0, 400);
 }
 
+/// Every way in which a sender of another system may name an index.
+#[test]
+fn no_sender_of_another_system_writes_into_indexes_of_the_node() {
+    let served = Served::start();
+    let good = ("authorization", "Bearer 22222222-2222-2222-2222-222222222222");
+    let json = ("content-type", "application/json");
+    let ask = |method: &str, path: &str, body: &str| served.ask(method, path, &[good, json], body.as_bytes());
+    for index in ["_audit", "_internal", "_no_such"] {
+        let bulk = format!("{{\"index\":{{\"_index\":\"{index}\"}}}}\n{{\"n\":1}}\n{{\"create\":{{}}}}\n{{\"n\":2}}\n");
+        let (status, answer) = ask("POST", "/shop/_bulk", &bulk);
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+        let of = |at: usize, action: &str| answer["items"][at][action]["status"].clone();
+        assert_eq!(
+            (status, &answer["errors"], of(0, "index"), of(1, "create")),
+            (200, &true.into(), 400.into(), 201.into())
+        );
+        assert!(answer["items"][0].to_string().contains("Incorrect index"), "{answer}");
+        assert_eq!(served.store.lines().len(), 1, "only the one that may be");
+        let (status, answer) = ask("POST", &format!("/{index}/_bulk"), "{\"index\":{}}\n{\"n\":1}\n");
+        assert!(status == 200 && answer.contains("Incorrect index"), "{status} {answer}");
+        for (method, path) in [("POST", "_doc"), ("PUT", "_doc/7"), ("POST", "_create/8")] {
+            assert_eq!(ask(method, &format!("/{index}/{path}"), "{\"n\":1}").0, 400, "{path}");
+        }
+        let attribute = format!(r#"{{"key":"com.splunk.index","value":{{"stringValue":"{index}"}}}}"#);
+        let resource = format!(r#"{{"resource":{{"attributes":[{attribute}]}}"#);
+        let logs = r#""scopeLogs":[{"logRecords":[{"body":{"stringValue":"a"}}]}]"#;
+        let spans = r#""scopeSpans":[{"spans":[{"traceId":"ab","spanId":"07","name":"buy","startTimeUnixNano":"1"}]}]"#;
+        let metrics =
+            r#""scopeMetrics":[{"metrics":[{"name":"a","gauge":{"dataPoints":[{"asDouble":1,"timeUnixNano":"1"}]}}]}]"#;
+        for (path, list, body) in [
+            ("logs", "resourceLogs", logs),
+            ("traces", "resourceSpans", spans),
+            ("metrics", "resourceMetrics", metrics),
+        ] {
+            let (status, answer) =
+                ask("POST", &format!("/v1/{path}"), &format!(r#"{{"{list}":[{resource},{body}}}]}}"#));
+            assert_eq!(status, 400, "{path}: {answer}");
+        }
+        let push =
+            format!(r#"{{"streams":[{{"stream":{{"index":"{index}"}},"values":[["1795168800000000000","a"]]}}]}}"#);
+        assert_eq!(ask("POST", "/loki/api/v1/push", &push).0, 400);
+        assert_eq!(served.store.lines(), Vec::<String>::new());
+    }
+    // Names of the sender's own stay what they were: no index of ours.
+    assert_eq!(ask("POST", "/Logs-2026.11.20/_doc", "{\"n\":1}").0, 201);
+    assert_eq!(served.store.lines().len(), 1);
+}
+
 #[test]
 fn single_documents_of_elasticsearch_are_taken_and_answered_in_its_words() {
     let served = Served::start();

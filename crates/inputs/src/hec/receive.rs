@@ -298,9 +298,15 @@ impl<'a> Receiver<'a> {
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })
     }
 
-    /// Whether the token's events may go to an index.
-    pub(crate) fn may_send_to(&self, index: &str) -> bool {
-        self.check_index(index).is_ok()
+    /// The index that a sender of another system means by a name of its own: that index where the token's events may go
+    /// there, else `None`, the token's. A name that begins with `_` is one of the node's and is meant: refused where the
+    /// token may not send there, and never stored elsewhere.
+    pub(crate) fn index_named(&self, name: &str) -> Result<Option<String>, Code> {
+        match self.check_index(name) {
+            Ok(()) => Ok(Some(name.to_owned())),
+            Err(code) if name.starts_with('_') => Err(code),
+            Err(_) => Ok(None),
+        }
     }
 
     fn check_index(&self, index: &str) -> Result<(), Code> {

@@ -206,7 +206,10 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         let mut receiver =
             Receiver::new(&collector.destination, &token, &Stated::default(), &sender, collector.clock.now_ns());
         for (at, mut event) in std::mem::take(&mut events.read).into_iter().enumerate() {
-            event.index = event.index.filter(|index| receiver.may_send_to(index));
+            if let Some(name) = event.index.take() {
+                let refused = |code| BodyError::Told(Answer::about(code, at as u64 + 1));
+                event.index = receiver.index_named(&name).map_err(refused)?;
+            }
             if !event.raw.is_empty() {
                 receiver.event(event, at as u64).map_err(BodyError::Told)?;
             }
@@ -316,12 +319,12 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
 /// Takes a document: why it is not taken, by status and text.
 fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
     let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
-    let known = Some(&document.index).filter(|index| receiver.may_send_to(index));
-    let event = Envelope { index: known.cloned(), ..event.clone() };
-    receiver.event(event, at).map_err(|answer| {
-        let (_, status, text) = answer.code.row();
+    let refused = |code: Code| {
+        let (_, status, text) = code.row();
         (status.as_u16(), text.to_owned())
-    })
+    };
+    let index = receiver.index_named(&document.index).map_err(refused)?;
+    receiver.event(Envelope { index, ..event.clone() }, at).map_err(|answer| refused(answer.code))
 }
 
 /// A refusal as Elasticsearch words it, which its clients show.
