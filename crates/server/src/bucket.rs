@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
-use quarry_ingest::{open_existing, open_read_only};
+use quarry_ingest::{IngestError, open_existing, open_read_only};
 use quarry_search::cell::{iso_time, write_csv};
 use quarry_stdx::{SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
@@ -62,7 +62,15 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.verify()?,
-        None => verdicts(&*open_read_only(data_dir, SystemClock::shared())?),
+        None => match open_read_only(data_dir, SystemClock::shared()) {
+            Ok(store) => verdicts(&store),
+            // Who asks whether something is damaged is told in the same way.
+            Err(IngestError::Store(error)) if error.is_damage() => {
+                log::error(error);
+                return Ok(failure::PARTIAL);
+            }
+            Err(error) => return Err(error.into()),
+        },
     };
     print(&rows, VERIFY_COLUMNS, form)?;
     let damaged = rows.as_array().into_iter().flatten().filter(|row| row["ok"] != true).count();
@@ -70,7 +78,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         return Ok(0);
     }
     log::info(format!("{damaged} damaged: searches answer without their events and say so"));
-    Ok(failure::STORAGE)
+    Ok(failure::PARTIAL)
 }
 
 /// One line per merge, and what all of them came to; fails when a bucket had to be left alone.
@@ -89,7 +97,7 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         let what = bucket.map_or_else(|| "some buckets".to_owned(), |bucket| format!("bucket {bucket}"));
         log::warning(format!("{what} not compacted: {}", text(&skip["reason"])));
     }
-    Ok(if skipped.is_empty() { 0 } else { failure::STORAGE })
+    Ok(if skipped.is_empty() { 0 } else { failure::PARTIAL })
 }
 
 /// Makes an archived bucket searchable again.

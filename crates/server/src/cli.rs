@@ -5,11 +5,17 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use quarry_conf::Namespace;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, exit_codes};
 
 /// Searches machine data: raw logs in, SPL answers out.
 #[derive(Debug, Parser)]
-#[command(name = "quarry", version, disable_help_subcommand = true, arg_required_else_help = true)]
+#[command(
+    name = "quarry",
+    version,
+    disable_help_subcommand = true,
+    arg_required_else_help = true,
+    after_help = exit_codes()
+)]
 pub(crate) struct Cli {
     /// Folder of the data, configuration and catalog.
     #[arg(long, global = true, default_value = "quarry-data", value_name = "DIR")]

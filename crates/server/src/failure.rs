@@ -22,8 +22,29 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const SPL: u8 = 3;
 /// Server or storage failed.
 pub(crate) const STORAGE: u8 = 4;
-/// The answer is there, but not all of it.
+/// The answer is there, but not all of it; or something is damaged.
 pub(crate) const PARTIAL: u8 = 5;
+/// Ended by the user, as shells expect it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Every exit code there is and what it says; docs/running/troubleshooting.md has the same rows.
+pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
+    (0, "done, and the answer has all there is"),
+    (USAGE, "the command line is wrong, or `btool check` found faults; nothing was done"),
+    (SPL, "the search is wrong, may not be run, or is beyond a limit"),
+    (STORAGE, "a file, the store or the server failed"),
+    (
+        PARTIAL,
+        "done in part: the answer lacks something, adding was interrupted, or data is damaged (`bucket verify`, `bucket compact`)",
+    ),
+    (INTERRUPTED, "ended by a second Ctrl-C"),
+];
+
+/// The table of exit codes, for `quarry --help`.
+pub(crate) fn exit_codes() -> String {
+    let rows = EXIT_CODES.iter().map(|(code, means)| format!("  {code:<5}{means}\n"));
+    format!("Exit codes:\n{}", rows.collect::<String>())
+}
 
 const RED: &str = "\u{1b}[1;31m";
 const CYAN: &str = "\u{1b}[1;36m";
@@ -256,6 +277,14 @@ mod tests {
         assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("index=main | stast count", 13, 5));
         let excerpt = Excerpt::around("a\n| zzz x", 4, 7, EXCERPT_COLUMNS);
         assert_eq!((excerpt.line.as_str(), excerpt.caret_at, excerpt.carets), ("| zzz x", 2, 3));
+    }
+
+    #[test]
+    fn the_manual_has_every_exit_code() {
+        let page = include_str!("../../../docs/running/troubleshooting.md");
+        let (_, table) = page.split_once("|---|---|\n| 0 |").unwrap();
+        let rows: Vec<String> = EXIT_CODES.iter().map(|(code, means)| format!("| {code} | {means} |")).collect();
+        assert_eq!(format!("| 0 |{}", table.trim_end()), rows.join("\n"));
     }
 
     #[test]

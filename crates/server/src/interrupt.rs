@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::Failure;
-
-/// Exit code after a second Ctrl-C, as shells expect.
-const ENDED_BY_INTERRUPT: i32 = 130;
+use crate::failure::{self, Failure};
 
 /// Whether Ctrl-C was pressed; shared with the signal handler.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +17,7 @@ impl Interrupt {
         let handler = move || {
             if pressed.0.swap(true, Ordering::SeqCst) {
                 quarry_programs::end_all();
-                std::process::exit(ENDED_BY_INTERRUPT);
+                std::process::exit(i32::from(failure::INTERRUPTED));
             }
             on_first();
         };

@@ -137,6 +137,16 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether something that was stored is damaged or gone, in place of a failure that passes.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Corrupt { .. }
+                | StoreError::CatalogMissing { .. }
+                | StoreError::Catalog(CatalogError::Corrupt { .. })
+        )
+    }
+
     /// Sorts a system error: out of space apart from the rest.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
         match error.kind() {

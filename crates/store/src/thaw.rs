@@ -170,7 +170,7 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, String> {
     TermFilter::open(filter).map_err(|error| format!("its term filter: {error}"))?;
     let page = reader.read_page(0, 0, PageColumns::ALL).map_err(|error| error.to_string())?;
     if let Some(other) = page.metas.iter().map(|meta| &*meta.index).find(|other| *other != index) {
-        return Err(format!("its events are of index {other}; thaw it there"));
+        return Err(format!("its events are of index {other}; thaw it there, with --index {other}"));
     }
     let summary = reader.summary();
     Ok(BucketRow {

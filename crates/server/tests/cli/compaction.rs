@@ -69,7 +69,7 @@ fn a_damaged_bucket_stays_and_fails_the_command() {
     let whole = std::fs::read(&object).unwrap();
     std::fs::write(&object, &whole[..whole.len() / 2]).unwrap();
     let merged = place.run(&["bucket", "compact"]);
-    assert_eq!(merged.code, 4);
+    assert_eq!(merged.code, 5);
     assert!(merged.err.contains("bucket main~5 not compacted"), "{}", merged.err);
     std::fs::write(&object, &whole).unwrap();
     let found = place.run(&["search", "*", "-o", "raw"]).good();

@@ -63,7 +63,7 @@ fn a_cut_bucket_is_named_and_the_other_answers() {
     for length in [0, 1, bytes.len() / 2, bytes.len() - 1] {
         std::fs::write(&object, &bytes[..length]).unwrap();
         let verdict = place.run(&["bucket", "verify"]);
-        assert_eq!(verdict.code, 4);
+        assert_eq!(verdict.code, 5);
         assert!(verdict.out.contains("main~1") && verdict.out.contains("false"), "{verdict:?}");
         let found = place.run(&["search", "*", "-o", "raw"]);
         assert_eq!(found.code, 5, "cut to {length}: {}", found.err);
@@ -88,7 +88,7 @@ fn a_flipped_bit_is_named_and_never_changes_an_answer() {
         flipped[at] ^= 1 << (step % 8);
         std::fs::write(&object, flipped).unwrap();
         let verdict = place.run(&["bucket", "verify"]);
-        assert_eq!(verdict.code, 4, "bit at {at}");
+        assert_eq!(verdict.code, 5, "bit at {at}");
         assert!(verdict.out.contains("main~1"));
         let found = place.run(&["search", "*", "-o", "raw"]);
         match found.code {
@@ -122,6 +122,13 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
             0 => assert!(sorted(&found.out) == sorted(&all), "byte {at}"),
             code => {
                 errors += 1;
+                let verdict = place.run(&["bucket", "verify"]);
+                assert_eq!(
+                    verdict.code,
+                    if verdict.err.contains("is damaged") { 5 } else { 4 },
+                    "byte {at}: {}",
+                    verdict.err
+                );
                 assert!(code == 4 && found.err.contains("catalog.sqlite"), "byte {at}, exit {code}: {}", found.err);
             }
         }
@@ -132,6 +139,6 @@ fn a_damaged_catalog_is_an_error_and_never_an_answer() {
     let stranger = place.data().join("db/main/0000000009.bucket");
     std::fs::write(&stranger, "bytes").unwrap();
     let verdict = place.run(&["bucket", "verify"]);
-    assert_eq!(verdict.code, 4);
+    assert_eq!(verdict.code, 5);
     assert!(verdict.out.contains("main/0000000009.bucket"), "{}", verdict.out);
 }
