@@ -1,7 +1,7 @@
 //! Seeded chance: SplitMix64 (Steele, Lea, Flood 2014), enough for sample data and the same on every machine.
 
 /// A stream of pseudo-random numbers.
-pub(crate) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
     pub(crate) fn new(seed: u64) -> Chance {

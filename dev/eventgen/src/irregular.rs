@@ -114,7 +114,7 @@ impl Irregular {
 }
 
 /// Plain stems first, then those with beginnings and endings.
-fn vocabulary() -> Vec<String> {
+pub(crate) fn vocabulary() -> Vec<String> {
     let affixes = BEGINNINGS.iter().flat_map(|first| ENDINGS.iter().map(move |last| (*first, *last)));
     let mut affixes: Vec<_> = affixes.collect();
     affixes.sort_by_key(|(first, last)| first.len() + last.len());

@@ -4,13 +4,15 @@
 //! in five shapes: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line
 //! stack traces, firewall key=value, and metrics-like lines. [`Incident`] says what happened; no line names it.
 //! Beside the shop's day are logs that fall into no few shapes ([`irregular`]) and given samples logged anew
-//! ([`repeats`]), which show what compression does where data is less kind.
+//! ([`repeats`]), which show what compression does where data is less kind; and formats whose details a seed draws
+//! ([`shapes`]), with the questions that the bench asks of them.
 //!
 //! Not here: Splunk's eventgen.conf, and sending anything anywhere.
 
 mod chance;
 pub mod irregular;
 pub mod repeats;
+pub mod shapes;
 mod sources;
 
 use std::io::{self, Write};

@@ -22,7 +22,7 @@ mod tidy;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | counts [--save] |
+const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | counts [--save] |
        soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
        storms [--binary PATH] |
        differential | search-commands";

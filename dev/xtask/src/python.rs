@@ -44,7 +44,7 @@ impl PythonCheck {
 }
 
 /// The virtual environment with the packages of a list.
-fn prepare(environment: &PathBuf, python: &PathBuf, requirements: &PathBuf) -> Result<(), String> {
+pub(crate) fn prepare(environment: &PathBuf, python: &PathBuf, requirements: &PathBuf) -> Result<(), String> {
     if !python.exists() {
         succeeds(Command::new("python3").arg("-m").arg("venv").arg(environment))?;
     }
@@ -60,6 +60,7 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     }
 }
 
-fn target_folder() -> PathBuf {
+/// Where cargo puts what it builds.
+pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

@@ -1,7 +1,7 @@
 //! Ingest of one file into a fresh data dir: wall time, CPU time, peak memory, bytes on disk before and after compaction.
 
 use std::path::Path;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -17,28 +17,54 @@ pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) 
     if data.exists() {
         std::fs::remove_dir_all(data).map_err(|error| format!("{}: {error}", data.display()))?;
     }
+    let added = add(input, None, data)?;
+    figures.add(&format!("{name} ingest wall s"), added.wall_s);
+    figures.add(&format!("{name} ingest MB/s"), bytes as f64 / 1e6 / added.wall_s);
+    figures.add(&format!("{name} ingest CPU s"), added.cpu_s);
+    figures.add(&format!("{name} ingest peak MB"), added.peak_bytes as f64 / 1e6);
+    figures.add(&format!("{name} disk MB"), folder_bytes(data) as f64 / 1e6);
+    let cpu_s = compact(data)?;
+    figures.add(&format!("{name} compaction CPU s"), cpu_s);
+    figures.add(&format!("{name} disk compacted MB"), folder_bytes(data) as f64 / 1e6);
+    Ok(())
+}
+
+/// What it took to add a file.
+pub(super) struct Added {
+    /// Wall seconds.
+    pub(super) wall_s: f64,
+    /// User and system seconds.
+    pub(super) cpu_s: f64,
+    /// Most memory the process held.
+    pub(super) peak_bytes: u64,
+}
+
+/// Adds a file to a data dir, with a sourcetype or with the one that is guessed.
+pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result<Added, String> {
     let before = cpu_seconds_of_children();
     let start = Instant::now();
-    let add = quarry(data).args(["add", "oneshot"]).arg(input).stderr(std::process::Stdio::null()).spawn();
-    let (status, peak) = watch(add.map_err(|error| format!("cannot run quarry: {error}"))?)?;
-    let seconds = start.elapsed().as_secs_f64();
+    let mut add = quarry(data);
+    add.args(["add", "oneshot", "--zone", "UTC"]).arg(input).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Some(sourcetype) = sourcetype {
+        add.args(["--sourcetype", sourcetype]);
+    }
+    let (status, peak_bytes) = watch(add.spawn().map_err(|error| format!("cannot run quarry: {error}"))?)?;
+    let wall_s = start.elapsed().as_secs_f64();
     if !status.success() {
         return Err(format!("add oneshot {} ended with {status}", input.display()));
     }
-    figures.add(&format!("{name} ingest wall s"), seconds);
-    figures.add(&format!("{name} ingest MB/s"), bytes as f64 / 1e6 / seconds);
-    figures.add(&format!("{name} ingest CPU s"), cpu_seconds_of_children() - before);
-    figures.add(&format!("{name} ingest peak MB"), peak as f64 / 1e6);
-    figures.add(&format!("{name} disk MB"), folder_bytes(data) as f64 / 1e6);
+    Ok(Added { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
+}
+
+/// Compacts a data dir; gives the CPU seconds it took.
+pub(super) fn compact(data: &Path) -> Result<f64, String> {
     let before = cpu_seconds_of_children();
     let compact =
         quarry(data).args(["bucket", "compact"]).output().map_err(|error| format!("cannot run quarry: {error}"))?;
     if !compact.status.success() {
         return Err(format!("bucket compact: {}", String::from_utf8_lossy(&compact.stderr)));
     }
-    figures.add(&format!("{name} compaction CPU s"), cpu_seconds_of_children() - before);
-    figures.add(&format!("{name} disk compacted MB"), folder_bytes(data) as f64 / 1e6);
-    Ok(())
+    Ok(cpu_seconds_of_children() - before)
 }
 
 /// Waits for a process; gives its status and the most memory it held, in bytes.
@@ -70,7 +96,8 @@ fn cpu_seconds_of_children() -> f64 {
     fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-fn folder_bytes(folder: &Path) -> u64 {
+/// Bytes of all files in a folder.
+pub(super) fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .map(|entry| match entry.metadata() {

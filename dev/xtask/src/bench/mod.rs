@@ -5,6 +5,9 @@
 //! count. Queries are medians of [`queries::RUNS`], first on a server that keeps no partial states, then, named `kept`, on
 //! one that does. The table is printed and kept in `target/bench/last.txt`; the next run shows its ratio to it, and to
 //! `target/bench/baseline.txt` once `--save-baseline` has made one.
+//!
+//! `cargo xtask bench --shapes` measures data that nobody can tune for instead ([`shapes`]). The program is the release
+//! binary, or the one that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod figures;
@@ -12,18 +15,22 @@ mod ingest;
 mod needles;
 mod queries;
 mod server;
+mod shapes;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use self::figures::Figures;
 use self::server::Server;
-use crate::root;
+use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it)";
+const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …";
 
 /// Runs the whole table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
+    if arguments.first().is_some_and(|argument| argument == "--shapes") {
+        return shapes::run(&arguments[1..]);
+    }
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
     let save_baseline = match arguments.get(1).map(String::as_str) {
         None => false,
@@ -62,7 +69,8 @@ fn keep_partial_states(data: &Path, keep: bool) -> Result<(), String> {
 
 /// The release binary at a data dir.
 fn quarry(data: &Path) -> Command {
-    let mut command = Command::new(root().join("target/release/quarry"));
+    let named = std::env::var_os("QUARRY_BENCH_BINARY").map(PathBuf::from);
+    let mut command = Command::new(named.unwrap_or_else(|| target_folder().join("release/quarry")));
     command.arg("--data-dir").arg(data);
     command
 }

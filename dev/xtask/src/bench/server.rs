@@ -35,6 +35,11 @@ impl Server {
         Ok(Server { child, address: text_of("mgmt"), token: text_of("token") })
     }
 
+    /// Number of the process.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A connection that stays open between searches.
     pub(super) fn connect(&self) -> Result<Connection<'_>, String> {
         let opened = TcpStream::connect(&self.address).and_then(|stream| {

@@ -1,0 +1,305 @@
+//! Records of an audit trail of a cloud as AWS CloudTrail writes them: deeply nested, different for every kind of call.
+//!
+//! Drawn: which services and calls there are, accounts, roles and users and how unevenly they call, how often calls fail,
+//! how many keys the parameters of each call have and what they are called, how often values are null, lists, or long.
+
+use super::draw::{
+    FOREIGN, Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user, uuid,
+};
+use super::queries::{Asked, Field, Query, Roles};
+use super::truth::push_quoted;
+use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
+use crate::chance::Chance;
+use crate::repeats::format_time;
+
+const SOURCES: &[&str] = &["s3", "ec2", "iam", "sts", "kms", "lambda", "dynamodb", "sqs", "logs", "rds", "ecs", "sns"];
+const VERBS: &[&str] = &["Get", "Describe", "List", "Create", "Put", "Delete", "Update", "Assume", "Tag"];
+const THINGS: &[&str] = &[
+    "Object",
+    "Bucket",
+    "Role",
+    "Instances",
+    "Policy",
+    "Key",
+    "Function",
+    "Table",
+    "Queue",
+    "Stream",
+    "Secret",
+    "Image",
+];
+const PARAMETERS: &[&str] = &[
+    "bucketName",
+    "key",
+    "roleArn",
+    "instanceId",
+    "maxResults",
+    "nextToken",
+    "functionName",
+    "tableName",
+    "dryRun",
+    "policyDocument",
+    "tagSet",
+    "encryptionContext",
+    "roleSessionName",
+    "durationSeconds",
+    "versionId",
+    "filterSet",
+];
+const AGENTS: &[&str] = &[
+    "aws-cli/2.{} Python/3.11 Linux/5.10",
+    "Boto3/1.{} md/Botocore#1.31",
+    "aws-sdk-java/1.12.{} Linux/5.4 OpenJDK_64-Bit",
+    "Terraform/1.{} (+https://www.terraform.io) \"custom\"",
+    "console.amazonaws.com",
+    "aws-sdk-go-v2/1.{}",
+];
+
+/// A kind of call.
+struct Call {
+    name: String,
+    source: String,
+    is_read_only: bool,
+    parameters: Vec<&'static str>,
+}
+
+/// The shape.
+pub(super) struct CloudTrail {
+    calls: Vec<Call>,
+    order: Pool,
+    regions: Pool,
+    accounts: Pool,
+    roles: Pool,
+    users: Pool,
+    addresses: Pool,
+    agents: Pool,
+    errors: Pool,
+    words: Words,
+    failing: f64,
+    as_role: f64,
+    with_response: f64,
+    with_resources: f64,
+    long: f64,
+}
+
+impl CloudTrail {
+    pub(super) fn draw(chance: &mut Chance) -> CloudTrail {
+        let sources = some_of(SOURCES, between(4, 12, chance) as usize, chance);
+        let count = magnitude(15, 90, chance);
+        let names = Pool::made(count, chance, |chance| format!("{}{}", chance.pick(VERBS), chance.pick(THINGS)));
+        let calls: Vec<Call> = names
+            .values()
+            .iter()
+            .map(|name| Call {
+                name: name.clone(),
+                source: format!("{}.amazonaws.com", chance.pick(&sources)),
+                is_read_only: ["Get", "Describe", "List"].iter().any(|verb| name.starts_with(verb)),
+                parameters: some_of(PARAMETERS, chance.below(7) as usize, chance),
+            })
+            .collect();
+        let order = (0..calls.len()).map(|at| at.to_string()).collect();
+        CloudTrail {
+            calls,
+            order: Pool::new(order, chance),
+            regions: Pool::of(
+                &["eu-west-1", "eu-central-1", "us-east-1", "us-west-2", "ap-south-1", "sa-east-1"],
+                chance,
+            ),
+            accounts: Pool::made(magnitude(2, 40, chance), chance, |chance| {
+                format!("{}", 100_000_000_000 + chance.below(899_999_999_999))
+            }),
+            roles: Pool::made(magnitude(8, 200, chance), chance, service),
+            users: Pool::made(magnitude(5, 400, chance), chance, user),
+            addresses: Pool::made(magnitude(50, 8_000, chance), chance, |chance| address(false, chance)),
+            agents: Pool::made(magnitude(8, 200, chance), chance, |chance| {
+                let version = between(1, 300, chance).to_string();
+                chance.pick(AGENTS).replace("{}", &version)
+            }),
+            errors: Pool::of(&["AccessDenied", "ThrottlingException", "NoSuchKey", "ValidationException"], chance),
+            words: Words::draw(chance),
+            failing: share(0.01, 0.2, chance),
+            as_role: share(0.2, 0.95, chance),
+            with_response: share(0.1, 0.7, chance),
+            with_resources: share(0.1, 0.8, chance),
+            long: share(0.0, 0.01, chance),
+        }
+    }
+
+    fn identity(&self, account: &str, name: &str, is_role: bool, time: &str, chance: &mut Chance) -> String {
+        let id = hex(16, chance).to_ascii_uppercase();
+        if !is_role {
+            return format!(
+                "{{\"type\":\"IAMUser\",\"principalId\":\"AIDA{id}\",\"arn\":\"arn:aws:iam::{account}:user/{name}\",\"accountId\":\"{account}\",\"userName\":\"{name}\"}}"
+            );
+        }
+        let has_mfa = chance.one_in(4);
+        format!(
+            "{{\"type\":\"AssumedRole\",\"principalId\":\"AROA{id}:{name}\",\"arn\":\"arn:aws:sts::{account}:assumed-role/{name}/session\",\"accountId\":\"{account}\",\"sessionContext\":{{\"sessionIssuer\":{{\"type\":\"Role\",\"principalId\":\"AROA{id}\",\"arn\":\"arn:aws:iam::{account}:role/{name}\",\"accountId\":\"{account}\",\"userName\":\"{name}\"}},\"attributes\":{{\"creationDate\":\"{time}\",\"mfaAuthenticated\":\"{has_mfa}\"}}}}}}"
+        )
+    }
+
+    fn parameter(&self, name: &str, chance: &mut Chance) -> String {
+        match name {
+            "maxResults" | "durationSeconds" => between(1, 3_600, chance).to_string(),
+            "dryRun" => chance.one_in(5).to_string(),
+            "nextToken" if chance.one_in(2) => "null".to_owned(),
+            "tagSet" => {
+                let tag = |chance: &mut Chance| {
+                    format!("{{\"key\":\"{}\",\"value\":\"{}\"}}", noun(chance), chance.below(50))
+                };
+                let tags: Vec<String> = (0..chance.below(4)).map(|_| tag(chance)).collect();
+                format!("{{\"items\":[{}]}}", tags.join(","))
+            }
+            "encryptionContext" => format!("{{\"aws:s3:arn\":\"arn:aws:s3:::{}\"}}", service(chance)),
+            "policyDocument" => {
+                let count = if happens(self.long, chance) { 400 } else { 6 };
+                let text =
+                    format!("{{\"Version\": \"2012-10-17\", \"Note\": \"{}\"}}", self.words.phrase(count, chance));
+                quoted(&text)
+            }
+            "key" if chance.one_in(20) => quoted(&format!("in/{}/{}", chance.pick(FOREIGN), hex(8, chance))),
+            _ => quoted(&format!("{}/{}", service(chance), hex(12, chance))),
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut out = String::new();
+    push_quoted(text, &mut out);
+    out
+}
+
+impl Shape for CloudTrail {
+    fn name(&self) -> &'static str {
+        "cloudtrail"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "cloudtrail.jsonl", sourcetype: "aws:cloudtrail" }]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        vec![
+            Column::by_path("event_name", Kind::Text, "$.eventName"),
+            Column::by_path("event_source", Kind::Text, "$.eventSource"),
+            Column::by_path("region", Kind::Text, "$.awsRegion"),
+            Column::by_path("address", Kind::Text, "$.sourceIPAddress"),
+            Column::by_path("agent", Kind::Text, "$.userAgent"),
+            Column::by_path("error_code", Kind::Text, "$.errorCode"),
+            Column::by_path("read_only", Kind::Text, "$.readOnly"),
+            Column::by_path("identity_type", Kind::Text, "$.userIdentity.type"),
+            Column::by_path("account", Kind::Text, "$.userIdentity.accountId"),
+            Column::by_path("issuer", Kind::Text, "$.userIdentity.sessionContext.sessionIssuer.userName"),
+            Column::by_path("event_id", Kind::Text, "$.eventID"),
+            Column::by_path("transferred", Kind::Integer, "$.additionalEventData.bytesTransferredOut"),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        let time = format_time(millis, "%Y-%m-%dT%H:%M:%SZ");
+        let at: usize = self.order.pick(chance).parse().unwrap_or_default();
+        let call = &self.calls[at.min(self.calls.len() - 1)];
+        let (region, account) = (self.regions.pick(chance).to_owned(), self.accounts.pick(chance).to_owned());
+        let (address, agent) = (self.addresses.pick(chance).to_owned(), self.agents.pick(chance).to_owned());
+        let is_role = happens(self.as_role, chance);
+        let who = if is_role { self.roles.pick(chance) } else { self.users.pick(chance) }.to_owned();
+        let error = happens(self.failing, chance).then(|| self.errors.pick(chance).to_owned());
+        let (event_id, transferred) = (uuid(chance), chance.tail(9_000.0) as i64);
+        let identity = self.identity(&account, &who, is_role, &time, chance);
+        let mut text = format!(
+            "{{\"eventVersion\":\"1.09\",\"userIdentity\":{identity},\"eventTime\":\"{time}\",\"eventSource\":\"{}\",\"eventName\":\"{}\",\"awsRegion\":\"{region}\",\"sourceIPAddress\":\"{address}\",\"userAgent\":{}",
+            call.source,
+            call.name,
+            quoted(&agent)
+        );
+        if let Some(error) = &error {
+            let message = format!("User: {who} is not authorized: {}", self.words.phrase(4, chance));
+            text.push_str(&format!(",\"errorCode\":\"{error}\",\"errorMessage\":{}", quoted(&message)));
+        }
+        let parameters: Vec<String> =
+            call.parameters.iter().map(|name| format!("\"{name}\":{}", self.parameter(name, chance))).collect();
+        let parameters =
+            if parameters.is_empty() { "null".to_owned() } else { format!("{{{}}}", parameters.join(",")) };
+        let response = if happens(self.with_response, chance) {
+            format!(
+                "{{\"requestId\":\"{}\",\"state\":{{\"code\":{},\"ok\":{}}}}}",
+                uuid(chance),
+                chance.below(80),
+                !chance.one_in(6)
+            )
+        } else {
+            "null".to_owned()
+        };
+        text.push_str(&format!(",\"requestParameters\":{parameters},\"responseElements\":{response},\"additionalEventData\":{{\"bytesTransferredOut\":{transferred},\"SignatureVersion\":\"SigV4\"}},\"requestID\":\"{}\",\"eventID\":\"{event_id}\",\"readOnly\":{}", uuid(chance), call.is_read_only));
+        if happens(self.with_resources, chance) {
+            text.push_str(&format!(",\"resources\":[{{\"accountId\":\"{account}\",\"type\":\"AWS::S3::Object\",\"ARN\":\"arn:aws:s3:::{}\"}}]", service(chance)));
+        }
+        text.push_str(&format!(
+            ",\"eventType\":\"AwsApiCall\",\"managementEvent\":true,\"recipientAccountId\":\"{account}\"}}"
+        ));
+        let values = vec![
+            Value::text(&call.name),
+            Value::text(&call.source),
+            Value::Text(region),
+            Value::Text(address),
+            Value::Text(agent),
+            Value::maybe(error),
+            Value::text(call.is_read_only.to_string()),
+            Value::text(if is_role { "AssumedRole" } else { "IAMUser" }),
+            Value::Text(account),
+            Value::maybe(is_role.then_some(who)),
+            Value::Text(event_id),
+            Value::Integer(transferred),
+        ];
+        Event { file: 0, text, values }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        let roles = Roles {
+            base: "index=main".to_owned(),
+            only: "",
+            few: Field::new("userIdentity.type", "identity_type"),
+            other: Field::new("awsRegion", "region"),
+            many: Field::new("userIdentity.sessionContext.sessionIssuer.userName", "issuer"),
+            most: Field::new("sourceIPAddress", "address"),
+            number: Field::new("additionalEventData.bytesTransferredOut", "transferred"),
+            id: Field::new("eventID", "event_id"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        asked.ask(
+            "count by call and region",
+            "stats count by eventName awsRegion",
+            "select event_name, region, count(*) from parsed group by event_name, region",
+        );
+        asked.ask(
+            "errors",
+            "stats count by errorCode",
+            "select error_code, count(*) from parsed where error_code is not null group by error_code",
+        );
+        asked.ask("count by agent", "stats count by userAgent", "select agent, count(*) from parsed group by agent");
+        asked.find(
+            "denied by call",
+            "errorCode=AccessDenied",
+            "stats count by eventName",
+            "select event_name, count(*) from parsed where error_code = 'AccessDenied' group by event_name",
+        );
+        asked.find(
+            "boolean condition",
+            "readOnly=false",
+            "stats dc(userIdentity.accountId) by eventSource",
+            "select event_source, count(distinct account) from parsed where read_only = 'false' group by event_source",
+        );
+        asked.ask(
+            "rex and dc",
+            "rex \"\\\"eventID\\\":\\\"(?<start>[0-9a-f]{4})\" | stats dc(start)",
+            "select count(distinct part(raw, '\"eventID\":\"([0-9a-f]{4})')) from parsed",
+        );
+        asked.text(
+            "wildcard across keys",
+            "\"*AccessDenied*\"",
+            "stats count",
+            "select count(*) from parsed where raw ilike '%accessdenied%'",
+        );
+        asked.queries()
+    }
+}

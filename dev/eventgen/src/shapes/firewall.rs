@@ -1,0 +1,281 @@
+//! A firewall's key=value records and the text messages of a Cisco ASA, mixed in one file.
+//!
+//! Drawn: the share of each, which messages there are, optional keys, whether values are quoted, networks and ports,
+//! rules, how often values are empty. The fields of the text messages are given by rules as an administrator writes them.
+
+use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
+use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
+use crate::chance::Chance;
+use crate::repeats::format_time;
+
+const OPTIONAL: &[&str] =
+    &["app", "srccountry", "dstcountry", "policyname", "vd", "devname", "loglevel", "sessiontime", "nat", "tag"];
+const PROPS: &str = r"[bench:firewall]
+SHOULD_LINEMERGE = false
+MAX_TIMESTAMP_LOOKAHEAD = 40
+EXTRACT-code = %ASA-(?<severity>\d)-(?<code>\d+):
+REPORT-connection = bench_asa_connection
+";
+const TRANSFORMS: &str = r"[bench_asa_connection]
+REGEX = (Built|Teardown) \w+ (TCP|UDP) connection (\d+) for (\w+):([\d.]+)/(\d+) to (\w+):([\d.]+)/(\d+)
+FORMAT = verb::$1 transport::$2 connection::$3 src_zone::$4 src_ip::$5 src_port::$6 dest_zone::$7 dest_ip::$8 dest_port::$9
+";
+
+/// The shape.
+pub(super) struct Firewall {
+    inside: Pool,
+    outside: Pool,
+    ports: Pool,
+    rules: Pool,
+    users: Pool,
+    actions: Pool,
+    optional: Vec<(&'static str, f64, Pool)>,
+    asa: f64,
+    is_quoted: bool,
+    connection: u64,
+    session: u64,
+    typical_bytes: f64,
+}
+
+impl Firewall {
+    pub(super) fn draw(chance: &mut Chance) -> Firewall {
+        let names = some_of(OPTIONAL, between(2, 9, chance) as usize, chance);
+        let optional = names
+            .into_iter()
+            .map(|name| {
+                let count = magnitude(2, 80, chance);
+                (name, share(0.02, 0.95, chance), Pool::made(count, chance, service))
+            })
+            .collect();
+        Firewall {
+            inside: Pool::made(magnitude(60, 6_000, chance), chance, |chance| address(true, chance)),
+            outside: Pool::made(magnitude(300, 30_000, chance), chance, |chance| address(false, chance)),
+            ports: Pool::of(&["443", "80", "53", "22", "25", "3389", "8443", "123", "445", "1433"], chance),
+            rules: Pool::made(magnitude(10, 250, chance), chance, |chance| {
+                format!("{} to {}", noun(chance), noun(chance))
+            }),
+            users: Pool::made(magnitude(20, 900, chance), chance, user),
+            actions: Pool::of(&["accept", "deny", "close", "timeout"], chance),
+            optional,
+            asa: share(0.2, 0.7, chance),
+            is_quoted: chance.one_in(2),
+            connection: between(1_000_000, 90_000_000, chance),
+            session: between(1_000_000, 90_000_000, chance),
+            typical_bytes: magnitude(500, 40_000, chance) as f64,
+        }
+    }
+
+    fn asa(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
+        let (inside, outside) = (self.inside.pick(chance).to_owned(), self.outside.pick(chance).to_owned());
+        let (port, client_port) = (self.ports.pick(chance).to_owned(), between(1_024, 65_535, chance));
+        let mut values = vec![Value::Absent; 10];
+        let (code, message) = match chance.below(5) {
+            0 | 1 => {
+                self.connection += 1 + chance.below(3);
+                let connection = self.connection;
+                let is_built = chance.one_in(2);
+                let transport = if chance.one_in(4) { "UDP" } else { "TCP" };
+                let verb = if is_built { "Built" } else { "Teardown" };
+                let (word, end) = if is_built {
+                    ("outbound", format!(" ({inside}/{client_port})"))
+                } else {
+                    (
+                        "expired",
+                        format!(
+                            " duration 0:00:{:02} bytes {}",
+                            chance.below(60),
+                            chance.tail(self.typical_bytes) as u64
+                        ),
+                    )
+                };
+                values[3] = Value::text(&outside);
+                values[4] = Value::text(&inside);
+                values[8] = Value::text(verb);
+                values[9] = Value::text(connection.to_string());
+                let code = if is_built { "302013" } else { "302014" };
+                (
+                    code,
+                    format!(
+                        "{verb} {word} {transport} connection {connection} for outside:{outside}/{port} to inside:{inside}/{client_port}{end}"
+                    ),
+                )
+            }
+            2 => (
+                "106023",
+                format!(
+                    "Deny tcp src outside:{outside}/{client_port} dst inside:{inside}/{port} by access-group \"{}\" [0x0, 0x0]",
+                    self.rules.pick(chance)
+                ),
+            ),
+            3 => (
+                "113019",
+                format!(
+                    "Group = {}, Username = {}, IP = {outside}, Session disconnected. Session Type: SSL, Duration: 0h:{:02}m",
+                    service(chance),
+                    self.users.pick(chance),
+                    chance.below(60)
+                ),
+            ),
+            _ => (
+                "305011",
+                format!("Built dynamic TCP translation from inside:{inside}/{client_port} to outside:{outside}/{port}"),
+            ),
+        };
+        let severity = if code == "106023" { 4 } else { 6 };
+        values[6] = Value::Integer(severity);
+        values[7] = Value::text(code);
+        Event { file: 0, text: format!("{time} fw-edge %ASA-{severity}-{code}: {message}"), values }
+    }
+
+    fn record(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        self.session += 1 + chance.below(5);
+        let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
+        let (inside, outside) = (self.inside.pick(chance).to_owned(), self.outside.pick(chance).to_owned());
+        let (action, rule) = (self.actions.pick(chance).to_owned(), self.rules.pick(chance).to_owned());
+        let (port, sent) = (self.ports.pick(chance).to_owned(), chance.tail(self.typical_bytes) as i64);
+        let user = chance.one_in(3).then(|| self.users.pick(chance).to_owned());
+        let shown = |value: &str| if self.is_quoted { format!("\"{value}\"") } else { value.to_owned() };
+        let mut text = format!(
+            "{time} fw-core type=traffic action={} srcip={inside} dstip={outside} dstport={port} proto=6 rule=\"{rule}\" sentbyte={sent} sessionid={}",
+            shown(&action),
+            self.session
+        );
+        if let Some(user) = &user {
+            text.push_str(&format!(" user={}", shown(user)));
+        }
+        for (name, share, pool) in &self.optional {
+            if happens(*share, chance) {
+                text.push_str(&format!(" {name}={}", shown(pool.pick(chance))));
+            }
+        }
+        let values = vec![
+            Value::Text(action),
+            Value::Text(rule),
+            Value::maybe(user),
+            Value::Text(outside),
+            Value::Text(inside),
+            Value::Integer(sent),
+            Value::Absent,
+            Value::Absent,
+            Value::Absent,
+            Value::text(self.session.to_string()),
+        ];
+        Event { file: 0, text, values }
+    }
+}
+
+impl Shape for Firewall {
+    fn name(&self) -> &'static str {
+        "firewall"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "firewall.log", sourcetype: "bench:firewall" }]
+    }
+
+    fn conf(&self) -> Vec<(&'static str, String)> {
+        vec![("props.conf", PROPS.to_owned()), ("transforms.conf", TRANSFORMS.to_owned())]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let by = |name, pattern| Column::by_pattern(name, Kind::Text, pattern);
+        let connection = |rest: &str| format!(r"(?:Built|Teardown) \w+ (?:TCP|UDP) connection {rest}");
+        let either = |name, key: &str, asa: &str| {
+            Column::new(
+                name,
+                Kind::Text,
+                format!(r"coalesce(part(raw, ' {key}=([^\s]+)'), part(raw, '{}'))", connection(asa)),
+            )
+        };
+        vec![
+            by("action", r#" action="?(\w+)"#),
+            by("rule", r#" rule="([^"]*)""#),
+            by("user_name", r#" user="?([^\s"]+)"#),
+            either("outside", "dstip", r"\d+ for outside:([\d.]+)"),
+            either("inside", "srcip", r"\d+ for \S+ to inside:([\d.]+)"),
+            Column::by_pattern("sent", Kind::Integer, r" sentbyte=(\d+)"),
+            Column::by_pattern("severity", Kind::Integer, r"%ASA-(\d)-"),
+            by("code", r"%ASA-\d-(\d+):"),
+            by("verb", r"(Built|Teardown) \w+ (?:TCP|UDP) connection"),
+            either("session", "sessionid", r"(\d+) for"),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        if happens(self.asa, chance) { self.asa(millis, chance) } else { self.record(millis, chance) }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        // What the two kinds of event call an address differs; searches name the one of the records.
+        let roles = Roles {
+            base: "index=main type=traffic".to_owned(),
+            only: "action is not null",
+            few: Field::same("action"),
+            other: Field::new("user", "user_name"),
+            many: Field::same("rule"),
+            most: Field::new("dstip", "outside"),
+            number: Field::new("sentbyte", "sent"),
+            id: Field::new("sessionid", "session"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        asked.text(
+            "count by code",
+            "",
+            "stats count by code",
+            "select code, count(*) from parsed where code is not null group by code",
+        );
+        asked.text(
+            "count by code and severity",
+            "",
+            "stats count by code severity",
+            "select code, severity, count(*) from parsed where code is not null group by code, severity",
+        );
+        asked.text(
+            "count by verb",
+            "",
+            "stats count dc(connection) by verb",
+            "select verb, count(*), count(distinct session) from parsed where verb is not null group by verb",
+        );
+        asked.text(
+            "dc by rule of transforms",
+            "verb=Teardown",
+            "stats dc(dest_ip) by verb",
+            "select verb, count(distinct inside) from parsed where verb = 'Teardown' group by verb",
+        );
+        let outside = samples.row(&["outside", "verb"], 3).swap_remove(0);
+        for port in ["443", "22"] {
+            let phrase = format!("outside:{outside}/{port}");
+            asked.text(
+                &format!("phrase {port}"),
+                &format!("\"{phrase}\""),
+                "stats count",
+                &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
+            );
+        }
+        let session = samples.row(&["session", "verb"], 5).swap_remove(0);
+        let phrase = format!("TCP connection {session}");
+        asked.text(
+            "phrase and number",
+            &format!("\"{phrase}\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
+        );
+        let phrase = if self.is_quoted { "action=\"deny\"" } else { "action=deny" };
+        let search = phrase.replace('"', "\\\"");
+        asked.text(
+            "quoted pair",
+            &format!("\"{search}\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(phrase)),
+        );
+        asked.text(
+            "rex and dc",
+            "",
+            "rex \"connection (?<number>\\d+) for\" | stats dc(number)",
+            "select count(distinct part(raw, 'connection (\\d+) for')) from parsed",
+        );
+        asked.queries()
+    }
+}

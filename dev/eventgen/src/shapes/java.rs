@@ -1,0 +1,196 @@
+//! Logs of a Java program: one line an event, and stack traces of many lines behind errors.
+//!
+//! Drawn: packages, classes and threads, messages and their parameters, how often an event has a trace, how deep it is,
+//! how many causes it has and how often the frames repeat.
+
+use super::draw::{Pool, Words, between, happens, hex, magnitude, noun, share, some_of, user};
+use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
+use crate::chance::Chance;
+use crate::repeats::format_time;
+
+const METHODS: &[&str] =
+    &["run", "invoke", "call", "apply", "read", "write", "lambda$0", "process", "doFilter", "close"];
+const ENDS: &[&str] =
+    &["Handler", "Worker", "Router", "Session", "Client", "Codec", "Filter", "Loader", "Service", "Dao"];
+const ROOTS: &[&str] = &["com.example", "org.acme", "io.channel", "net.pool", "java.util", "jdk.internal"];
+
+/// The shape.
+pub(super) struct Java {
+    classes: Pool,
+    frames: Pool,
+    traces: Vec<Vec<String>>,
+    exceptions: Pool,
+    levels: Pool,
+    threads: Pool,
+    users: Pool,
+    messages: Vec<String>,
+    words: Words,
+    with_trace: f64,
+    with_took: f64,
+    fresh_frames: f64,
+    typical_millis: f64,
+}
+
+impl Java {
+    pub(super) fn draw(chance: &mut Chance) -> Java {
+        let words = Words::draw(chance);
+        let roots = some_of(ROOTS, between(2, 6, chance) as usize, chance);
+        let mut class = |chance: &mut Chance| {
+            let (first, second) = (noun(chance), noun(chance));
+            let capital = format!("{}{}", first[..1].to_uppercase(), &first[1..]);
+            format!("{}.{second}.{capital}{}", chance.pick(&roots), chance.pick(ENDS))
+        };
+        let classes = Pool::made(magnitude(20, 300, chance), chance, &mut class);
+        let frames = Pool::made(magnitude(150, 4_000, chance), chance, |chance| {
+            let class = classes.pick(chance).to_owned();
+            let file = class.rsplit('.').next().unwrap_or_default();
+            format!("\tat {class}.{}({file}.java:{})", chance.pick(METHODS), between(20, 900, chance))
+        });
+        let traces = (0..magnitude(10, 200, chance))
+            .map(|_| (0..between(4, 45, chance)).map(|_| frames.pick(chance).to_owned()).collect())
+            .collect();
+        let messages = (0..magnitude(20, 150, chance)).map(|_| {
+            let count = 2 + chance.below(6);
+            words.phrase(count, chance)
+        });
+        let messages = messages.collect();
+        Java {
+            frames,
+            traces,
+            exceptions: Pool::made(magnitude(6, 40, chance), chance, |chance| format!("{}Exception", class(chance))),
+            classes,
+            levels: Pool::of(&["INFO", "DEBUG", "WARN", "ERROR"], chance),
+            threads: Pool::made(magnitude(8, 200, chance), chance, |chance| format!("exec-{}", chance.below(400))),
+            users: Pool::made(magnitude(50, 20_000, chance), chance, user),
+            messages,
+            words,
+            with_trace: share(0.02, 0.15, chance),
+            with_took: share(0.3, 0.9, chance),
+            fresh_frames: share(0.0, 0.5, chance),
+            typical_millis: magnitude(5, 400, chance) as f64,
+        }
+    }
+
+    fn trace(&self, chance: &mut Chance, out: &mut String) {
+        for cause in 0..1 + chance.below(3) {
+            let begin = if cause == 0 { "" } else { "Caused by: " };
+            let message = self.words.phrase(3, chance);
+            out.push_str(&format!("\n{begin}{}: {message}", self.exceptions.pick(chance)));
+            for frame in chance.pick(&self.traces) {
+                let frame = if happens(self.fresh_frames * 0.2, chance) { self.frames.pick(chance) } else { frame };
+                out.push('\n');
+                out.push_str(frame);
+            }
+            if cause > 0 {
+                out.push_str(&format!("\n\t... {} more", 1 + chance.below(40)));
+            }
+        }
+    }
+}
+
+impl Shape for Java {
+    fn name(&self) -> &'static str {
+        "java"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "application.log", sourcetype: "log4j" }]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let by = |name, pattern| Column::by_pattern(name, Kind::Text, pattern);
+        vec![
+            by("level", r"^\S+ \S+ (\w+)"),
+            by("thread", r"^\S+ \S+ \w+ +\[([^\]]+)\]"),
+            by("class", r"^\S+ \S+ \w+ +\[[^\]]+\] (\S+) - "),
+            Column::by_pattern("took", Kind::Integer, r" took=(\d+)"),
+            by("user_name", r" user=(\S+)"),
+            by("request", r" request=([0-9a-f]+)"),
+            by("exception", r"(?:^|\n)Caused by: (\S+):"),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        let time = format_time(millis, "%Y-%m-%d %H:%M:%S,%3f");
+        let (level, thread) = (self.levels.pick(chance).to_owned(), self.threads.pick(chance).to_owned());
+        let class = self.classes.pick(chance).to_owned();
+        let took = happens(self.with_took, chance).then(|| chance.tail(self.typical_millis) as i64);
+        let user = self.users.pick(chance).to_owned();
+        let request = hex(12, chance);
+        let mut text = format!("{time} {level} [{thread}] {class} - {}", chance.skewed(&self.messages));
+        text.push_str(&format!(" user={user} request={request}"));
+        if let Some(took) = took {
+            text.push_str(&format!(" took={took}"));
+        }
+        let mut exception = None;
+        if happens(self.with_trace, chance) {
+            self.trace(chance, &mut text);
+            let cause = text.split("\nCaused by: ").nth(1);
+            exception = cause.and_then(|cause| cause.split(": ").next()).map(str::to_owned);
+        }
+        let values = vec![
+            Value::Text(level),
+            Value::Text(thread),
+            Value::Text(class),
+            took.map_or(Value::Absent, Value::Integer),
+            Value::Text(user),
+            Value::Text(request),
+            Value::maybe(exception),
+        ];
+        Event { file: 0, text, values }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        let roles = Roles {
+            base: "index=main | rex \"^\\S+ \\S+ \\w+ +\\[(?<thread>[^\\]]+)\\] (?<class>\\S+) - \"".to_owned(),
+            only: "",
+            few: Field::same("level"),
+            other: Field::same("thread"),
+            many: Field::same("class"),
+            most: Field::new("user", "user_name"),
+            number: Field::same("took"),
+            id: Field::same("request"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        asked.text("count by level", "", "stats count by level", "select level, count(*) from parsed group by level");
+        asked.text(
+            "slowest",
+            "",
+            "sort 20 - num(took) | table took",
+            "select took from parsed where took is not null order by took desc limit 20",
+        );
+        asked.text(
+            "rex of a later line",
+            "",
+            "rex \"\\nCaused by: (?<exception>\\S+):\" | stats count by exception",
+            "select exception, count(*) from parsed where exception is not null group by exception",
+        );
+        asked.text(
+            "rex and dc",
+            "",
+            "rex \"request=(?<start>[0-9a-f]{4})\" | stats dc(start)",
+            "select count(distinct part(raw, 'request=([0-9a-f]{4})')) from parsed",
+        );
+        let frame = self.frames.values().last().map_or("", |frame| frame.trim_start_matches("\tat "));
+        asked.text(
+            "phrase of a frame",
+            &format!("\"{frame}\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(frame.trim_end_matches(')'))),
+        );
+        asked.text(
+            "lines of traces",
+            "\"Caused by\"",
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw("Caused by")),
+        );
+        asked.text(
+            "regex of text",
+            "",
+            "regex _raw=\"took=9\\d\\d\\b\" | stats count",
+            "select count(*) from parsed where matches(raw, 'took=9\\d\\d\\b')",
+        );
+        asked.queries()
+    }
+}

@@ -1,0 +1,190 @@
+//! What Kubernetes' own components write (klog): severity and time, thread, file and line, then a message.
+//!
+//! Drawn: files and their lines, structured messages with their keys and how often each is there, plain messages, how
+//! often values have quotes within, pods and namespaces. Times have no year.
+
+use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
+use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
+use crate::chance::Chance;
+use crate::repeats::format_time;
+
+const KEYS: &[&str] =
+    &["pod", "node", "volumeName", "containerID", "probe", "replicas", "plugin", "generation", "verb", "queue"];
+
+/// The shape.
+pub(super) struct Klog {
+    places: Pool,
+    pods: Pool,
+    nodes: Pool,
+    values: Pool,
+    messages: Pool,
+    plain: Vec<String>,
+    keys: Vec<(&'static str, f64)>,
+    words: Words,
+    levels: Pool,
+    structured: f64,
+    quoted: f64,
+    typical_millis: f64,
+}
+
+impl Klog {
+    pub(super) fn draw(chance: &mut Chance) -> Klog {
+        let words = Words::draw(chance);
+        let names = some_of(KEYS, between(2, 8, chance) as usize, chance);
+        let plain = (0..magnitude(10, 100, chance)).map(|_| {
+            let count = 4 + chance.below(9);
+            words.phrase(count, chance)
+        });
+        let plain = plain.collect();
+        let messages = magnitude(20, 250, chance);
+        Klog {
+            places: Pool::made(magnitude(30, 400, chance), chance, |chance| {
+                format!("{}_{}.go:{}", noun(chance), noun(chance), between(20, 1_800, chance))
+            }),
+            pods: Pool::made(magnitude(100, 6_000, chance), chance, |chance| {
+                format!("{}/{}-{}", noun(chance), service(chance), hex(5, chance))
+            }),
+            nodes: Pool::made(magnitude(5, 300, chance), chance, |chance| {
+                format!("node-{}", address(true, chance).replace('.', "-"))
+            }),
+            values: Pool::made(magnitude(4, 300, chance), chance, service),
+            messages: Pool::made(messages, chance, |chance| {
+                let count = 2 + chance.below(4);
+                words.phrase(count, chance)
+            }),
+            plain,
+            keys: names.into_iter().map(|name| (name, share(0.05, 0.95, chance))).collect(),
+            words,
+            levels: Pool::new(["I", "W", "E"].map(str::to_owned).to_vec(), chance),
+            structured: share(0.4, 0.95, chance),
+            quoted: share(0.0, 0.05, chance),
+            typical_millis: magnitude(2, 3_000, chance) as f64,
+        }
+    }
+
+    fn value(&self, key: &str, chance: &mut Chance) -> String {
+        match key {
+            "replicas" | "generation" => chance.below(60).to_string(),
+            "containerID" => format!("\"containerd://{}\"", hex(24, chance)),
+            "pod" => format!("\"{}\"", self.pods.pick(chance)),
+            "node" => format!("\"{}\"", self.nodes.pick(chance)),
+            _ if happens(self.quoted, chance) => {
+                format!("\"say \\\"{}\\\" {}\"", self.words.word(chance), self.values.pick(chance))
+            }
+            _ => format!("\"{}\"", self.values.pick(chance)),
+        }
+    }
+}
+
+impl Shape for Klog {
+    fn name(&self) -> &'static str {
+        "klog"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "kubelet.log", sourcetype: "kube:klog" }]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let by = |name, pattern| Column::by_pattern(name, Kind::Text, pattern);
+        vec![
+            by("level", r"^([IWEF])\d{4}"),
+            by("file", r"^\S+ \S+\s+\d+ ([^:\s]+):\d+\]"),
+            Column::by_pattern("line", Kind::Integer, r"^\S+ \S+\s+\d+ [^:\s]+:(\d+)\]"),
+            Column::by_pattern("tid", Kind::Integer, r"^\S+ \S+\s+(\d+) "),
+            by("object", r#" object="([^"]*)""#),
+            Column::by_pattern("latency", Kind::Integer, r" latency_ms=(\d+)"),
+            by("uid", r#" UID="([^"]*)""#),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        let time = format_time(millis, "%m%d %H:%M:%S%.3f");
+        let level = self.levels.pick(chance).to_owned();
+        let (place, tid) = (self.places.pick(chance).to_owned(), between(1, 4_000, chance) as i64);
+        let (file, line) = place.split_once(':').unwrap_or(("main.go", "1"));
+        let mut text = format!("{level}{time}{:03} {tid:>7} {place}] ", chance.below(1_000));
+        let (mut object, mut latency, mut uid) = (None, None, None);
+        if happens(self.structured, chance) {
+            text.push_str(&format!("\"{}\"", self.messages.pick(chance)));
+            object = (!chance.one_in(4)).then(|| self.pods.pick(chance).to_owned());
+            latency = chance.one_in(2).then(|| chance.tail(self.typical_millis) as i64);
+            uid = chance.one_in(2).then(|| uuid(chance));
+            if let Some(object) = &object {
+                text.push_str(&format!(" object=\"{object}\""));
+            }
+            if let Some(latency) = latency {
+                text.push_str(&format!(" latency_ms={latency}"));
+            }
+            for (key, share) in &self.keys {
+                if happens(*share, chance) {
+                    text.push_str(&format!(" {key}={}", self.value(key, chance)));
+                }
+            }
+            if let Some(uid) = &uid {
+                text.push_str(&format!(" UID=\"{uid}\""));
+            }
+        } else {
+            text.push_str(&format!(
+                "{} {}: {}",
+                chance.skewed(&self.plain),
+                self.pods.pick(chance),
+                self.words.phrase(2, chance)
+            ));
+        }
+        let values = vec![
+            Value::Text(level),
+            Value::text(file),
+            Value::Integer(line.parse().unwrap_or_default()),
+            Value::Integer(tid),
+            Value::maybe(object),
+            latency.map_or(Value::Absent, Value::Integer),
+            Value::maybe(uid),
+        ];
+        Event { file: 0, text, values }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        let roles = Roles {
+            base: "index=main".to_owned(),
+            only: "",
+            few: Field::same("level"),
+            other: Field::same("line"),
+            many: Field::same("file"),
+            most: Field::same("object"),
+            number: Field::new("latency_ms", "latency"),
+            id: Field::new("UID", "uid"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        asked.ask(
+            "count by place",
+            "stats count by file line",
+            "select file, line, count(*) from parsed group by file, line",
+        );
+        asked.ask(
+            "dc of threads",
+            "stats dc(tid) by file",
+            "select file, count(distinct tid) from parsed group by file",
+        );
+        let object = samples.value("object", 15);
+        let phrase = format!("object=\"{object}\"");
+        asked.text(
+            "phrase",
+            &format!("\"object=\\\"{object}\\\"\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
+        );
+        asked.ask(
+            "rex and dc",
+            "rex \"object=\\\"(?<space>[a-z]+)/\" | stats dc(space)",
+            "select count(distinct part(raw, 'object=\"([a-z]+)/')) from parsed",
+        );
+        asked.ask(
+            "regex of text",
+            "regex _raw=\"latency_ms=\\d{3}\\b\" | stats count by level",
+            "select level, count(*) from parsed where matches(raw, 'latency_ms=\\d{3}\\b') group by level",
+        );
+        asked.queries()
+    }
+}

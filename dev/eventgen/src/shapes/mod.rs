@@ -1,0 +1,272 @@
+//! Logs of eleven shapes whose details are drawn by a seed, with the fields of every event and the questions asked of it.
+//!
+//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. What varies between
+//! two installations of the same format is drawn: how many services and users there are and how unevenly they speak,
+//! which optional keys exist, what they are called and how often they are present, how often a value is null, escaped,
+//! written with or without decimals, or very long. A new seed is therefore another data set, not the same one in another
+//! order.
+//!
+//! For each event a shape gives the text and the typed values that a parser of this format would find. They are written
+//! beside the text as newline-delimited JSON, so that a database can be given the data parsed. [`Shape::queries`] states
+//! each question three times: in SPL, in SQL over the parsed table, and in SQL over the text alone (where nothing else is
+//! said, the second with every column replaced by the expression that finds it in the text).
+//!
+//! Not here: running anything; `cargo xtask bench --shapes` does that.
+
+mod cloudtrail;
+mod draw;
+mod firewall;
+mod java;
+mod klog;
+mod kubernetes;
+mod mixed;
+mod nginx;
+mod otlp;
+mod postgres;
+mod prose;
+mod queries;
+mod truth;
+mod windows;
+
+use std::io;
+use std::path::Path;
+
+pub use self::queries::Query;
+use crate::chance::Chance;
+
+/// Type of a column of the parsed table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text; booleans are the texts `true` and `false`.
+    Text,
+    /// 64-bit integer.
+    Integer,
+    /// 64-bit floating-point number.
+    Number,
+}
+
+impl Kind {
+    /// Name of the type in SQL.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Kind::Text => "VARCHAR",
+            Kind::Integer => "BIGINT",
+            Kind::Number => "DOUBLE",
+        }
+    }
+}
+
+/// A column of the parsed table. Every table also has `n` (number of the event), `t`
+/// (milliseconds since the epoch), `sourcetype` and `raw`.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Name in SQL.
+    pub name: String,
+    /// Type.
+    pub kind: Kind,
+    /// SQL that gives the value from `raw` as text, null where there is none. See [`Query`] for the functions it may use.
+    pub from_raw: String,
+}
+
+impl Column {
+    fn new(name: &str, kind: Kind, from_raw: impl Into<String>) -> Column {
+        Column { name: name.to_owned(), kind, from_raw: from_raw.into() }
+    }
+
+    /// A column that the first group of a regular expression finds.
+    fn by_pattern(name: &str, kind: Kind, pattern: &str) -> Column {
+        Column::new(name, kind, format!("part(raw, '{}')", pattern.replace('\'', "''")))
+    }
+
+    /// The same where the value may be a null of JSON, which a search sees as the text `null`.
+    fn by_path_or_null(name: &str, kind: Kind, path: &str) -> Column {
+        Column::new(name, kind, format!("coalesce(json_part(raw, '{path}'), json_null(raw, '{path}'))"))
+    }
+
+    /// A column that stands at a path of the JSON object.
+    fn by_path(name: &str, kind: Kind, path: &str) -> Column {
+        Column::new(name, kind, format!("json_part(raw, '{path}')"))
+    }
+}
+
+/// A typed value of an event.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// The event has no such field.
+    Absent,
+    /// Text, unescaped.
+    Text(String),
+    /// Integer.
+    Integer(i64),
+    /// Number, which may be written with decimals.
+    Number(f64),
+}
+
+impl Value {
+    fn text(text: impl Into<String>) -> Value {
+        Value::Text(text.into())
+    }
+
+    fn maybe(text: Option<impl Into<String>>) -> Value {
+        text.map_or(Value::Absent, |text| Value::Text(text.into()))
+    }
+}
+
+/// One generated event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// Which of [`Shape::files`] it belongs to.
+    pub file: usize,
+    /// Its text, without the line feed at its end.
+    pub text: String,
+    /// A value per column, in the order of [`Shape::columns`].
+    pub values: Vec<Value>,
+}
+
+/// A file of a shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// File name.
+    pub name: &'static str,
+    /// Sourcetype it is indexed with.
+    pub sourcetype: &'static str,
+}
+
+/// A format with its drawn details.
+pub trait Shape {
+    /// Short name, for the command line and the report.
+    fn name(&self) -> &'static str;
+
+    /// Files the events go to; most shapes have one.
+    fn files(&self) -> Vec<LogFile>;
+
+    /// Configuration the sourcetype needs beyond what is built in: file name (`props.conf`) and text.
+    fn conf(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
+    /// Columns of the parsed table.
+    fn columns(&self) -> Vec<Column>;
+
+    /// The next event; `millis` is its time since the epoch.
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event;
+
+    /// At least 25 questions, with values that occur in `samples`.
+    fn queries(&self, samples: &Samples) -> Vec<Query>;
+}
+
+/// All shapes, their details drawn by `seed`.
+pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
+    let chance = |salt: u64| Chance::new(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    vec![
+        Box::new(nginx::Nginx::draw(&mut chance(1))),
+        Box::new(kubernetes::Kubernetes::draw(&mut chance(2))),
+        Box::new(cloudtrail::CloudTrail::draw(&mut chance(3))),
+        Box::new(windows::Windows::draw(&mut chance(4))),
+        Box::new(firewall::Firewall::draw(&mut chance(5))),
+        Box::new(java::Java::draw(&mut chance(6))),
+        Box::new(prose::Prose::draw(&mut chance(7))),
+        Box::new(otlp::Otlp::draw(&mut chance(8))),
+        Box::new(klog::Klog::draw(&mut chance(9))),
+        Box::new(postgres::Postgres::draw(&mut chance(10))),
+        Box::new(mixed::Mixed::draw(&mut chance(11))),
+    ]
+}
+
+/// Some events of a data set, each of them as likely as any other.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    columns: Vec<String>,
+    events: Vec<Event>,
+}
+
+/// How many events are remembered for the parameters of queries.
+const SAMPLES: usize = 256;
+
+impl Samples {
+    /// The values that the `at`-th sample which has all of `columns` has there; samples repeat when there are fewer.
+    /// Empty texts where no sample has them all.
+    pub(crate) fn row(&self, columns: &[&str], at: usize) -> Vec<String> {
+        let places: Vec<usize> =
+            columns.iter().filter_map(|name| self.columns.iter().position(|known| known == name)).collect();
+        let of = |event: &Event| places.iter().map(|place| event.values.get(*place).and_then(shown)).collect();
+        let rows: Vec<Vec<String>> =
+            self.events.iter().filter_map(of).filter(|row: &Vec<String>| row.len() == columns.len()).collect();
+        rows.get(at % rows.len().max(1)).cloned().unwrap_or_else(|| vec![String::new(); columns.len()])
+    }
+
+    /// One value of a column.
+    pub(crate) fn value(&self, column: &str, at: usize) -> String {
+        self.row(&[column], at).swap_remove(0)
+    }
+
+    /// The value of a numeric column that `share` of the samples do not exceed.
+    pub(crate) fn quantile(&self, column: &str, share: f64) -> String {
+        let place = self.columns.iter().position(|known| known == column).unwrap_or_default();
+        let mut numbers: Vec<f64> = self
+            .events
+            .iter()
+            .filter_map(|event| match event.values.get(place)? {
+                Value::Integer(number) => Some(*number as f64),
+                Value::Number(number) => Some(*number),
+                Value::Absent | Value::Text(_) => None,
+            })
+            .collect();
+        numbers.sort_by(f64::total_cmp);
+        let at = (numbers.len() as f64 * share) as usize;
+        numbers.get(at).map_or_else(|| "0".to_owned(), |number| format!("{}", number.floor()))
+    }
+}
+
+/// A value that a search can ask for: present and not empty.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Absent => None,
+        Value::Text(text) => (!text.is_empty()).then(|| text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Number(number) => Some(number.to_string()),
+    }
+}
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Number of events.
+    pub events: u64,
+    /// Bytes of their texts, with a line feed after each.
+    pub bytes: u64,
+    /// Some of them.
+    pub samples: Samples,
+}
+
+/// Writes about `bytes` bytes of a shape's events into `folder`: its files, and the parsed table as `parsed.ndjson`.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn write(shape: &mut dyn Shape, seed: u64, bytes: u64, start_s: i64, folder: &Path) -> io::Result<Written> {
+    let mut chance = Chance::new(seed ^ 0x5DEE_CE66);
+    // The same hours of data whatever its size: rates differ, spans of charts do not.
+    let hours = 6 + chance.below(12);
+    let mut files = truth::Files::create(shape, folder)?;
+    let mut samples =
+        Samples { columns: shape.columns().iter().map(|column| column.name.clone()).collect(), events: Vec::new() };
+    let (mut events, mut made) = (0, 0);
+    while made < bytes {
+        let millis = start_s * 1_000 + (made as f64 / bytes as f64 * hours as f64 * 3_600_000.0) as i64;
+        let event = shape.event(millis, &mut chance);
+        made += event.text.len() as u64 + 1;
+        files.write(events, millis, &event)?;
+        events += 1;
+        // Reservoir sampling (Vitter's algorithm R).
+        if samples.events.len() < SAMPLES {
+            samples.events.push(event);
+        } else if let Some(place) = samples.events.get_mut(chance.below(events) as usize) {
+            *place = event;
+        }
+    }
+    files.finish()?;
+    Ok(Written { events, bytes: made, samples })
+}
+
+#[cfg(test)]
+mod tests;

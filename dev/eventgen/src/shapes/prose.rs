@@ -1,0 +1,182 @@
+//! Messages of an application in whole sentences, without any key.
+//!
+//! Drawn: the sentences, what is mentioned in them, how long they are, how often text is beyond ASCII or in quotes, how
+//! often a message is only words. All fields come out of the text by `rex`.
+
+use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
+use super::queries::{Asked, Field, Query, Roles, word_in_raw};
+use super::{Column, Event, Kind, LogFile, Samples, Shape, Value};
+use crate::chance::Chance;
+use crate::repeats::format_time;
+
+const BASE: &str = "index=main | rex \"The (?<component>[a-z-]+) could not reach (?<peer>[a-z-]+) after (?<attempts>\\d+) attempts\" | rex \"in (?<place>[a-z]+)\\. \" | rex \"ticket (?<ticket>[0-9a-f]{10})\" | rex \"order (?<number>\\d+) \"";
+
+/// The shape.
+pub(super) struct Prose {
+    components: Pool,
+    peers: Pool,
+    places: Pool,
+    sentences: Vec<String>,
+    words: Words,
+    failing: f64,
+    placed: f64,
+    free: f64,
+    foreign: f64,
+    orders: u64,
+    tail: u64,
+}
+
+impl Prose {
+    pub(super) fn draw(chance: &mut Chance) -> Prose {
+        let words = Words::draw(chance);
+        let sentences = (0..magnitude(30, 400, chance)).map(|_| {
+            let count = between(4, 14, chance);
+            words.phrase(count, chance)
+        });
+        let sentences = sentences.collect();
+        Prose {
+            components: Pool::made(magnitude(4, 40, chance), chance, service),
+            peers: Pool::made(magnitude(20, 300, chance), chance, |chance| {
+                format!("{}-{}", noun(chance), service(chance))
+            }),
+            places: Pool::made(magnitude(4, 30, chance), chance, |chance| noun(chance).to_owned()),
+            sentences,
+            words,
+            failing: share(0.1, 0.6, chance),
+            placed: share(0.3, 0.9, chance),
+            free: share(0.1, 0.7, chance),
+            foreign: share(0.0, 0.03, chance),
+            orders: magnitude(5_000, 900_000, chance),
+            tail: between(3, 30, chance),
+        }
+    }
+}
+
+impl Shape for Prose {
+    fn name(&self) -> &'static str {
+        "prose"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "messages.log", sourcetype: "generic_single_line" }]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let failure = "The ([a-z-]+) could not reach ([a-z-]+) after (\\d+) attempts";
+        let group = |wanted: usize| {
+            let mut at = 0;
+            let parts = failure.split('(').map(|part| {
+                at += 1;
+                if at == 1 {
+                    part.to_owned()
+                } else if at == wanted + 1 {
+                    format!("({part}")
+                } else {
+                    format!("(?:{part}")
+                }
+            });
+            parts.collect::<String>()
+        };
+        vec![
+            Column::by_pattern("component", Kind::Text, &group(1)),
+            Column::by_pattern("peer", Kind::Text, &group(2)),
+            Column::by_pattern("attempts", Kind::Integer, &group(3)),
+            Column::by_pattern("place", Kind::Text, r"in ([a-z]+)\. "),
+            Column::by_pattern("ticket", Kind::Text, r"ticket ([0-9a-f]{10})"),
+            Column::by_pattern("number", Kind::Text, r"order (\d+) "),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        let time = format_time(millis, "%Y-%m-%dT%H:%M:%S%.3fZ");
+        let (component, peer) = (self.components.pick(chance).to_owned(), self.peers.pick(chance).to_owned());
+        let failure = happens(self.failing, chance).then(|| between(1, 12, chance) as i64);
+        let place = happens(self.placed, chance).then(|| self.places.pick(chance).to_owned());
+        let order = chance.one_in(2).then(|| (10_000 + chance.below(self.orders)).to_string());
+        let ticket = chance.one_in(3).then(|| hex(10, chance));
+        let mut text = format!("{time} ");
+        match failure {
+            Some(attempts) => {
+                text.push_str(&format!("The {component} could not reach {peer} after {attempts} attempts. "))
+            }
+            None => text.push_str(&format!("Now {component} says: ")),
+        }
+        let sentence: &String = chance.skewed(&self.sentences);
+        text.push_str(sentence);
+        if let Some(order) = &order {
+            text.push_str(&format!(" with order {order} of a customer"));
+        }
+        if let Some(place) = &place {
+            text.push_str(&format!(" in {place}. Then"));
+        }
+        if happens(self.free, chance) {
+            let count = 1 + chance.below(self.tail);
+            text.push_str(&format!(" \"{}\",", self.words.phrase(count, chance)));
+        }
+        if happens(self.foreign, chance) {
+            text.push_str(&format!(" {}", chance.pick(FOREIGN)));
+        }
+        if let Some(ticket) = &ticket {
+            text.push_str(&format!(" see ticket {ticket}"));
+        }
+        text.push(if chance.one_in(9) { '?' } else { '.' });
+        let values = vec![
+            Value::maybe(failure.map(|_| component)),
+            Value::maybe(failure.map(|_| peer)),
+            failure.map_or(Value::Absent, Value::Integer),
+            Value::maybe(place),
+            Value::maybe(ticket),
+            Value::maybe(order),
+        ];
+        Event { file: 0, text, values }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        let roles = Roles {
+            base: BASE.to_owned(),
+            only: "",
+            few: Field::same("component"),
+            other: Field::same("place"),
+            many: Field::same("peer"),
+            most: Field::same("number"),
+            number: Field::same("attempts"),
+            id: Field::same("ticket"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        asked.text("rex and count", "", "rex \"after (?<a>\\d+) attempts\" | stats count by a", "select part(raw, 'after (\\d+) attempts') as a, count(*) from parsed where part(raw, 'after (\\d+) attempts') is not null group by a");
+        asked.text(
+            "rex and dc",
+            "",
+            "rex \"order (?<o>\\d+) of\" | stats dc(o)",
+            "select count(distinct part(raw, 'order (\\d+) of')) from parsed",
+        );
+        asked.text(
+            "rex at the end",
+            "",
+            "rex \"(?<last>\\w+)\\?$\" | stats dc(last)",
+            "select count(distinct part(raw, '([0-9A-Za-z_]+)\\?$')) from parsed",
+        );
+        let peer = samples.value("peer", 29);
+        let phrase = format!("could not reach {peer} after");
+        asked.text(
+            "phrase",
+            &format!("\"{phrase}\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(&phrase)),
+        );
+        let sentence = self.sentences.last().map_or("", String::as_str);
+        asked.text(
+            "rare phrase",
+            &format!("\"{sentence}\""),
+            "stats count",
+            &format!("select count(*) from parsed where {}", word_in_raw(sentence)),
+        );
+        asked.text(
+            "regex of text",
+            "",
+            "regex _raw=\"after 1[0-2] attempts\" | stats count",
+            "select count(*) from parsed where matches(raw, 'after 1[0-2] attempts')",
+        );
+        asked.queries()
+    }
+}

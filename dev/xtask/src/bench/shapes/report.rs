@@ -1,0 +1,217 @@
+//! Figures of the shapes: a line per question, geometric means per shape, the worst questions, and what was answered wrong.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+
+use quarry_eventgen::shapes::Query;
+use serde_json::{Map, Value, json};
+
+/// Worst questions that are shown of a shape.
+const WORST: usize = 5;
+/// Nothing is faster than the clocks can tell.
+const SHORTEST_S: f64 = 1e-5;
+
+/// Who is asked, and over what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    Quarry,
+    DuckDbParsed,
+    DuckDbRaw,
+    ChDbParsed,
+    ChDbRaw,
+}
+
+impl Engine {
+    /// Names of the databases to `peer.py`.
+    pub(super) const DUCKDB: &str = "duckdb";
+    pub(super) const CHDB: &str = "chdb";
+    /// Those that Quarry is compared with.
+    const PEERS: [Engine; 4] = [Engine::DuckDbParsed, Engine::DuckDbRaw, Engine::ChDbParsed, Engine::ChDbRaw];
+
+    /// Name in reports.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Engine::Quarry => "quarry",
+            Engine::DuckDbParsed => "duckdb parsed",
+            Engine::DuckDbRaw => "duckdb text",
+            Engine::ChDbParsed => "chdb parsed",
+            Engine::ChDbRaw => "chdb text",
+        }
+    }
+
+    /// Whether ClickHouse answers.
+    pub(super) fn is_chdb(self) -> bool {
+        matches!(self, Engine::ChDbParsed | Engine::ChDbRaw)
+    }
+}
+
+/// What an answer took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cost {
+    pub(super) wall_s: f64,
+    pub(super) cpu_s: f64,
+}
+
+/// A question with its costs.
+pub(super) struct Asked {
+    pub(super) shape: String,
+    pub(super) query: Query,
+    /// Rows of Quarry's answer.
+    pub(super) rows: usize,
+    pub(super) costs: Vec<(Engine, Cost)>,
+    /// What Quarry answered otherwise than DuckDB.
+    pub(super) differences: Vec<String>,
+    /// What ClickHouse answered otherwise, and who could not answer.
+    pub(super) remarks: Vec<String>,
+}
+
+impl Asked {
+    fn cost(&self, engine: Engine) -> Option<Cost> {
+        self.costs.iter().find(|(known, _)| *known == engine).map(|(_, cost)| *cost)
+    }
+
+    /// How many times the CPU time of an engine Quarry took; wall time if told so.
+    fn ratio(&self, engine: Engine, of_wall: bool) -> Option<f64> {
+        let seconds = |cost: Cost| if of_wall { cost.wall_s } else { cost.cpu_s }.max(SHORTEST_S);
+        Some(seconds(self.cost(Engine::Quarry)?) / seconds(self.cost(engine)?))
+    }
+
+    fn json(&self, seed: u64) -> Value {
+        let mut line = Map::new();
+        line.insert("seed".to_owned(), json!(seed));
+        line.insert("shape".to_owned(), json!(self.shape));
+        line.insert("query".to_owned(), json!(self.query.name));
+        line.insert("spl".to_owned(), json!(self.query.spl));
+        line.insert("rows".to_owned(), json!(self.rows));
+        for (engine, cost) in &self.costs {
+            let milliseconds = json!({"wall_ms": cost.wall_s * 1e3, "cpu_ms": cost.cpu_s * 1e3});
+            line.insert(engine.name().replace(' ', "_"), milliseconds);
+        }
+        if !self.remarks.is_empty() {
+            line.insert("remarks".to_owned(), json!(self.remarks));
+        }
+        if !self.differences.is_empty() {
+            line.insert("differences".to_owned(), json!(self.differences));
+            line.insert("sql".to_owned(), json!(self.query.parsed));
+            line.insert("sql_text".to_owned(), json!(self.query.raw));
+        }
+        Value::Object(line)
+    }
+}
+
+/// The report as it grows.
+pub(super) struct Report {
+    seed: u64,
+    lines: BufWriter<File>,
+    asked: Vec<Asked>,
+}
+
+impl Report {
+    /// An empty report; its lines go to `path`.
+    pub(super) fn new(seed: u64, path: &Path) -> Result<Report, String> {
+        let file = File::create(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Report { seed, lines: BufWriter::new(file), asked: Vec::new() })
+    }
+
+    /// Notes what indexing a shape took.
+    pub(super) fn ingested(&mut self, shape: &str, bytes: u64, events: u64, figures: &[(&str, f64)], loaded: &Value) {
+        let parquet = loaded["parquet_bytes"].as_f64().unwrap_or_default() / 1e6;
+        println!("\n{shape}: {events} events, {:.0} MB", bytes as f64 / 1e6);
+        let mut line = json!({"seed": self.seed, "shape": shape, "bytes": bytes, "events": events});
+        for (name, figure) in figures.iter().copied().chain([("Parquet (zstd) MB", parquet)]) {
+            println!("  {name:<22} {figure:>9.1}");
+            line[name] = json!(figure);
+        }
+        self.line(&line);
+    }
+
+    /// Notes a question.
+    pub(super) fn asked(&mut self, asked: Asked) -> Result<(), String> {
+        let line = asked.json(self.seed);
+        self.line(&line);
+        let milliseconds =
+            |engine| asked.cost(engine).map_or_else(|| "-".to_owned(), |cost| format!("{:.1}", cost.cpu_s * 1e3));
+        let figures: Vec<String> = Engine::PEERS.iter().map(|engine| format!("{:>8}", milliseconds(*engine))).collect();
+        println!(
+            "  {:<28} {:>8} {}{}",
+            asked.query.name,
+            milliseconds(Engine::Quarry),
+            figures.join(" "),
+            if asked.differences.is_empty() { "" } else { "  DIFFERS" }
+        );
+        self.asked.push(asked);
+        Ok(())
+    }
+
+    /// Prints means and the worst of a shape.
+    pub(super) fn shape_ended(&mut self, shape: &str) {
+        let of_shape: Vec<&Asked> = self.asked.iter().filter(|asked| asked.shape == shape).collect();
+        print_means(&of_shape);
+        let mut worst: Vec<(f64, &Asked)> =
+            of_shape.iter().filter_map(|asked| Some((asked.ratio(Engine::DuckDbParsed, false)?, *asked))).collect();
+        worst.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        for (ratio, asked) in worst.iter().take(WORST) {
+            println!("    {ratio:>6.1}x  {}: {}", asked.query.name, asked.query.spl);
+        }
+    }
+
+    /// Prints the whole and fails if an answer differed.
+    pub(super) fn finish(mut self) -> Result<(), String> {
+        println!("\nall shapes, seed {}", self.seed);
+        print_means(&self.asked.iter().collect::<Vec<_>>());
+        for asked in self.asked.iter().filter(|asked| asked.differences.is_empty()) {
+            for remark in &asked.remarks {
+                println!("remark on {}, {}: {remark}", asked.shape, asked.query.name);
+            }
+        }
+        let wrong: Vec<&Asked> = self.asked.iter().filter(|asked| !asked.differences.is_empty()).collect();
+        for asked in &wrong {
+            println!("{}, {}: {}", asked.shape, asked.query.name, asked.query.spl);
+            for difference in &asked.differences {
+                println!("    {difference}");
+            }
+        }
+        let ended = format!("{} questions, {} answered differently", self.asked.len(), wrong.len());
+        self.lines.flush().map_err(|error| format!("shapes.jsonl: {error}"))?;
+        if wrong.is_empty() {
+            println!("{ended}");
+            return Ok(());
+        }
+        Err(ended)
+    }
+
+    fn line(&mut self, line: &Value) {
+        if let Err(error) = writeln!(self.lines, "{line}").and_then(|()| self.lines.flush()) {
+            println!("shapes.jsonl: {error}");
+        }
+    }
+}
+
+/// Geometric means of Quarry's CPU and wall time over those of each engine.
+fn print_means(asked: &[&Asked]) {
+    for engine in Engine::PEERS {
+        let mean = |of_wall| geometric_mean(asked.iter().filter_map(|asked| asked.ratio(engine, of_wall)));
+        if let (Some(cpu), Some(wall)) = (mean(false), mean(true)) {
+            println!("  mean against {:<14} CPU {cpu:>6.2}x  wall {wall:>6.2}x", engine.name());
+        }
+    }
+}
+
+/// Geometric mean; none of nothing.
+fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = ratios.fold((0.0, 0u32), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
+    (count > 0).then(|| (sum / f64::from(count)).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_are_geometric() {
+        assert_eq!(geometric_mean(std::iter::empty()), None);
+        let mean = geometric_mean([1.0, 4.0].into_iter()).unwrap_or_default();
+        assert!((mean - 2.0).abs() < 1e-12);
+    }
+}
