@@ -164,62 +164,9 @@ impl Firewall {
         ];
         Event { file: 0, text, values }
     }
-}
 
-impl Shape for Firewall {
-    fn name(&self) -> &'static str {
-        "firewall"
-    }
-
-    fn files(&self) -> Vec<LogFile> {
-        vec![LogFile { name: "firewall.log", sourcetype: "bench:firewall" }]
-    }
-
-    fn conf(&self) -> Vec<(&'static str, String)> {
-        vec![("props.conf", PROPS.to_owned()), ("transforms.conf", TRANSFORMS.to_owned())]
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        let by = |name, pattern| Column::by_pattern(name, Kind::Text, pattern);
-        let connection = |rest: &str| format!(r"(?:Built|Teardown) \w+ (?:TCP|UDP) connection {rest}");
-        let either = |name, key: &str, asa: &str| {
-            Column::new(
-                name,
-                Kind::Text,
-                format!(r"coalesce(part(raw, ' {key}=([^\s]+)'), part(raw, '{}'))", connection(asa)),
-            )
-        };
-        vec![
-            by("action", r#" action="?(\w+)"#),
-            by("rule", r#" rule="([^"]*)""#),
-            by("user_name", r#" user="?([^\s"]+)"#),
-            either("outside", "dstip", r"\d+ for outside:([\d.]+)"),
-            either("inside", "srcip", r"\d+ for \S+ to inside:([\d.]+)"),
-            Column::by_pattern("sent", Kind::Integer, r" sentbyte=(\d+)"),
-            Column::by_pattern("severity", Kind::Integer, r"%ASA-(\d)-"),
-            by("code", r"%ASA-\d-(\d+):"),
-            by("verb", r"(Built|Teardown) \w+ (?:TCP|UDP) connection"),
-            either("session", "sessionid", r"(\d+) for"),
-        ]
-    }
-
-    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
-        if happens(self.asa, chance) { self.asa(millis, chance) } else { self.record(millis, chance) }
-    }
-
-    fn queries(&self, samples: &Samples) -> Vec<Query> {
-        // What the two kinds of event call an address differs; searches name the one of the records.
-        let roles = Roles {
-            base: "index=main type=traffic".to_owned(),
-            only: "action is not null",
-            few: Field::same("action"),
-            other: Field::new("user", "user_name"),
-            many: Field::same("rule"),
-            most: Field::new("dstip", "outside"),
-            number: Field::new("sentbyte", "sent"),
-            id: Field::new("sessionid", "session"),
-        };
-        let mut asked = Asked::common(self.columns(), &roles, samples);
+    /// What is asked of the text messages, by rules and by phrases.
+    fn ask_of_messages(&self, asked: &mut Asked<'_>, samples: &Samples) {
         asked.text(
             "count by code",
             "",
@@ -276,6 +223,64 @@ impl Shape for Firewall {
             "rex \"connection (?<number>\\d+) for\" | stats dc(number)",
             "select count(distinct part(raw, 'connection (\\d+) for')) from parsed",
         );
+    }
+}
+
+impl Shape for Firewall {
+    fn name(&self) -> &'static str {
+        "firewall"
+    }
+
+    fn files(&self) -> Vec<LogFile> {
+        vec![LogFile { name: "firewall.log", sourcetype: "bench:firewall" }]
+    }
+
+    fn conf(&self) -> Vec<(&'static str, String)> {
+        vec![("props.conf", PROPS.to_owned()), ("transforms.conf", TRANSFORMS.to_owned())]
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let by = |name, pattern| Column::by_pattern(name, Kind::Text, pattern);
+        let connection = |rest: &str| format!(r"(?:Built|Teardown) \w+ (?:TCP|UDP) connection {rest}");
+        let either = |name, key: &str, asa: &str| {
+            Column::new(
+                name,
+                Kind::Text,
+                format!(r"coalesce(part(raw, ' {key}=([^\s]+)'), part(raw, '{}'))", connection(asa)),
+            )
+        };
+        vec![
+            by("action", r#" action="?(\w+)"#),
+            by("rule", r#" rule="([^"]*)""#),
+            by("user_name", r#" user="?([^\s"]+)"#),
+            either("outside", "dstip", r"\d+ for outside:([\d.]+)"),
+            either("inside", "srcip", r"\d+ for \S+ to inside:([\d.]+)"),
+            Column::by_pattern("sent", Kind::Integer, r" sentbyte=(\d+)"),
+            Column::by_pattern("severity", Kind::Integer, r"%ASA-(\d)-"),
+            by("code", r"%ASA-\d-(\d+):"),
+            by("verb", r"(Built|Teardown) \w+ (?:TCP|UDP) connection"),
+            either("session", "sessionid", r"(\d+) for"),
+        ]
+    }
+
+    fn event(&mut self, millis: i64, chance: &mut Chance) -> Event {
+        if happens(self.asa, chance) { self.asa(millis, chance) } else { self.record(millis, chance) }
+    }
+
+    fn queries(&self, samples: &Samples) -> Vec<Query> {
+        // What the two kinds of event call an address differs; searches name the one of the records.
+        let roles = Roles {
+            base: "index=main type=traffic".to_owned(),
+            only: "action is not null",
+            few: Field::same("action"),
+            other: Field::new("user", "user_name"),
+            many: Field::same("rule"),
+            most: Field::new("dstip", "outside"),
+            number: Field::new("sentbyte", "sent"),
+            id: Field::new("sessionid", "session"),
+        };
+        let mut asked = Asked::common(self.columns(), &roles, samples);
+        self.ask_of_messages(&mut asked, samples);
         asked.queries()
     }
 }

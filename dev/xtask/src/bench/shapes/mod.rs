@@ -38,8 +38,9 @@ use crate::python::target_folder;
 
 const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--folder DIR] [--keep]";
 const DAY_S: u64 = 86_400;
-/// Megabytes of text of a shape unless the command line says otherwise.
-const MEGABYTES: u64 = 60;
+/// Megabytes of text of a shape unless the command line says otherwise: more than a slab holds, so that there is something
+/// to compact.
+const MEGABYTES: u64 = 100;
 
 /// What the command line says.
 struct Options {
