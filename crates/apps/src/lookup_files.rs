@@ -36,11 +36,11 @@ const KEY: &str = "_key";
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
 pub struct LookupFiles {
-    place: Place,
+    place: TableFolders,
 }
 
 #[derive(Clone, Debug)]
-enum Place {
+enum TableFolders {
     /// A data folder.
     DataFolder(PathBuf),
     /// A data folder as a namespace sees it.
@@ -64,25 +64,25 @@ impl Folder {
 impl LookupFiles {
     /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
     pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
-        LookupFiles { place: Place::DataFolder(data_dir.to_owned()) }
+        LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()) }
     }
 
     /// Lookups of a data folder that a view sees: the user's, the app's, those that other apps share, the system's.
     pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
-        LookupFiles { place: Place::Namespace(data_dir.to_owned(), Arc::clone(view)) }
+        LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)) }
     }
 
     /// Lookups of the working folder.
     pub fn of_working_folder() -> LookupFiles {
-        LookupFiles { place: Place::WorkingFolder }
+        LookupFiles { place: TableFolders::WorkingFolder }
     }
 
     /// Folders with files, as they are at this moment: a search may have made one.
     fn folders(&self) -> Vec<Folder> {
         let (data_dir, view) = match &self.place {
-            Place::WorkingFolder => return vec![Folder::open(PathBuf::from("."))],
-            Place::DataFolder(data_dir) => (data_dir, None),
-            Place::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
+            TableFolders::WorkingFolder => return vec![Folder::open(PathBuf::from("."))],
+            TableFolders::DataFolder(data_dir) => (data_dir, None),
+            TableFolders::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
         };
         let own = view.and_then(|view| user_folder(data_dir, view.namespace()));
         let mut folders: Vec<Folder> = own.into_iter().map(|own| Folder::open(own.join("lookups"))).collect();
@@ -95,7 +95,7 @@ impl LookupFiles {
 
     fn sees(&self, folder: &Folder, name: &str) -> bool {
         match (&self.place, &folder.app) {
-            (Place::Namespace(_, view), Some(app)) => view.sees(app, KIND, name),
+            (TableFolders::Namespace(_, view), Some(app)) => view.sees(app, KIND, name),
             _ => true,
         }
     }
@@ -114,12 +114,12 @@ impl LookupFiles {
     /// Where new files go.
     fn written(&self) -> PathBuf {
         let (data_dir, app) = match &self.place {
-            Place::WorkingFolder => return PathBuf::from("."),
-            Place::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
-            Place::Namespace(data_dir, view) if view.namespace().app() == "system" => {
+            TableFolders::WorkingFolder => return PathBuf::from("."),
+            TableFolders::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
+            TableFolders::Namespace(data_dir, view) if view.namespace().app() == "system" => {
                 return data_dir.join("etc/system/lookups");
             }
-            Place::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
+            TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
         };
         data_dir.join("etc/apps").join(app).join("lookups")
     }
@@ -143,7 +143,7 @@ impl LookupFiles {
 
     /// The folder of the user's own files, there or not; `None` where there is no user.
     fn own(&self) -> Option<PathBuf> {
-        let Place::Namespace(data_dir, view) = &self.place else { return None };
+        let TableFolders::Namespace(data_dir, view) = &self.place else { return None };
         let namespace = view.namespace();
         Some(data_dir.join("etc/users").join(namespace.user()?).join(namespace.app()).join("lookups"))
     }
@@ -152,14 +152,14 @@ impl LookupFiles {
     fn model_folders(&self, shared: bool) -> Vec<(PathBuf, ModelFile)> {
         let own = self.own();
         let user = match &self.place {
-            Place::Namespace(_, view) => view.namespace().user().map(str::to_owned),
+            TableFolders::Namespace(_, view) => view.namespace().user().map(str::to_owned),
             _ => None,
         };
         let named = |folder: Folder| {
             let is_own = Some(&folder.path) == own.as_ref();
             let app = match (&folder.app, &self.place) {
                 (Some(app), _) => app.clone(),
-                (None, Place::Namespace(_, view)) if is_own => view.namespace().app().to_owned(),
+                (None, TableFolders::Namespace(_, view)) if is_own => view.namespace().app().to_owned(),
                 _ => "system".to_owned(),
             };
             (folder.path, ModelFile { name: String::new(), app, owner: user.clone().filter(|_| is_own) })
@@ -172,7 +172,7 @@ impl LookupFiles {
     fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
         let file = model_file(name);
         let sees = |folder: &ModelFile| match &self.place {
-            Place::Namespace(_, view) if folder.owner.is_none() && folder.app != "system" => {
+            TableFolders::Namespace(_, view) if folder.owner.is_none() && folder.app != "system" => {
                 view.sees(&folder.app, KIND, &file)
             }
             _ => true,

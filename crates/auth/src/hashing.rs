@@ -33,7 +33,7 @@ struct State {
 }
 
 /// A place, given back when dropped.
-pub(crate) struct Place<'a> {
+pub(crate) struct HashingPermit<'a> {
     hashing: &'a Hashing,
     pub(crate) memory: Memory,
 }
@@ -55,7 +55,7 @@ impl Hashing {
     }
 
     /// A place; waits for one, but not behind too many and not for long.
-    pub(crate) fn place(&self) -> Result<Place<'_>, AuthError> {
+    pub(crate) fn place(&self) -> Result<HashingPermit<'_>, AuthError> {
         let busy = || AuthError::Busy { retry_after_s: RETRY_AFTER_S };
         let mut state = self.locked();
         if state.free.is_empty() {
@@ -68,11 +68,11 @@ impl Hashing {
             state.waiting -= 1;
         }
         let memory = state.free.pop().ok_or_else(busy)?;
-        Ok(Place { hashing: self, memory })
+        Ok(HashingPermit { hashing: self, memory })
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for HashingPermit<'_> {
     fn drop(&mut self) {
         self.hashing.locked().free.push(std::mem::take(&mut self.memory));
         self.hashing.freed.notify_one();

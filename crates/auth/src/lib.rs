@@ -8,8 +8,9 @@
 //! identity come to. Not here: roles of authorize.conf, LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod credential_cache;
 mod hashing;
-mod keyed;
+mod keyed_hash;
 mod ledger;
 mod origin;
 mod password;
@@ -20,7 +21,6 @@ mod tests;
 mod throttle;
 mod users;
 mod users_file;
-mod verified;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,6 +28,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use quarry_stdx::SharedClock;
 
+pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
@@ -40,14 +41,13 @@ pub use users::{
     changed_users, check_new_password, check_roles, parse_users, print_users,
 };
 pub use users_file::{UsersFile, UsersFileError, hash_with_new_salt};
-pub use verified::VERIFIED_S_MAX;
 
+use credential_cache::Verified;
 use hashing::Hashing;
-use keyed::{HashKey, Keyed};
+use keyed_hash::{HashKey, Keyed};
 use ledger::Ledger;
 use session::Sessions;
 use throttle::Throttle;
-use verified::Verified;
 
 /// What Splunk calls a login in its audit events.
 const LOGIN: &str = "login attempt";

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::Identity;
-use crate::keyed::Keyed;
+use crate::keyed_hash::Keyed;
 
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::Origin;
-use crate::keyed::Keyed;
+use crate::keyed_hash::Keyed;
 
 const NS_PER_S: i64 = 1_000_000_000;
 /// Wrong logins of a user at an address before the next must wait.

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Bytes before a block's payload.
@@ -186,7 +186,7 @@ fn compress(
 }
 
 fn zstd_failed(error: &std::io::Error) -> BucketError {
-    Place::of("text", 0).corrupt(format!("zstd cannot compress: {error}"))
+    BlockPosition::of("text", 0).corrupt(format!("zstd cannot compress: {error}"))
 }
 
 fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> usize {
@@ -216,7 +216,7 @@ pub(crate) fn checksums_decide() -> bool {
 /// A block whose checksum is right and whose kind is the expected one.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
-    place: Place,
+    place: BlockPosition,
     codec: u8,
     raw_len: usize,
     payload: &'a [u8],
@@ -226,10 +226,10 @@ pub(crate) struct Block<'a> {
 pub(crate) fn open_block<'a>(
     bytes: &'a [u8],
     kind: BlockKind,
-    place: Place,
+    place: BlockPosition,
     raw_limit: usize,
 ) -> Result<Block<'a>, BucketError> {
-    let place = Place { block: kind.name(), ..place };
+    let place = BlockPosition { block: kind.name(), ..place };
     let Some((head, payload)) = bytes.split_first_chunk::<BLOCK_HEAD_BYTES>() else {
         return Err(place.corrupt(format!("{} bytes are too few for a block", bytes.len())));
     };
@@ -261,7 +261,7 @@ impl<'a> Block<'a> {
         self.raw_len
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> BlockPosition {
         self.place
     }
 
@@ -364,7 +364,7 @@ pub(crate) mod tests {
         let raw = b"one two one two one two one two one two one two three".repeat(3);
         let stored = one_block(&raw);
         assert!(stored.len() < raw.len());
-        let place = Place::of("text", 0);
+        let place = BlockPosition::of("text", 0);
         assert_eq!(open_block(&stored, BlockKind::Text, place, 1_000).unwrap().decode().unwrap(), raw);
         assert!(open_block(&stored, BlockKind::Text, place, 10).is_err());
         assert!(open_block(&stored, BlockKind::Time, place, 1_000).is_err());
@@ -383,7 +383,7 @@ pub(crate) mod tests {
         let mut writer = BlockWriter::new(Vec::new(), 1).unwrap();
         let long = b"ab".repeat(500);
         writer.write_parts(BlockKind::TermDictionary, &[b"x", &long, b""]).unwrap();
-        let block = open_block(&writer.object, BlockKind::TermDictionary, Place::of("", 0), 2_000).unwrap();
+        let block = open_block(&writer.object, BlockKind::TermDictionary, BlockPosition::of("", 0), 2_000).unwrap();
         assert_eq!(block.decode_parts::<3>().unwrap(), [b"x".to_vec(), long, Vec::new()]);
         assert!(block.decode_parts::<2>().is_err());
         assert!(block.decode().is_err());

@@ -5,7 +5,7 @@ use quarry_event::{PageColumns, PageSet};
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::directory::{HEADER_BYTES, TRAILER_BYTES, header};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::reader::BucketReader;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
@@ -14,7 +14,7 @@ use crate::term_dictionary::write::fingerprint_of;
 impl BucketReader {
     /// Reads everything: every checksum and every structural rule, and that no byte belongs to nothing.
     pub fn check(&self) -> Result<(), BucketError> {
-        let place = Place::of("header", 0);
+        let place = BlockPosition::of("header", 0);
         if self.source.fetch(place, HEADER_BYTES)?[..] != header() {
             return Err(place.corrupt("the object does not start as a bucket of this version does"));
         }
@@ -71,7 +71,7 @@ impl BucketReader {
     /// A slab's pages must not be empty and only the last may be short.
     fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab];
-        let place = Place::of("slab head", self.parts()[slab].head.offset).in_slab(slab);
+        let place = BlockPosition::of("slab head", self.parts()[slab].head.offset).in_slab(slab);
         for (number, page) in info.pages.iter().enumerate() {
             let last = number + 1 == info.pages.len();
             if page.events == 0 || (!last && page.events as usize != crate::MAX_PAGE_EVENTS) {
@@ -84,7 +84,7 @@ impl BucketReader {
     fn check_page(&self, slab: usize, number: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab].pages[number];
         let page = self.read_page(slab, number, PageColumns::ALL)?;
-        let place = Place::of("slab head", self.parts()[slab].head.offset).in_slab(slab).in_page(number);
+        let place = BlockPosition::of("slab head", self.parts()[slab].head.offset).in_slab(slab).in_page(number);
         let times = (page.time.iter().copied().min(), page.time.iter().copied().max());
         if times != (Some(info.time_min), Some(info.time_max)) {
             return Err(
@@ -121,7 +121,7 @@ impl BucketReader {
                 visit(hash);
             })?;
             if fingerprint != term_dictionary.fingerprint {
-                let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+                let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
                 return Err(place.corrupt("the terms differ from those that were collected"));
             }
             blocks.push(at);
@@ -160,7 +160,7 @@ impl BucketReader {
         })?;
         match (missing, self.parts()[slab].locator.at) {
             (1.., Some(at)) => {
-                let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+                let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
                 Err(place.corrupt(format!("{missing} tokens are in pages it does not tell")))
             }
             _ => Ok(()),
@@ -172,7 +172,7 @@ impl BucketReader {
         blocks.sort_unstable_by_key(|at| at.offset);
         let mut end = HEADER_BYTES as u64;
         for at in blocks {
-            let place = Place::of(at.kind.name(), at.offset);
+            let place = BlockPosition::of(at.kind.name(), at.offset);
             if at.offset != end {
                 return Err(place.corrupt(format!("the block before it ends at byte {end}")));
             }
@@ -183,7 +183,7 @@ impl BucketReader {
         }
         let trailer = self.source.len().saturating_sub(TRAILER_BYTES as u64);
         if end != trailer {
-            return Err(Place::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
+            return Err(BlockPosition::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
         }
         debug_assert_eq!(self.directory.kind, BlockKind::Directory);
         Ok(())

@@ -9,7 +9,7 @@ use quarry_event::{Metadata, TimeNs};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::{BlockAt, BlockKind, checksums_decide};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SLABS, MAX_SUMMARY_VALUE_BYTES,
     MAX_SUMMARY_VALUES,
@@ -45,7 +45,7 @@ pub(crate) fn put_trailer(directory_offset: u64, directory_len: u32, out: &mut V
 }
 
 /// Offset and stored length of the directory.
-pub(crate) fn read_trailer(bytes: &[u8], place: Place) -> Result<(u64, u32), BucketError> {
+pub(crate) fn read_trailer(bytes: &[u8], place: BlockPosition) -> Result<(u64, u32), BucketError> {
     let mut cursor = Cursor::new(bytes);
     let mut fields = || -> Result<(u64, u32, u32, &[u8], u64), Malformed> {
         Ok((cursor.u64("offset")?, cursor.u32("length")?, cursor.u32("version")?, cursor.take(8, "magic")?, {
@@ -116,7 +116,7 @@ impl SlabHead {
         }
     }
 
-    pub(crate) fn read(bytes: &[u8], place: Place) -> Result<SlabHead, BucketError> {
+    pub(crate) fn read(bytes: &[u8], place: BlockPosition) -> Result<SlabHead, BucketError> {
         let mut cursor = Cursor::new(bytes);
         let metas = place.decoded(read_metas(&mut cursor))?;
         let pages = place.decoded(cursor.count("number of pages", MAX_SLAB_PAGES))?;
@@ -141,13 +141,13 @@ impl SlabHead {
     }
 }
 
-fn read_kind(cursor: &mut Cursor<'_>, place: Place) -> Result<BlockKind, BucketError> {
+fn read_kind(cursor: &mut Cursor<'_>, place: BlockPosition) -> Result<BlockKind, BucketError> {
     let code = place.decoded(cursor.u8("kind of a block"))?;
     BlockKind::from_code(code)
         .ok_or_else(|| BucketError::Unsupported { place, reason: format!("column kind {code} is unknown") })
 }
 
-fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: Place) -> Result<PageHead, BucketError> {
+fn read_page_head(cursor: &mut Cursor<'_>, metas: usize, place: BlockPosition) -> Result<PageHead, BucketError> {
     let mut page = place.decoded(read_page_facts(cursor, metas))?;
     let mut offset = place.decoded(cursor.varint("offset of the page"))?;
     let count = place.decoded(cursor.count("number of blocks", cursor.remaining() / 2))?;

@@ -21,8 +21,8 @@ use crate::metas::MetaCount;
 use crate::shape::{ShapedSlab, shape_slab};
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
-use crate::term_dictionary::shaped::add_terms;
 use crate::term_dictionary::table::TermTable;
+use crate::term_dictionary::template_terms::add_terms;
 use crate::term_dictionary::write::write_term_dictionary;
 use crate::term_dictionary::{Namespace, field_term};
 

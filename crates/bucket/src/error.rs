@@ -16,7 +16,7 @@ pub enum BucketError {
     )]
     Corrupt {
         /// Where.
-        place: Place,
+        place: BlockPosition,
         /// What does not fit.
         reason: String,
     },
@@ -24,7 +24,7 @@ pub enum BucketError {
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
         /// Where.
-        place: Place,
+        place: BlockPosition,
         /// The unknown version, kind or codec.
         reason: String,
     },
@@ -52,7 +52,7 @@ pub enum BucketError {
     #[error("encoded bucket differs from its input at {place}: {what}; the input is kept, please report this")]
     Mismatch {
         /// Where.
-        place: Place,
+        place: BlockPosition,
         /// Which column or structure differs.
         what: String,
     },
@@ -60,7 +60,7 @@ pub enum BucketError {
 
 /// Position inside a bucket, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct BlockPosition {
     /// Slab number.
     pub slab: Option<u32>,
     /// Page number within the slab.
@@ -71,20 +71,20 @@ pub struct Place {
     pub offset: u64,
 }
 
-impl Place {
+impl BlockPosition {
     /// A block outside any slab.
-    pub(crate) fn of(block: &'static str, offset: u64) -> Place {
-        Place { slab: None, page: None, block, offset }
+    pub(crate) fn of(block: &'static str, offset: u64) -> BlockPosition {
+        BlockPosition { slab: None, page: None, block, offset }
     }
 
     /// The same block, as part of a slab.
-    pub(crate) fn in_slab(self, slab: usize) -> Place {
-        Place { slab: Some(slab as u32), ..self }
+    pub(crate) fn in_slab(self, slab: usize) -> BlockPosition {
+        BlockPosition { slab: Some(slab as u32), ..self }
     }
 
     /// The same block, as part of a page.
-    pub(crate) fn in_page(self, page: usize) -> Place {
-        Place { page: Some(page as u32), ..self }
+    pub(crate) fn in_page(self, page: usize) -> BlockPosition {
+        BlockPosition { page: Some(page as u32), ..self }
     }
 
     /// What was decoded here, or damage.
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for BlockPosition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(slab) = self.slab {
             write!(out, "slab {slab}, ")?;

@@ -125,7 +125,7 @@ fn parse_streams(
 mod tests {
     use super::*;
     use crate::block::open_block;
-    use crate::error::Place;
+    use crate::error::BlockPosition;
 
     #[test]
     fn more_names_than_the_dictionary_holds_come_back() {
@@ -135,7 +135,7 @@ mod tests {
         let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
         let stored = write_fields(&fields, 10, &mut blocks).unwrap();
         assert_eq!(stored, [blocks.object.len()]);
-        let place = Place::of("", 0);
+        let place = BlockPosition::of("", 0);
         let block = open_block(&blocks.object, BlockKind::Fields, place, MAX_FIELD_BLOCK_BYTES).unwrap();
         let mut back = Vec::new();
         read_fields(&block, 100, &mut back).unwrap();
@@ -154,7 +154,7 @@ mod tests {
         let (mut back, mut at) = (Vec::new(), 0);
         for len in stored {
             let bytes = &blocks.object[at..at + len];
-            let block = open_block(bytes, BlockKind::Fields, Place::of("", 0), MAX_FIELD_BLOCK_BYTES).unwrap();
+            let block = open_block(bytes, BlockKind::Fields, BlockPosition::of("", 0), MAX_FIELD_BLOCK_BYTES).unwrap();
             read_fields(&block, 5, &mut back).unwrap();
             at += len;
         }

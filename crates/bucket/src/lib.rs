@@ -42,7 +42,7 @@ mod mutation;
 
 pub use columns::ShapedPage;
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
-pub use error::{BucketError, Place, ReadError};
+pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::TermFilter;
 pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,

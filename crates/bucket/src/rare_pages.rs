@@ -4,7 +4,7 @@
 //! The store asks the term filter first, so that columns are read only in slabs that most likely hold the token. A
 //! compacted slab's locator tells the pages of most tokens (`crate::locator`), so that no column is read at all.
 //!
-//! Not here: what is rare (`crate::term_dictionary::rare`) and how a value is tested (`crate::term_dictionary::scan`).
+//! Not here: what is rare (`crate::term_dictionary::rare_tokens`) and how a value is tested (`crate::term_dictionary::scan`).
 
 use quarry_event::PageSet;
 use quarry_event::shape::{Column, ColumnKind, ColumnValues, NumberFormat, Shapes};
@@ -16,7 +16,7 @@ use crate::error::BucketError;
 use crate::reader::{Asked, BucketReader};
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::hash_term;
-use crate::term_dictionary::rare::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
 use crate::term_dictionary::scan::{NumberTest, RareTest, Wanted};
 
 /// Where other conditions left so few pages, looking for one more token in their columns costs more than these pages.

@@ -13,7 +13,7 @@ use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::{PageFacts, ShapedPage, SharedCache, SlabColumns, TextBuffer};
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
 use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
@@ -128,11 +128,11 @@ impl BucketReader {
     /// Opens a bucket: reads and checks its directory, no event.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
         let source = ObjectSource::open(object)?;
-        let trailer_at = Place::of("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
+        let trailer_at = BlockPosition::of("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
         let trailer = source.fetch(trailer_at, TRAILER_BYTES)?;
         let (offset, stored_len) = read_trailer(&trailer, trailer_at)?;
         let directory_at = BlockAt { kind: BlockKind::Directory, offset, stored_len };
-        let place = Place::of("directory", offset);
+        let place = BlockPosition::of("directory", offset);
         if offset.checked_add(u64::from(stored_len)) != Some(trailer_at.offset) {
             return Err(place.corrupt("the directory does not end where the trailer starts"));
         }
@@ -161,7 +161,7 @@ impl BucketReader {
 
     /// Reads a slab's head; returns the row after its last.
     fn open_slab(&mut self, number: usize, head_at: BlockAt, first_row: u64) -> Result<u64, BucketError> {
-        let place = Place::of("slab head", head_at.offset).in_slab(number);
+        let place = BlockPosition::of("slab head", head_at.offset).in_slab(number);
         let bytes = self.source.fetch(place, head_at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
         let head = SlabHead::read(&raw, place)?;
@@ -313,7 +313,7 @@ impl BucketReader {
         if let Some(term_dictionary) = slot.opened.get() {
             return Ok(Some(term_dictionary));
         }
-        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
         let pages = self.slabs[slab].pages.len();
         let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
@@ -328,7 +328,7 @@ impl BucketReader {
         if let Some(locator) = slot.opened.get() {
             return Ok(Some(locator));
         }
-        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
         let locator = Locator::open(&self.source, at, place, self.slabs[slab].pages.len())?;
         Ok(Some(slot.opened.get_or_init(|| locator)))
     }
@@ -473,8 +473,8 @@ impl PageRead<'_> {
         &self.reader.parts[self.slab].pages[self.page]
     }
 
-    fn place(&self, at: &BlockAt) -> Place {
-        Place::of(at.kind.name(), at.offset).in_slab(self.slab).in_page(self.page)
+    fn place(&self, at: &BlockAt) -> BlockPosition {
+        BlockPosition::of(at.kind.name(), at.offset).in_slab(self.slab).in_page(self.page)
     }
 
     fn damage(&self, kind: BlockKind, reason: impl Into<String>) -> BucketError {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::limits::TAIL_READ_BYTES;
 use crate::read_at::ReadAt;
 
@@ -31,7 +31,7 @@ impl ObjectSource {
         let tail = object.read_at(len - tail_len, tail_len as usize)?;
         if tail.len() as u64 != tail_len {
             let reason = format!("{} bytes were returned for {tail_len}", tail.len());
-            return Err(Place::of("object", len - tail_len).corrupt(reason));
+            return Err(BlockPosition::of("object", len - tail_len).corrupt(reason));
         }
         Ok(ObjectSource { object, len, tail, ahead: Vec::new() })
     }
@@ -41,14 +41,14 @@ impl ObjectSource {
     }
 
     /// Fetches bytes that many of the next reads lie in.
-    pub(crate) fn fetch_ahead(&mut self, place: Place, len: usize) -> Result<(), BucketError> {
+    pub(crate) fn fetch_ahead(&mut self, place: BlockPosition, len: usize) -> Result<(), BucketError> {
         let bytes = self.fetch(place, len)?;
         self.ahead.push((place.offset, bytes));
         Ok(())
     }
 
     /// The `len` bytes at `place`.
-    pub(crate) fn fetch(&self, place: Place, len: usize) -> Result<Bytes, BucketError> {
+    pub(crate) fn fetch(&self, place: BlockPosition, len: usize) -> Result<Bytes, BucketError> {
         let offset = place.offset;
         let end = offset.checked_add(len as u64).filter(|end| *end <= self.len);
         let Some(end) = end else {

@@ -11,7 +11,7 @@ use quarry_event::{EventBatch, Page, PageColumns};
 
 use crate::columns::TextBuffer;
 use crate::encode::{EncodeOptions, EncodedBucket, SlabSource, encode_slabs};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::filter::TermFilter;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
@@ -60,7 +60,7 @@ impl BucketVerifier {
         let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object.clone())))?;
         let filter = TermFilter::open(&encoded.filter)?;
         if *reader.summary() != encoded.summary {
-            return Err(differs(Place::of("directory", 0), "the summary"));
+            return Err(differs(BlockPosition::of("directory", 0), "the summary"));
         }
         Ok(BucketVerifier { reader, filter, next: 0 })
     }
@@ -69,7 +69,7 @@ impl BucketVerifier {
     pub fn slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
         let BucketVerifier { reader, filter, next: number } = self;
         if *number >= reader.slabs().len() {
-            return Err(differs(Place::of("directory", 0), "the number of slabs"));
+            return Err(differs(BlockPosition::of("directory", 0), "the number of slabs"));
         }
         verify_slab(reader, *number, slab)?;
         let mut missing = 0;
@@ -77,7 +77,10 @@ impl BucketVerifier {
         reader.check_term_dictionaries(*number, &mut look_up, &mut Vec::new())?;
         reader.check_located(*number, &mut look_up)?;
         if missing > 0 {
-            return Err(differs(Place::of("filter", 0).in_slab(*number), format!("{missing} terms are missing")));
+            return Err(differs(
+                BlockPosition::of("filter", 0).in_slab(*number),
+                format!("{missing} terms are missing"),
+            ));
         }
         *number += 1;
         Ok(())
@@ -87,12 +90,12 @@ impl BucketVerifier {
     pub fn finish(self) -> Result<(), BucketError> {
         match self.next == self.reader.slabs().len() {
             true => Ok(()),
-            false => Err(differs(Place::of("directory", 0), "the number of slabs")),
+            false => Err(differs(BlockPosition::of("directory", 0), "the number of slabs")),
         }
     }
 }
 
-fn differs(place: Place, what: impl Into<String>) -> BucketError {
+fn differs(place: BlockPosition, what: impl Into<String>) -> BucketError {
     BucketError::Mismatch { place, what: what.into() }
 }
 
@@ -103,7 +106,7 @@ fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> R
     let mut start = 0;
     for at in 0..pages {
         let page = reader.read_page(number, at, PageColumns { raw: plain, ..PageColumns::ALL })?;
-        let place = Place::of("page", 0).in_slab(number).in_page(at);
+        let place = BlockPosition::of("page", 0).in_slab(number).in_page(at);
         if start + page.len() > slab.events.len() {
             return Err(differs(place, "the number of events"));
         }
@@ -120,7 +123,7 @@ fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> R
         start += page.len();
     }
     if start != slab.events.len() {
-        return Err(differs(Place::of("slab head", 0).in_slab(number), "the number of events"));
+        return Err(differs(BlockPosition::of("slab head", 0).in_slab(number), "the number of events"));
     }
     Ok(())
 }

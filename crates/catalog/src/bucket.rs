@@ -243,7 +243,7 @@ impl Catalog {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE state = ?1 ORDER BY number");
             let mut statement = act.prepare_cached(&select)?;
-            let found: Vec<Found> =
+            let found: Vec<StoredBucket> =
                 statement.query_map([state.code()], read_bucket)?.collect::<rusqlite::Result<_>>()?;
             found.into_iter().map(|found| whole(act, found).map(|(bucket, _)| bucket)).collect()
         })
@@ -313,9 +313,9 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
 }
 
 /// A row without its origins, and the checksum it carries.
-type Found = (BucketRow, Option<i64>);
+type StoredBucket = (BucketRow, Option<i64>);
 
-fn read_bucket(row: &Row<'_>) -> rusqlite::Result<Found> {
+fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
     let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value as u64);
     let bucket = BucketRow {
         number: unsigned(0)?,
@@ -339,7 +339,7 @@ fn read_bucket(row: &Row<'_>) -> rusqlite::Result<Found> {
 }
 
 /// The row with its origins, compared with its checksum.
-fn whole(act: &Connection, (mut bucket, found): Found) -> rusqlite::Result<(BucketRow, i64)> {
+fn whole(act: &Connection, (mut bucket, found): StoredBucket) -> rusqlite::Result<(BucketRow, i64)> {
     if bucket.level > 0 {
         bucket.origins = read_origins(act, bucket.number)?;
     }
@@ -350,7 +350,7 @@ fn whole(act: &Connection, (mut bucket, found): Found) -> rusqlite::Result<(Buck
 
 fn all_buckets(act: &Connection) -> rusqlite::Result<Vec<(BucketRow, i64)>> {
     let mut statement = act.prepare_cached(&format!("SELECT {COLUMNS} FROM bucket"))?;
-    let found: Vec<Found> = statement.query_map([], read_bucket)?.collect::<rusqlite::Result<_>>()?;
+    let found: Vec<StoredBucket> = statement.query_map([], read_bucket)?.collect::<rusqlite::Result<_>>()?;
     found.into_iter().map(|found| whole(act, found)).collect()
 }
 

@@ -11,7 +11,7 @@ use crate::deletion::sum_of_deletions;
 use crate::log_segment::sum_of_log_segments;
 use crate::position::sum_of_positions;
 use crate::setting::sum_of_settings;
-use crate::unanswered::sum_of_unanswered;
+use crate::unanswered_requests::sum_of_unanswered;
 
 /// Version of a catalog from which on rows have checksums.
 pub(crate) const WITH_CHECKSUMS: usize = 3;

@@ -21,12 +21,12 @@ mod log_segment;
 mod open;
 mod origin;
 mod position;
-mod read_only;
+mod read_only_open;
 mod schema;
 mod setting;
 #[cfg(test)]
 mod tests;
-mod unanswered;
+mod unanswered_requests;
 
 pub use bucket::{BucketRow, BucketState, CompactionCommit, SealCommit, Sealed};
 pub use checkpoint::{
@@ -39,4 +39,4 @@ pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
-pub use unanswered::UnansweredPart;
+pub use unanswered_requests::UnansweredPart;

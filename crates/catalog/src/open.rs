@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::checkpoint::KnownHeads;
 use crate::connection::BUSY_WAIT;
 use crate::digest::check_all;
-use crate::{Catalog, CatalogError, read_only, schema};
+use crate::{Catalog, CatalogError, read_only_open, schema};
 
 /// Compiled statements kept; more than the methods of a catalog have.
 const STATEMENTS_MAX: usize = 64;
@@ -28,7 +28,7 @@ impl Catalog {
 
     /// Opens an existing database without writing to it, also in a folder that takes no files.
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
-        let opened = read_only::open(path)?;
+        let opened = read_only_open::open(path)?;
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
         let version = schema::check_whole(&opened, path)?;
         schema::show_as_current(&opened, path, version)?;

@@ -173,7 +173,7 @@ fn a_file_that_nobody_changes_is_read_without_its_folder() {
     commit(&catalog, &row(1, "main", BucketState::Live), 1);
     drop(catalog);
     let before = std::fs::read_dir(folder.path()).unwrap().count();
-    let connection = crate::read_only::open_unchanging(&path).unwrap();
+    let connection = crate::read_only_open::open_unchanging(&path).unwrap();
     let buckets = connection.query_row("SELECT count(*) FROM bucket", [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!((buckets, std::fs::read_dir(folder.path()).unwrap().count()), (1, before));
 }

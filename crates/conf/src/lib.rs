@@ -10,8 +10,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod builtin;
 mod check;
+mod default_files;
 pub mod file_name;
 pub mod layers;
 mod merge;
@@ -26,7 +26,7 @@ pub mod text;
 mod values;
 pub mod warning;
 
-pub use builtin::builtin_sources;
+pub use default_files::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use namespace::{Namespace, NamespaceError, Sharing, View};
 pub use permissions::Permissions;

@@ -4,8 +4,8 @@
 //! apps the one whose name sorts first wins. A [`View`] has the order of an app and user instead, for the confs that
 //! searches read: system/default, system/local, what other apps share, the app's default and local, the user's own.
 
-use crate::builtin::builtin_sources;
 use crate::check::check;
+use crate::default_files::builtin_sources;
 use crate::layers::{ConfSource, Layer, Layers};
 use crate::namespace::View;
 use crate::settings::indexes::check_merged;

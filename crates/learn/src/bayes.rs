@@ -2,21 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::logistic::shares;
+use crate::logistic_regression::shares;
 use crate::matrix::Matrix;
-use crate::{LearnError, Stop, exact, go_on};
+use crate::{LearnError, Stop, exact_numbers, go_on};
 
 /// Share of each class, and middle and variance of each of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bayes {
     pub(crate) width: usize,
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) shares: Vec<f64>,
     /// Class after class.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) means: Vec<f64>,
     /// Class after class.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) variances: Vec<f64>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn fit(
         line.zip(row).for_each(|((variance, mean), cell)| *variance += (cell - mean).powi(2) / sizes[class]);
     }
     go_on(stop)?;
-    let (_, spreads) = crate::linear::spreads(x);
+    let (_, spreads) = crate::linear_regression::spreads(x);
     let most = spreads.iter().fold(0.0f64, |most, spread| most.max(spread * spread));
     // Columns that are all constant tell nothing, and must not divide by 0 either.
     let added = if most > 0.0 { smoothing * most } else { 1.0 };

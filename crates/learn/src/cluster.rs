@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::matrix::Matrix;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Groups at most.
 pub(crate) const CLUSTERS_MAX: usize = 1_000;
@@ -20,12 +20,12 @@ const DBSCAN_ROWS_MAX: usize = 20_000;
 pub struct Clusters {
     pub(crate) width: usize,
     /// Centre after centre.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) centres: Vec<f64>,
     /// Rows of each.
     pub(crate) sizes: Vec<u64>,
     /// Sum of the squared distances of all rows to their centres.
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) inertia: f64,
 }
 

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::options::Options;
-use crate::{LearnError, THRESHOLDS_MAX, exact};
+use crate::{LearnError, THRESHOLDS_MAX, exact_numbers};
 
 /// Densities of groups, sorted by their keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,15 +25,15 @@ pub(crate) struct Group {
     pub(crate) density: Density,
     pub(crate) count: u64,
     pub(crate) distinct: u64,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) min: f64,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) max: f64,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) mean: f64,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) deviation: f64,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) distance: f64,
 }
 
@@ -42,25 +42,25 @@ pub(crate) struct Group {
 pub(crate) enum Density {
     /// Normal; a deviation of 0 is one value.
     Norm {
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         mean: f64,
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         deviation: f64,
     },
     /// Exponential.
     Expon {
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         start: f64,
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         scale: f64,
     },
     /// Sum of normal kernels, by its heights at equal steps; straight between them, 0 outside. The area is 1.
     Kernels {
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         start: f64,
-        #[serde(with = "exact")]
+        #[serde(with = "exact_numbers")]
         step: f64,
-        #[serde(with = "exact::list")]
+        #[serde(with = "exact_numbers::list")]
         heights: Vec<f64>,
     },
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::cluster::CLUSTERS_MAX;
 use crate::encode::{Column, Encoded, Encoding};
-use crate::linear::Penalty;
+use crate::linear_regression::Penalty;
 use crate::model::{Answer, Body, Model};
 use crate::options::Options;
 use crate::pca::Kept;
 use crate::tree_grow::{Growth, Truth};
 use crate::{
-    CLASSES_MAX, LearnError, ROWS_MAX, Stop, bayes, cluster, density_fit, go_on, linear, logistic, pca, scale,
-    tree_grow,
+    CLASSES_MAX, LearnError, ROWS_MAX, Stop, bayes, cluster, density_fit, go_on, linear_regression,
+    logistic_regression, pca, scale, tree_grow,
 };
 
 /// What is to be learnt.
@@ -148,7 +148,7 @@ fn classifier(
                 let message = format!("{} has one value in all rows: there is nothing to tell apart", target.name);
                 return Err(LearnError::Data(message));
             }
-            Body::Logistic(logistic::fit(x, &truth, count, options.truth("fit_intercept", true)?, stop)?)
+            Body::Logistic(logistic_regression::fit(x, &truth, count, options.truth("fit_intercept", true)?, stop)?)
         }
         "GaussianNB" => {
             let smoothing = options.number("var_smoothing", (0.0, 1e9))?.unwrap_or(1e-9);
@@ -191,7 +191,7 @@ fn regressor(
         "ElasticNet" => Penalty::Net { alpha, share: options.number("l1_ratio", (0.0, 1.0))?.unwrap_or(0.5) },
         other => return Err(unknown(other)),
     };
-    Ok(Body::Linear(linear::fit(x, &y, penalty, options.truth("fit_intercept", true)?, stop)?))
+    Ok(Body::Linear(linear_regression::fit(x, &y, penalty, options.truth("fit_intercept", true)?, stop)?))
 }
 
 fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<Body, LearnError> {

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::linear::dot;
+use crate::linear_regression::dot;
 use crate::matrix::Matrix;
 use crate::solve::eigen_symmetric;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Columns at most: the time grows with their third power.
 const PCA_COLUMNS_MAX: usize = 200;
@@ -13,16 +13,16 @@ const PCA_COLUMNS_MAX: usize = 200;
 /// Axes, greatest first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axes {
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) means: Vec<f64>,
     /// Axis after axis, each of length 1; the greatest of its numbers is positive.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) axes: Vec<f64>,
     /// Variance along each.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) variances: Vec<f64>,
     /// Variance of all columns together.
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) whole: f64,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn fit(x: &Matrix, kept: Kept, stop: Stop<'_>) -> Result<Axes, LearnE
     if x.rows() < 2 {
         return Err(LearnError::Data("PCA needs two rows with a value of every field".to_owned()));
     }
-    let (means, _) = crate::linear::spreads(x);
+    let (means, _) = crate::linear_regression::spreads(x);
     let mut products = vec![0.0; width * width];
     let freedom = (x.rows() - 1) as f64;
     let mut centred = vec![0.0; width];

@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::options::Options;
-use crate::{LearnError, Stop, exact, go_on};
+use crate::{LearnError, Stop, exact_numbers, go_on};
 
 /// What is taken away from each column, and what it is divided by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scales {
     /// What stands in front of the names of the fields that are made: `SS` or `RS`.
     pub(crate) prefix: String,
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) middles: Vec<f64>,
     /// Never 0.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) scales: Vec<f64>,
 }
 
 /// `StandardScaler`: mean and standard deviation of the population.
 pub(crate) fn standard(x: &Matrix, options: &Options) -> Result<Scales, LearnError> {
-    let (means, spreads) = crate::linear::spreads(x);
+    let (means, spreads) = crate::linear_regression::spreads(x);
     let middles = if options.truth("with_mean", true)? { means } else { vec![0.0; x.width()] };
     let scales = if options.truth("with_std", true)? { spreads } else { vec![1.0; x.width()] };
     Ok(Scales { prefix: "SS".to_owned(), middles, scales: without_zeros(scales) })

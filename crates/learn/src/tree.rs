@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::exact;
+use crate::exact_numbers;
 
 /// A tree. Children stand behind their parents, so that every way down ends.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -10,19 +10,19 @@ pub(crate) struct Tree {
     /// Column that each node asks.
     pub(crate) columns: Vec<u32>,
     /// What it is compared with: rows that have no more go to the first child.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) limits: Vec<f64>,
     /// The first child of each node, 0 for a leaf.
     pub(crate) low: Vec<u32>,
     /// The second.
     pub(crate) high: Vec<u32>,
     /// What a leaf says: a number; or the first of its classes in `shares`.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) values: Vec<f64>,
     /// Of a classifier: for each node the classes of its rows, as class and share.
     pub(crate) classes: Vec<Vec<u32>>,
     /// Shares beside `classes`, leaf after leaf in one list.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) shares: Vec<f64>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Tree {
 pub struct Forest {
     pub(crate) trees: Vec<Tree>,
     /// How much the columns told apart, as shares of the whole.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) importances: Vec<f64>,
 }
 

@@ -13,10 +13,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
-use crate::bound::listen_on;
 use crate::error::ListenError;
 use crate::http_port::{Bounds, HttpPort};
 use crate::network::raise_open_files;
+use crate::sockets::listen_on;
 use crate::tls;
 
 /// Time between two looks for channels that nobody uses.

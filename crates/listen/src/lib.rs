@@ -10,18 +10,18 @@
 //! stored.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod bound;
 mod collector;
 mod error;
 mod http_port;
 mod network;
+mod sockets;
 mod stream;
 mod tls;
 
-pub use bound::listen_on;
 pub use collector::{Collecting, listen as listen_for_events};
 pub use error::ListenError;
 pub use http_port::{Bounds, HttpPort};
 pub use network::{Listeners, raise_open_files, stopped};
+pub use sockets::listen_on;
 pub use stream::Connection;
 pub use tls::expanded;

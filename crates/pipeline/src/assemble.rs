@@ -16,7 +16,7 @@ use crate::lines::Line;
 use crate::merge::{MergeRules, OpenEvent};
 use crate::pipeline::{PipelineCounters, ResumeHint};
 use crate::text::{append_text, is_text, text_of};
-use crate::timestamp::{Found, TimeHistory, Timestamper};
+use crate::timestamp::{FoundTimestamp, TimeHistory, Timestamper};
 use crate::typing::Typing;
 use crate::typing::event::TypedEvent;
 
@@ -38,7 +38,7 @@ pub(crate) struct Assembler {
     rules: Option<MergeRules>,
     open: OpenEvent,
     /// Timestamp of the open event's first line.
-    open_found: Option<Found>,
+    open_found: Option<FoundTimestamp>,
     timestamper: Timestamper,
     columns: Option<HeaderRules>,
     header: Option<Header>,
@@ -219,7 +219,7 @@ impl Assembler {
     }
 
     /// The time of a line: in its columns, where these say so.
-    fn find_time(&self, line: &[u8]) -> Option<Found> {
+    fn find_time(&self, line: &[u8]) -> Option<FoundTimestamp> {
         match (&self.columns, &self.header) {
             (Some(columns), Some(header)) if columns.names_times() => {
                 self.timestamper.find(columns.time_text(header, &String::from_utf8_lossy(line)).as_bytes())
@@ -245,7 +245,7 @@ impl Assembler {
         &mut self,
         raw: &[u8],
         start: u64,
-        found: Option<Found>,
+        found: Option<FoundTimestamp>,
         out: &mut EventBatch,
         counters: &mut PipelineCounters,
     ) {

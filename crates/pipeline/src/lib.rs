@@ -21,10 +21,10 @@ pub mod pattern;
 pub mod pipeline;
 pub mod preview;
 mod recognise;
+mod setting_faults;
 mod text;
 mod timestamp;
 mod typing;
-mod usable;
 pub mod written_time;
 
 pub use error::{PipelineError, WrongRule};

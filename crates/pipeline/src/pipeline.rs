@@ -25,9 +25,9 @@ use crate::guess::{self, Guess, GuessRules};
 use crate::header::Header;
 use crate::host::HostRules;
 use crate::lines::{LineBreaker, Until};
+use crate::setting_faults;
 use crate::timestamp::{TimeHistory, Timestamper};
 use crate::typing::{Typing, TypingPlan};
-use crate::usable;
 
 /// Bytes looked at to guess a sourcetype.
 pub const SAMPLE_BYTES: usize = 64 << 10;
@@ -211,7 +211,7 @@ impl Pipeline {
         let sourcetype = named.unwrap_or_else(|| guess::PLAIN_SOURCETYPE.to_owned());
         let settings = props.resolve(&info.source, &info.host, &sourcetype);
         let make = |settings: &PropsSettings| Pipeline::of_settings(&info, &sourcetype, settings, props, &context);
-        match usable::make_of(settings, make, usable::leave_out).0 {
+        match setting_faults::make_of(settings, make, setting_faults::leave_out).0 {
             Some(pipeline) => Ok(Pipeline { problem: Some(problem), ..pipeline }),
             None => Err(problem),
         }

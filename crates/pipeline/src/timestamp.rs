@@ -162,7 +162,7 @@ impl TimeReason {
 
 /// A timestamp in a text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundTimestamp {
     pub(crate) parts: DateTimeParts,
     form: Form,
     /// First byte in the text, and the byte behind it.
@@ -235,7 +235,7 @@ impl Timestamper {
     }
 
     /// The timestamp in `text`, if it may hold one.
-    pub(crate) fn find(&self, text: &[u8]) -> Option<Found> {
+    pub(crate) fn find(&self, text: &[u8]) -> Option<FoundTimestamp> {
         if !self.reads_text() {
             return None;
         }
@@ -249,10 +249,15 @@ impl Timestamper {
             && let Some((mut parts, end)) = format.parse_prefix(window)
         {
             self.apply_alias(&mut parts, window);
-            return Some(Found { parts, form: Form::Configured, place: (start, start + end), begins_event: true });
+            return Some(FoundTimestamp {
+                parts,
+                form: Form::Configured,
+                place: (start, start + end),
+                begins_event: true,
+            });
         }
         let stamp = self.recognise(text, window)?;
-        Some(Found {
+        Some(FoundTimestamp {
             parts: stamp.parts,
             form: stamp.form,
             place: (start + stamp.start, start + stamp.end),
@@ -291,7 +296,7 @@ impl Timestamper {
     }
 
     /// `_time` of an event in which `found` was found, and whether it is the text's own.
-    pub(crate) fn time(&mut self, found: Option<Found>) -> (TimeNs, bool) {
+    pub(crate) fn time(&mut self, found: Option<FoundTimestamp>) -> (TimeNs, bool) {
         match self.datetime {
             DatetimeConfig::Current => return (self.now, true),
             DatetimeConfig::None => return (self.modified.unwrap_or(self.now), true),
@@ -330,7 +335,7 @@ impl Timestamper {
     }
 
     /// Why the text gives no time.
-    fn refusal(&mut self, text: &[u8], found: Option<Found>) -> Option<NoTime> {
+    fn refusal(&mut self, text: &[u8], found: Option<FoundTimestamp>) -> Option<NoTime> {
         let Some(found) = found else {
             let has_prefix = self.prefix.as_ref().is_none_or(|prefix| prefix.find_end(text).is_some());
             return Some(if has_prefix { NoTime::NoStamp } else { NoTime::NoPrefix });

@@ -10,7 +10,7 @@ use quarry_event::time::{ClockFields, NS_PER_SEC, ResolveContext, TimeNs};
 
 use crate::error::PipelineError;
 use crate::pipeline::PipelineContext;
-use crate::timestamp::{Found, Timestamper};
+use crate::timestamp::{FoundTimestamp, Timestamper};
 
 /// Clocks differ from UTC by quarters of an hour ...
 const ZONE_STEP_SECS: i64 = 900;
@@ -54,7 +54,7 @@ impl WrittenTimes {
 }
 
 /// What was found, if it stands for `time`.
-fn written(found: &Found, time: TimeNs) -> Option<WrittenTime> {
+fn written(found: &FoundTimestamp, time: TimeNs) -> Option<WrittenTime> {
     let parts = &found.parts;
     let context = ResolveContext { now: time, tz: &TimeZone::UTC, last: Some(time) };
     let zone = if parts.epoch.is_some() { Some(0) } else { parts.offset };

@@ -10,21 +10,21 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;
-mod collected;
+mod dispatch;
 mod keeper;
-mod kept;
 mod namespaces;
 mod node_facts;
+mod result_pages;
 mod service;
 mod setup;
 pub mod summaries;
 mod table;
 
 pub use cell::Cell;
-pub use collected::{CollectedRows, PART_BYTES, PART_ROWS};
+pub use dispatch::KeptJobs;
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};
-pub use kept::KeptJobs;
 pub use namespaces::{NamespaceServiceError, Namespaces, ReadSettings};
+pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use service::{
     Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,
 };

@@ -11,7 +11,7 @@ use quarry_apps::folders::user_folder;
 use quarry_conf::Namespace;
 use quarry_engine::{EngineError, SnapshotSource};
 
-use crate::kept::KeptJobs;
+use crate::dispatch::KeptJobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 

@@ -13,7 +13,7 @@ use quarry_stdx::SharedClock;
 use quarry_store::IndexSelector;
 use serde_json::Value;
 
-use crate::kept::KeptJobs;
+use crate::dispatch::KeptJobs;
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 

@@ -13,8 +13,8 @@ use quarry_event::EventBatch;
 use quarry_spl::ast::PercentileMethod;
 use quarry_stdx::{SharedClock, log};
 
+use crate::dispatch::{JOBS_FOLDER, KeptJobs};
 use crate::keeper::JobKeeper;
-use crate::kept::{JOBS_FOLDER, KeptJobs};
 use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
 use crate::service::{SearchService, SearchServiceParts};

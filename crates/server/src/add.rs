@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 
 use crate::bars::Bars;
 use crate::cli::OneshotArgs;
+use crate::data_folder::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
-use crate::local::{self, Settings};
 use crate::remarks::Remarks;
-use crate::remote::Remote;
+use crate::server_client::Remote;
 use crate::zone;
 
 /// What adding one file came to: its report, or what went wrong and what was added of it before.
@@ -63,11 +63,11 @@ fn add_locally(
     zone: Option<TimeZone>,
     told: &Told<'_>,
 ) -> Result<(), Failure> {
-    let store = local::open_to_add(data_dir, settings)?;
+    let store = data_folder::open_to_add(data_dir, settings)?;
     let interrupt = Interrupt::install(|| log::info("stopping after this batch; press again to end at once"))?;
     let options = OneshotOptions {
         index: arguments.index.clone(),
-        host: arguments.host.clone().unwrap_or_else(local::host_name),
+        host: arguments.host.clone().unwrap_or_else(data_folder::host_name),
         host_is_fixed: arguments.host.is_some(),
         source: arguments.source.clone(),
         sourcetype: arguments.sourcetype.clone(),

@@ -9,9 +9,9 @@ use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_stdx::log;
 
 use crate::cli::BtoolArgs;
+use crate::data_folder::Settings;
 use crate::failure::{self, Failure};
-use crate::local::Settings;
-use crate::output::folded::told;
+use crate::output::line_folding::told;
 
 /// What `check` takes the place of a conf with.
 const CHECK: &str = "check";

@@ -14,10 +14,10 @@ use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
 use crate::cli::{ListForm, ThawArgs};
+use crate::data_folder::Settings;
 use crate::failure::{self, Failure};
-use crate::local::Settings;
 use crate::output::grid::{Grid, Heading};
-use crate::remote::Remote;
+use crate::server_client::Remote;
 use crate::{terminal, zone};
 
 const LIST_COLUMNS: &[&str] = &[

@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use crate::bucket::print;
 use crate::cli::ListForm;
+use crate::data_folder::Settings;
 use crate::failure::Failure;
-use crate::local::Settings;
-use crate::remote::Remote;
+use crate::server_client::Remote;
 
 const COLUMNS: &[&str] = &[
     "model",

@@ -10,10 +10,10 @@ use quarry_ingest::open_read_only;
 use quarry_search::SearchParams;
 
 use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
+use crate::data_folder::Settings;
 use crate::failure::Failure;
-use crate::local::Settings;
 use crate::output::OutputStyle;
-use crate::output::folded::folded;
+use crate::output::line_folding::folded;
 use crate::{add, output, search, terminal, zone};
 
 /// One question of the story, its search, and how to read the answer.

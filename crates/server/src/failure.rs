@@ -13,7 +13,7 @@ use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::private_file::PrivateFileError;
 use quarry_store::StoreError;
 
-use crate::output::folded::{told, width_of_stderr};
+use crate::output::line_folding::{told, width_of_stderr};
 use crate::output::text_width::{char_width, cut, visible, width};
 
 /// Wrong use of the command line.

@@ -19,8 +19,8 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::cli::ForwardArgs;
+use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
-use crate::local::{self, Settings};
 use crate::serve::{address_of, stop_signal};
 
 /// Folder of the queue, below the data folder.
@@ -62,7 +62,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let sinks: Arc<dyn Sinks> = Arc::new(Forwarding { outlet: outlet.routed(None), claims: Arc::default() });
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(NETWORK_THREADS).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
-    let node = Node { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
+    let node = Forwarder { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
     let mut reading = None;
     let served = runtime.block_on(node.forward(hec, &sinks, &mut reading));
     // Files and programs wait where the queue is full.
@@ -98,7 +98,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
 }
 
 /// A running forwarder.
-struct Node<'a> {
+struct Forwarder<'a> {
     data_dir: &'a Path,
     settings: Arc<Settings>,
     outputs: OutputSettings,
@@ -106,7 +106,7 @@ struct Node<'a> {
     outlet: Outlet,
 }
 
-impl Node<'_> {
+impl Forwarder<'_> {
     /// Forwards until it is told to stop; what reads files and runs programs is left in `reading`.
     async fn forward(
         &self,
@@ -156,7 +156,7 @@ impl Node<'_> {
                 number,
                 spool: Arc::clone(&self.spool),
                 clock: self.settings.clock.clone(),
-                host: local::host_name(),
+                host: data_folder::host_name(),
                 data_dir: self.data_dir.to_path_buf(),
                 stopping: stopping.clone(),
                 first: usize::from(byte[0]),

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use quarry_spl::commands;
 
 use crate::failure::Failure;
-use crate::output::folded::folded;
 use crate::output::grid::{Grid, Heading};
+use crate::output::line_folding::folded;
 
 /// The manual: name and text of each page, in the order of the names.
 const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));

@@ -43,7 +43,7 @@ pub(crate) type HintRow = BTreeMap<String, String>;
 pub(crate) type Ask<'a> = &'a mut dyn FnMut(&str) -> Option<Vec<HintRow>>;
 
 /// What a search came to.
-pub(crate) struct Found<'a> {
+pub(crate) struct SearchOutcome<'a> {
     /// Its text.
     pub(crate) text: &'a str,
     /// Number of rows.
@@ -55,7 +55,7 @@ pub(crate) struct Found<'a> {
 }
 
 /// Notes on an answer that is not what was hoped for.
-pub(crate) fn hints(found: &Found<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
+pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
     let parsed = quarry_spl::parse(found.text);
     let commands = &parsed.pipeline.commands;
     if !parsed.is_ok() || !quarry_spl::analyse::begins_with_events(commands) {
@@ -92,7 +92,7 @@ pub(crate) fn hints(found: &Found<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
 }
 
 /// Tells when the events are where none lie in the time range of the search.
-fn outside_of_range(found: &Found<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
+fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return None };
     let (earliest, latest) = (&search.time.earliest, &search.time.latest);
     if found.rows > 0 || (earliest.is_none() && latest.is_none() && !found.has_range) {
@@ -171,7 +171,7 @@ fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<Str
 
 /// Notes on fields that none of the newest events has.
 fn wrong_fields(
-    found: &Found<'_>,
+    found: &SearchOutcome<'_>,
     commands: &[Stage],
     (scope, sourcetypes): (&str, &BTreeMap<String, u64>),
     ask: Ask<'_>,
@@ -269,7 +269,7 @@ mod tests {
             };
             Some(rows)
         };
-        hints(&Found { text, rows, empty: &empty, has_range: false }, &mut ask)
+        hints(&SearchOutcome { text, rows, empty: &empty, has_range: false }, &mut ask)
             .iter()
             .map(|remark| remark.told(text))
             .collect()
@@ -354,7 +354,7 @@ mod tests {
             ("nothing | stats count by user", false, ""),
         ];
         for (text, has_range, said) in table {
-            let found = hints(&Found { text, rows: 0, empty: &[], has_range }, &mut ask);
+            let found = hints(&SearchOutcome { text, rows: 0, empty: &[], has_range }, &mut ask);
             assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
         }
     }
@@ -364,8 +364,10 @@ mod tests {
         let mut ask =
             |search: &str| search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]);
         let text = "error";
-        let found = hints(&Found { text, rows: 0, empty: &[], has_range: false }, &mut ask);
+        let found = hints(&SearchOutcome { text, rows: 0, empty: &[], has_range: false }, &mut ask);
         assert_eq!(found[0].hint.as_deref(), Some("events are in web: write index=web"));
-        assert!(hints(&Found { text: "index=* error", rows: 0, empty: &[], has_range: true }, &mut ask).is_empty());
+        assert!(
+            hints(&SearchOutcome { text: "index=* error", rows: 0, empty: &[], has_range: true }, &mut ask).is_empty()
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The binary `quarry`: reads settings, builds components, runs one verb, says what went wrong in one place.
 //!
-//! Every verb is a module; they talk to a data folder directly ([`local`]) or to the server that has it open
-//! ([`remote`]). Exit codes are [`failure`]'s.
+//! Every verb is a module; they talk to a data folder directly ([`data_folder`]) or to the server that has it open
+//! ([`server_client`]). Exit codes are [`failure`]'s.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
@@ -10,6 +10,7 @@ mod btool;
 mod bucket;
 mod cli;
 mod completions;
+mod data_folder;
 mod datamodel;
 mod demo;
 mod failure;
@@ -17,14 +18,13 @@ mod forward;
 mod help;
 mod hints;
 mod interrupt;
-mod local;
 mod node;
 mod output;
 mod preview;
 mod remarks;
-mod remote;
 mod search;
 mod serve;
+mod server_client;
 mod spl_check;
 mod spl_execute;
 mod spl_explain;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words())
             {
-                log::info(output::folded::told(&format!("\nhere: {instead}")));
+                log::info(output::line_folding::told(&format!("\nhere: {instead}")));
             }
             return ExitCode::from(code);
         }
@@ -74,13 +74,13 @@ fn main() -> ExitCode {
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let (mut err, mut out) = (std::io::stderr().lock(), std::io::stdout().lock());
     let is_err = error.use_stderr();
-    let columns = if is_err { output::folded::width_of_stderr() } else { terminal::width() };
+    let columns = if is_err { output::line_folding::width_of_stderr() } else { terminal::width() };
     let Some(columns) = columns else { return error.print() };
     let color = ColorChoice::Auto;
     let has_color = if is_err { terminal::colors_on_stderr(color) } else { terminal::colors(color) };
     let text = error.render();
     let text = if has_color { text.ansi().to_string() } else { text.to_string() };
-    let text = output::folded::folded(&text, usize::from(columns));
+    let text = output::line_folding::folded(&text, usize::from(columns));
     let out: &mut dyn Write = if is_err { &mut err } else { &mut out };
     out.write_all(text.as_bytes())?;
     out.flush()

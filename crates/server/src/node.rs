@@ -18,7 +18,7 @@ use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
 use quarry_search::{NamespaceServiceError, Namespaces, SearchService};
 
-use crate::local::{self, Settings};
+use crate::data_folder::{self, Settings};
 use crate::{add, bucket, preview, spl_explain, zone};
 
 /// A running node.
@@ -101,7 +101,7 @@ impl Node for LocalNode {
         }
         let options = OneshotOptions {
             index: request.index.clone(),
-            host: request.host.clone().unwrap_or_else(local::host_name),
+            host: request.host.clone().unwrap_or_else(data_folder::host_name),
             host_is_fixed: request.host.is_some(),
             source: request.source.clone(),
             sourcetype: request.sourcetype.clone(),

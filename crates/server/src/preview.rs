@@ -12,8 +12,8 @@ use quarry_search::cell::iso_time;
 use serde_json::{Value, json};
 
 use crate::cli::{PreviewArgs, PreviewForm};
+use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
-use crate::local::{self, Settings};
 use crate::output::text_width::{cut, visible};
 use crate::{terminal, zone};
 
@@ -83,7 +83,7 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     head.truncate(read);
     let info = SourceInfo {
         index: quarry_search::DEFAULT_INDEX.to_owned(),
-        host: local::host_name(),
+        host: data_folder::host_name(),
         host_is_fixed: false,
         source: absolute,
         sourcetype: asked.sourcetype.clone(),

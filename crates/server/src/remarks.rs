@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use indicatif::HumanCount;
 
-use crate::output::folded::told;
+use crate::output::line_folding::told;
 
 /// Remarks that a terminal is shown.
 const SHOWN_MAX: usize = 20;

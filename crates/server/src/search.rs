@@ -19,15 +19,15 @@ use quarry_stdx::{SystemClock, log};
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
+use crate::data_folder::{self, MemorySink, Settings};
 use crate::failure::{self, Failure};
-use crate::hints::{Found, HintRow, hints};
+use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
-use crate::local::{self, MemorySink, Settings};
-use crate::output::folded::told;
+use crate::output::line_folding::told;
 use crate::output::pager::Pager;
 use crate::output::{Marks, OutputStyle, OutputWriter, Written};
 use crate::remarks::Remarks;
-use crate::remote::{AnswerRow, Remote};
+use crate::server_client::{AnswerRow, Remote};
 use crate::{terminal, zone};
 
 /// Rows that a search for hints gives at most.
@@ -47,13 +47,13 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let started_ns = clock.elapsed_ns();
     let mut out = Pager::open(!arguments.no_pager);
     let stop = SearchStop::install()?;
-    let place = Place::of(cli, arguments, namespace, &zone, &stop)?;
+    let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
-        Place::Here { service, all_read } => {
+        Searcher::Here { service, all_read } => {
             let answer = stream(service, cli, arguments, &zone, &stop, &mut out)?;
             Answer { is_partial: answer.is_partial || !all_read, ..answer }
         }
-        Place::Server(remote) => {
+        Searcher::Server(remote) => {
             stop.end_process();
             ask_server(remote, cli, arguments, &zone, &mut out)?
         }
@@ -67,29 +67,29 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
 }
 
 /// What answers a search.
-enum Place {
+enum Searcher {
     /// This process; whether all that was to be searched could be read.
     Here { service: SearchService, all_read: bool },
     /// The server that has the data folder open.
     Server(Remote),
 }
 
-impl Place {
+impl Searcher {
     fn of(
         cli: &Cli,
         arguments: &SearchArgs,
         namespace: Option<Namespace>,
         zone: &TimeZone,
         stop: &SearchStop,
-    ) -> Result<Place, Failure> {
+    ) -> Result<Searcher, Failure> {
         if !arguments.files.is_empty() {
             let settings = Settings::built_in();
             let store = Arc::new(MemoryStore::new(DEFAULT_INDEX));
             let all_read = read_files(&settings, &store, arguments, zone, stop)?;
-            return Ok(Place::Here { service: settings.searching(None).service(store)?, all_read });
+            return Ok(Searcher::Here { service: settings.searching(None).service(store)?, all_read });
         }
         if let Some(remote) = Remote::find(&cli.data_dir) {
-            return Ok(Place::Server(remote.in_namespace(namespace.as_ref())));
+            return Ok(Searcher::Server(remote.in_namespace(namespace.as_ref())));
         }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match open_read_only(&cli.data_dir, settings.clock.clone()) {
@@ -100,14 +100,14 @@ impl Place {
             }
             Err(error) => return Err(error.into()),
         };
-        Ok(Place::Here { service, all_read: true })
+        Ok(Searcher::Here { service, all_read: true })
     }
 
     /// The rows of a small search, for hints; `None` when it fails.
     fn rows_of(&self, text: &str, arguments: &SearchArgs, zone: &TimeZone) -> Option<Vec<HintRow>> {
         let (earliest, latest) = (arguments.earliest.clone(), arguments.latest.clone());
         match self {
-            Place::Here { service, .. } => {
+            Searcher::Here { service, .. } => {
                 let params = SearchParams {
                     text: text.to_owned(),
                     earliest,
@@ -123,7 +123,7 @@ impl Place {
                 };
                 Some(table.rows().map(row).collect())
             }
-            Place::Server(remote) => {
+            Searcher::Server(remote) => {
                 let count = HINT_ROWS_MAX.to_string();
                 let mut form = vec![
                     ("search", text),
@@ -153,7 +153,7 @@ impl Place {
 fn tell_notes(
     cli: &Cli,
     arguments: &SearchArgs,
-    (place, zone): (&Place, &TimeZone),
+    (place, zone): (&Searcher, &TimeZone),
     answer: &Answer,
     is_stopped: bool,
 ) -> Result<(), Failure> {
@@ -163,7 +163,7 @@ fn tell_notes(
     let is_remark = |message: &String| remarks.iter().any(|remark| remark.told(&text) == *message);
     let messages: Vec<&String> = answer.messages.iter().filter(|message| !is_remark(message)).collect();
     if !is_stopped && !answer.is_partial {
-        let found = Found {
+        let found = SearchOutcome {
             text: &text,
             rows: answer.written.rows,
             empty: &answer.written.empty,
@@ -415,7 +415,7 @@ fn read_files(
 ) -> Result<bool, Failure> {
     let mut options = OneshotOptions {
         index: DEFAULT_INDEX.to_owned(),
-        host: local::host_name(),
+        host: data_folder::host_name(),
         host_is_fixed: false,
         source: None,
         sourcetype: arguments.sourcetype.clone(),

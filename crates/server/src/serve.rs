@@ -24,8 +24,8 @@ use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
 use crate::cli::ServeArgs;
+use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
-use crate::local::{self, Settings};
 use crate::node::LocalNode;
 
 /// Time between two rounds of maintenance.
@@ -46,7 +46,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         log::note(format!("--web {address}: this version has no such service, nothing listens there"));
     }
     let settings = Settings::of_data_dir(data_dir);
-    let store = local::open_to_serve(data_dir, &settings)?;
+    let store = data_folder::open_to_serve(data_dir, &settings)?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(doors(data_dir, &settings)?);

@@ -18,9 +18,9 @@ use quarry_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
+use crate::data_folder::Settings;
 use crate::failure::Failure;
-use crate::local::Settings;
-use crate::remote::Remote;
+use crate::server_client::Remote;
 use crate::{search, zone};
 
 /// How an instant is written.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::bucket::print;
 use crate::cli::{ListForm, UserVerb};
 use crate::failure::Failure;
-use crate::remote::Remote;
+use crate::server_client::Remote;
 
 /// Tries to type the same password twice.
 const TRIES_MAX: usize = 3;

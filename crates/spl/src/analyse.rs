@@ -5,18 +5,18 @@
 //! too little is wrong.
 
 mod field_needs;
-mod named;
+mod named_values;
 mod read_fields;
-pub(crate) mod repeatable;
-mod sought;
+pub(crate) mod repeatability;
+mod search_texts;
 
 use crate::ast::{Command, Pipeline, SearchExpr, Stage};
 pub use field_needs::FieldNeeds;
-pub use named::{asked_values, asks_for, fields_of_events};
+pub use named_values::{asked_values, asks_for, fields_of_events};
 pub(crate) use read_fields::{RAW, TIME};
 pub use read_fields::{expr_fields, search_fields};
-pub use repeatable::{is_constant, is_settled};
-pub use sought::{SoughtText, sought_texts};
+pub use repeatability::{is_constant, is_settled};
+pub use search_texts::{SoughtText, sought_texts};
 
 /// Fields the event scan must deliver for the commands that follow the leading search.
 pub fn required_fields(commands: &[Stage]) -> FieldNeeds {

@@ -11,10 +11,10 @@ pub mod capabilities;
 mod check;
 pub mod commands;
 mod diagnostic;
-mod foreign;
 pub mod functions;
 pub mod macros;
 pub mod needs;
+mod other_languages;
 mod parse;
 mod slips;
 

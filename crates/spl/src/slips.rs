@@ -6,7 +6,7 @@
 use crate::ast::{
     Aggregate, AggregateArg, BinaryOp, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, SearchPattern,
 };
-use crate::commands::{Place, is_command};
+use crate::commands::{StageContext, is_command};
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
 
@@ -42,7 +42,7 @@ const TRIES_MAX: usize = 8;
 pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
-        stage.command.node().find_slips(&Place { text, span: stage.span, is_first: at == 0 }, &mut found);
+        stage.command.node().find_slips(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
     }
     found
 }
@@ -86,7 +86,7 @@ fn look_at_value(field: &FieldPattern, op: CompareOp, value: &SearchPattern, fou
 }
 
 /// A word of the leading search with which a command begins.
-pub(crate) fn find_missing_pipe(place: &Place<'_>, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, found: &mut Vec<Diagnostic>) {
     let parts = match expr {
         SearchExpr::And(parts) => parts.as_slice(),
         one => std::slice::from_ref(one),
@@ -209,11 +209,11 @@ fn call_text(name: &str) -> &str {
 }
 
 /// Fields of table or fields that look like calls which nothing before has made.
-pub(crate) fn find_in_shown(place: &Place<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_in_shown(place: &StageContext<'_>, fields: &[FieldPattern], found: &mut Vec<Diagnostic>) {
     fields.iter().for_each(|field| look_at_shown(place, field, found));
 }
 
-fn look_at_shown(place: &Place<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
+fn look_at_shown(place: &StageContext<'_>, field: &FieldPattern, found: &mut Vec<Diagnostic>) {
     let name = call_text(&field.text);
     let is_call = field.text.ends_with(')') && stats_function(name).is_some();
     let made = place.text.get(..place.span.start).is_some_and(|before| before.contains(&field.text));

@@ -31,21 +31,21 @@ pub(crate) fn catalog(dir: &Path) -> PathBuf {
 pub(crate) fn open_catalog(dir: &Path) -> Result<Catalog, StoreError> {
     let path = catalog(dir);
     Ok(match check_catalog(dir)? {
-        Found::Data => Catalog::open_existing(&path)?,
-        Found::Catalog | Found::Nothing => Catalog::open(&path)?,
+        Contents::Data => Catalog::open_existing(&path)?,
+        Contents::Catalog | Contents::Nothing => Catalog::open(&path)?,
     })
 }
 
 /// Opens the catalog without changing it.
 pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> {
     match check_catalog(dir)? {
-        Found::Data | Found::Catalog => Ok(Catalog::open_read_only(&catalog(dir))?),
-        Found::Nothing => Err(StoreError::NoData { dir: dir.to_owned() }),
+        Contents::Data | Contents::Catalog => Ok(Catalog::open_read_only(&catalog(dir))?),
+        Contents::Nothing => Err(StoreError::NoData { dir: dir.to_owned() }),
     }
 }
 
 /// What a data directory holds.
-enum Found {
+enum Contents {
     /// Objects or log segments, and a catalog.
     Data,
     /// A catalog alone.
@@ -55,7 +55,7 @@ enum Found {
 }
 
 /// Refuses data without a catalog: which of it counts would be guessed, and new buckets would take old numbers.
-fn check_catalog(dir: &Path) -> Result<Found, StoreError> {
+fn check_catalog(dir: &Path) -> Result<Contents, StoreError> {
     let path = catalog(dir);
     let len = match fs::metadata(&path) {
         Ok(facts) => Some(facts.len()),
@@ -64,9 +64,9 @@ fn check_catalog(dir: &Path) -> Result<Found, StoreError> {
     };
     match (folder_with_data(dir)?, len) {
         (Some(data), None) => Err(StoreError::CatalogMissing { path, data }),
-        (Some(_), Some(_)) => Ok(Found::Data),
-        (None, None | Some(0)) => Ok(Found::Nothing),
-        (None, Some(_)) => Ok(Found::Catalog),
+        (Some(_), Some(_)) => Ok(Contents::Data),
+        (None, None | Some(0)) => Ok(Contents::Nothing),
+        (None, Some(_)) => Ok(Contents::Catalog),
     }
 }
 

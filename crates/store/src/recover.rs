@@ -19,7 +19,7 @@ use crate::hot::{BatchRows, HotKey, HotSlab};
 use crate::log_files::LogSegment;
 use crate::sealed::SealedBucket;
 use crate::state::State;
-use crate::wal::read::{Found, ReadSegment, Repair, Run, cut, read_segment};
+use crate::wal::read::{ReadSegment, Repair, Run, WalItem, cut, read_segment};
 use crate::wal::record::Record;
 use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
@@ -62,8 +62,8 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
         let following = log.segments.get(at + 1).map(|next| next.first_lsn);
         let mut lost = false;
         let read = read_segment(path, following, through, &mut |found| match found {
-            Found::Record(record) => replay.record(*record, &mut segment),
-            Found::Lost(from, until) => {
+            WalItem::Record(record) => replay.record(*record, &mut segment),
+            WalItem::Lost(from, until) => {
                 lost = true;
                 replay.losses.lost(from);
                 replay.last_lsn = replay.last_lsn.max(until.map_or(from, |until| until - 1));

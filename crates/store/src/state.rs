@@ -16,7 +16,7 @@ use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
 use crate::report::Report;
 use crate::sealed::{Readers, SealedBucket};
-use crate::sent::SentRequests;
+use crate::sent_requests::SentRequests;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
 
@@ -56,7 +56,7 @@ pub(crate) struct Shared {
 
 /// What a store finds when it is opened.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct RecoveredStore {
     pub(crate) state: State,
     /// Segments of the log that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
@@ -139,9 +139,9 @@ impl Shared {
         catalog: Catalog,
         readers: Readers,
         log_files: LogFiles,
-        found: Found,
+        found: RecoveredStore,
     ) -> Shared {
-        let Found { state, log_damage, sent } = found;
+        let RecoveredStore { state, log_damage, sent } = found;
         Shared {
             options,
             day_clock: Mutex::new(DayClock::new(&clock, &catalog)),

@@ -23,8 +23,8 @@ use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
 use crate::report::Message;
 use crate::sealed::Readers;
-use crate::sent::{Part, SentRequests};
-use crate::state::{ClosedSlab, Found, Progress, Shared};
+use crate::sent_requests::{PartState, SentRequests};
+use crate::state::{ClosedSlab, Progress, RecoveredStore, Shared};
 use crate::sync::{lock, wait};
 use crate::ticket::{Ticket, promise};
 use crate::wal::mark::DurableMark;
@@ -94,7 +94,8 @@ impl Store {
         let recovered = recover(&options, &catalog, Repair::Leave)?;
         let readers = Readers::new(blobs, &options);
         let log_files = LogFiles::new(Arc::new(LocalDisk), recovered.segments);
-        let found = Found { state: recovered.state, log_damage: recovered.log_damage, sent: SentRequests::none() };
+        let found =
+            RecoveredStore { state: recovered.state, log_damage: recovered.log_damage, sent: SentRequests::none() };
         let shared = Shared::new(options, clock, catalog, readers, log_files, found);
         recovered.notes.into_iter().for_each(|text| shared.tell(text));
         shared.tell_log_damage();
@@ -128,7 +129,7 @@ impl Store {
         recovered.notes.extend(note);
         let mark = DurableMark::new(disk.clone(), &log);
         let log_files = LogFiles::new(disk, recovered.segments);
-        let found = Found { state: recovered.state, log_damage: recovered.log_damage, sent };
+        let found = RecoveredStore { state: recovered.state, log_damage: recovered.log_damage, sent };
         let shared = Arc::new(Shared::new(options, clock, catalog, readers, log_files, found));
         recovered.notes.into_iter().for_each(|text| shared.tell(text));
         shared.tell_log_damage();
@@ -222,7 +223,7 @@ impl Store {
         for batch in parts {
             let begun = self.shared.gaps.begin();
             let set = set % self.shared.options.pipeline_sets.max(1);
-            if let Part::New(part) = self.shared.sent.part(request, &batch, self.shared.clock.elapsed_ns()) {
+            if let PartState::New(part) = self.shared.sent.part(request, &batch, self.shared.clock.elapsed_ns()) {
                 let append = AppendRequest { batch, checkpoint: None };
                 before.push(self.queue(set, append, None, begun, Some((request.id, part)))?);
             }

@@ -47,11 +47,11 @@ pub(crate) fn routes() -> Router<ApiState> {
 }
 
 /// Parts of the path by name: the user and the app, or nothing.
-type Place = Path<BTreeMap<String, String>>;
+type PathParts = Path<BTreeMap<String, String>>;
 
 /// Who runs the searches of this path for whoever sent the request: what a user has is for this user and for
 /// administrators.
-async fn service_of(state: &ApiState, caller: &Caller, place: Place) -> Result<Arc<SearchService>, ApiError> {
+async fn service_of(state: &ApiState, caller: &Caller, place: PathParts) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let Path(mut parts) = place;
     let (Some(user), Some(app)) = (parts.remove("user"), parts.remove("app")) else { return Ok(state.search.clone()) };
@@ -85,7 +85,7 @@ fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
 /// What a search would read: `output_mode=text` or `json`.
 async fn explain(
     State(state): State<ApiState>,
-    place: Place,
+    place: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -107,7 +107,7 @@ async fn explain(
 
 async fn create(
     State(state): State<ApiState>,
-    place: Place,
+    place: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
@@ -295,7 +295,7 @@ const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-qua
 
 async fn export(
     State(state): State<ApiState>,
-    place: Place,
+    place: PathParts,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {

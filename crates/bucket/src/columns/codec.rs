@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 
 use crate::block::{BlockWriter, decode_zstd};
-use crate::columns::cuts::{decode_cut, encode_cut};
-use crate::columns::skewed::{decode_skewed, encode_skewed};
+use crate::columns::embedded_numbers::{decode_cut, encode_cut};
+use crate::columns::frequency_coding::{decode_skewed, encode_skewed};
 use crate::error::BucketError;
 use crate::integers::{
     DELTA, common_unit, encode_integers, offsets_of, pack, range_of, read_integers, unpack_codes, width_of,
@@ -433,7 +433,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::columns::peek::tests as peek;
+    use crate::columns::random_access::tests as peek;
 
     fn encoded(encode: impl Fn(&mut Effort<'_>, &mut Vec<u8>) -> Result<(), BucketError>) -> [Vec<u8>; 3] {
         let mut blocks = BlockWriter::new(Vec::new(), 3).unwrap();

@@ -10,15 +10,15 @@
 mod cells;
 mod codec;
 mod counts;
-mod cuts;
 mod dictionary;
-mod few;
+mod embedded_numbers;
+mod frequency_coding;
 mod layout;
-mod peek;
+mod point_reads;
+mod random_access;
 mod read;
 mod rebuild;
-mod shared;
-mod skewed;
+mod shared_dictionary;
 #[cfg(test)]
 pub(crate) mod tests;
 mod write;
@@ -28,7 +28,7 @@ pub(crate) use read::PageFacts;
 pub use read::ShapedPage;
 pub(crate) use read::SlabColumns;
 pub(crate) use rebuild::TextBuffer;
-pub(crate) use shared::{SharedCache, SharedColumns, SharedDictionary};
+pub(crate) use shared_dictionary::{SharedCache, SharedColumns, SharedDictionary};
 pub(crate) use write::{can_be_written, write_columns};
 
 /// Encoded bytes up to which the values of a column, or the texts of a dictionary, go to a pool.

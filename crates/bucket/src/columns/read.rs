@@ -13,12 +13,12 @@ use quarry_event::{PageSet, TimeNs};
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
-use crate::columns::few::FewRows;
 use crate::columns::layout::{DictionaryAt, Layout, Stored};
+use crate::columns::point_reads::FewRows;
 use crate::columns::rebuild::Plans;
-use crate::columns::shared::{SharedCache, SharedDictionary};
+use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
 use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::integers::{decode_integers, frame_holds, range_of};
 use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
@@ -33,7 +33,7 @@ const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX
 #[derive(Debug)]
 pub(crate) struct SlabColumns {
     pub(crate) layout: Layout,
-    place: Place,
+    place: BlockPosition,
     pools: Vec<OnceLock<Bytes>>,
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
@@ -55,14 +55,14 @@ impl SlabColumns {
         events: &[u32],
         shared: Arc<SharedCache>,
     ) -> Result<SlabColumns, BucketError> {
-        let place = Place::of(at.kind.name(), at.offset).in_slab(slab);
+        let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
         let bytes = source.fetch(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Shape, place, MAX_SHAPE_BYTES)?.decode()?;
         Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place, shared))
     }
 
     /// The columns of a shape block at this place.
-    pub(super) fn of(layout: Layout, place: Place, shared: Arc<SharedCache>) -> SlabColumns {
+    pub(super) fn of(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
         let namers = namers_of(&layout.shapes);
         let mut counted = vec![false; namers.len()];
         for (column, namers) in layout.shapes.columns.iter().zip(&namers) {
@@ -103,16 +103,16 @@ impl SlabColumns {
             let start = Stored::block_of(*offset, lens, first);
             let len: u64 = lens[first..=last].iter().map(|len| u64::from(*len)).sum();
             if last > first && len <= MAX_AHEAD_BYTES {
-                let place = Place { block: start.kind.name(), offset: start.offset, ..self.place };
+                let place = BlockPosition { block: start.kind.name(), offset: start.offset, ..self.place };
                 source.fetch_ahead(place, len as usize)?;
             }
         }
         Ok(())
     }
 
-    fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, Place), BucketError> {
+    fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, BlockPosition), BucketError> {
         let at = self.layout.pools[number as usize];
-        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
         let lock = &self.pools[number as usize];
         if let Some(pool) = lock.get() {
             return Ok((pool, place));
@@ -123,7 +123,13 @@ impl SlabColumns {
     }
 
     /// An entry of a pool.
-    fn pooled(&self, source: &ObjectSource, pool: u32, start: u64, len: u32) -> Result<(Bytes, Place), BucketError> {
+    fn pooled(
+        &self,
+        source: &ObjectSource,
+        pool: u32,
+        start: u64,
+        len: u32,
+    ) -> Result<(Bytes, BlockPosition), BucketError> {
         let (bytes, place) = self.pool(source, pool)?;
         match start.checked_add(u64::from(len)).filter(|end| *end <= bytes.len() as u64) {
             Some(end) => Ok((bytes.slice(start as usize..end as usize), place)),
@@ -165,7 +171,7 @@ impl SlabColumns {
                 (place, decode_dictionary(&encoded, len as usize))
             }
             DictionaryAt::Block(at) => {
-                let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+                let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
                 let bytes = source.fetch(place, at.stored_len as usize)?;
                 let raw = open_block(&bytes, at.kind, place, MAX_DICTIONARY_BYTES)?.decode()?;
                 (place, decode_dictionary(&raw, len as usize))
@@ -268,7 +274,7 @@ impl ShapedPage {
         self.read.get(column as usize).and_then(Option::as_ref)
     }
 
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> BlockPosition {
         self.columns.place.in_page(self.page)
     }
 
@@ -333,7 +339,7 @@ impl ShapedPage {
     }
 
     /// The stored values of a column that has some.
-    pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, Place), BucketError> {
+    pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
             Stored::Nothing => (Bytes::new(), self.place()),
             Stored::Pooled { pool, start, lens } => {
@@ -342,7 +348,7 @@ impl ShapedPage {
             }
             Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. } => {
                 let at = Stored::block_of(*offset, lens, self.page);
-                let place = Place { block: at.kind.name(), offset: at.offset, ..self.place() };
+                let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
                 let bytes = self.source.fetch(place, at.stored_len as usize)?;
                 let range = {
                     let block = open_block(&bytes, at.kind, place, bytes.len())?;
@@ -393,7 +399,7 @@ impl ShapedPage {
         let Some(at) = self.time_at else {
             return Err(self.place().corrupt("the page has no times"));
         };
-        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place() };
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
         let bytes = self.source.fetch(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, at.kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
         self.times = Some(place.decoded(decode_integers(&raw, self.events))?.into());

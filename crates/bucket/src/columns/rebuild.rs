@@ -14,7 +14,7 @@ use quarry_event::shape::{
 };
 
 use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
-use crate::columns::few::FEW_ROWS;
+use crate::columns::point_reads::FEW_ROWS;
 use crate::columns::read::{ShapedPage, SlabColumns};
 use crate::error::BucketError;
 use crate::wire::Malformed;

@@ -9,7 +9,7 @@ use crate::block::tests::CHECKSUMS_DECIDE;
 use crate::columns::layout::Layout;
 use crate::columns::{PageFacts, ShapedPage, SlabColumns};
 use crate::encode::tests::SHAPER;
-use crate::error::Place;
+use crate::error::BlockPosition;
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 use crate::{
     BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
@@ -372,7 +372,7 @@ fn any_shape_block_is_refused_or_read() {
             changed[at] = value;
             let Ok(layout) = Layout::read(&changed, &events) else { continue };
             accepted += 1;
-            let columns = Arc::new(SlabColumns::of(layout, Place::of("shape", 0), Arc::default()));
+            let columns = Arc::new(SlabColumns::of(layout, BlockPosition::of("shape", 0), Arc::default()));
             let facts =
                 PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
             let mut page = ShapedPage::new(columns.clone(), reader.source.clone(), facts);

@@ -9,7 +9,7 @@ use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
 use crate::columns::counts::counted;
 use crate::columns::dictionary::encode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored, StoredColumn, one_value, parts_of};
-use crate::columns::shared::SharedColumns;
+use crate::columns::shared_dictionary::SharedColumns;
 use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PARTS, POOLED_BYTES, TARGET_POOL_BYTES};
 use crate::error::BucketError;
 use crate::integers::range_of;

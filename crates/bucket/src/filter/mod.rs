@@ -10,7 +10,7 @@ use quarry_event::TermQuery;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::checksums_decide;
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::filter::fuse::Fuse;
 pub(crate) use crate::filter::fuse::sort_and_dedup;
 use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};
@@ -42,7 +42,7 @@ impl FilterWriter {
     pub(crate) fn add_slab(&mut self, hashes: &mut Vec<u64>) -> Result<(), BucketError> {
         sort_and_dedup(hashes);
         let fuse = Fuse::build(hashes).ok_or_else(|| BucketError::Mismatch {
-            place: Place::of("filter", 0).in_slab(self.slabs.len()),
+            place: BlockPosition::of("filter", 0).in_slab(self.slabs.len()),
             what: format!("no filter of {} terms can be built", hashes.len()),
         })?;
         self.slabs.push(fuse);
@@ -79,7 +79,7 @@ impl FilterWriter {
 impl TermFilter {
     /// Opens a sidecar written by [`crate::encode`]; checks its checksum.
     pub fn open(sidecar: &[u8]) -> Result<TermFilter, BucketError> {
-        let place = Place::of("filter", 0);
+        let place = BlockPosition::of("filter", 0);
         if sidecar.len() > MAX_FILTER_BYTES {
             return Err(place.corrupt(format!("{} bytes exceed the limit {MAX_FILTER_BYTES}", sidecar.len())));
         }

@@ -9,7 +9,7 @@
 //! The hashes are cut into *parts* by their upper bits, each a table of its own (`ribbon`), so that a look-up reads a
 //! few kilobytes. A compacted slab has a locator; a sealed one, which is to be compacted soon, does without.
 //!
-//! Not here: what is rare (`crate::term_dictionary::rare`) and how columns are looked through (`crate::rare_pages`).
+//! Not here: what is rare (`crate::term_dictionary::rare_tokens`) and how columns are looked through (`crate::rare_pages`).
 
 mod read;
 mod ribbon;

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::block::{BlockAt, BlockKind, open_block};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::limits::MAX_TERM_DICTIONARY_DIRECTORY_BYTES;
 use crate::locator::ribbon::{MAX_ROWS, MAX_VALUE_BITS, Table};
 use crate::locator::{Links, MAX_LINKS, MAX_PARTS, key_of, link_key, part_of};
@@ -16,7 +16,7 @@ const MAX_PART_BYTES: usize = MAX_ROWS / 8 * MAX_VALUE_BITS as usize + 64;
 /// The directory of a locator, kept while its bucket is open.
 #[derive(Debug)]
 pub(crate) struct Locator {
-    place: Place,
+    place: BlockPosition,
     links: Links,
     slab_pages: usize,
     /// Where each part lies and, last, where they end.
@@ -28,7 +28,7 @@ impl Locator {
     pub(crate) fn open(
         source: &ObjectSource,
         at: BlockAt,
-        place: Place,
+        place: BlockPosition,
         slab_pages: usize,
     ) -> Result<Locator, BucketError> {
         let bytes = source.fetch(place, at.stored_len as usize)?;
@@ -65,9 +65,9 @@ impl Locator {
     }
 
     /// The table of a part, and where it is.
-    fn fetch(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, Place), BucketError> {
+    fn fetch(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, BlockPosition), BucketError> {
         let at = self.block_of(part);
-        let place = Place { block: at.kind.name(), offset: at.offset, ..self.place };
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
         let bytes = source.fetch(place, at.stored_len as usize)?;
         let table = open_block(&bytes, at.kind, place, MAX_PART_BYTES)?.stored()?;
         Ok((bytes.slice_ref(table), place))
@@ -103,7 +103,7 @@ impl Locator {
 #[derive(Debug)]
 pub(crate) struct Tables<'a> {
     locator: &'a Locator,
-    parts: Vec<(Bytes, Place)>,
+    parts: Vec<(Bytes, BlockPosition)>,
 }
 
 impl Tables<'_> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::ribbon::mix;
 use super::*;
 use crate::block::BlockWriter;
-use crate::error::Place;
+use crate::error::BlockPosition;
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
 
@@ -29,7 +29,7 @@ fn written(truth: &[(u64, u64)], pages: usize) -> Option<(ObjectSource, Locator)
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
     let at = write_locator(rare, pages, &mut blocks).unwrap()?;
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let locator = Locator::open(&source, at, Place::of("locator", at.offset), pages).unwrap();
+    let locator = Locator::open(&source, at, BlockPosition::of("locator", at.offset), pages).unwrap();
     let tables = locator.tables(&source).unwrap();
     let same = |(hash, _): &(u64, u64)| tables.find(*hash).unwrap() == locator.find(&source, *hash).unwrap();
     assert!(truth.iter().all(same));

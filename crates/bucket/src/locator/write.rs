@@ -1,12 +1,12 @@
 //! Collects the rare tokens of a slab with their pages and writes its locator.
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
 use crate::locator::ribbon::write_table;
 use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, PAGE_BITS, key_of, link_key, part_of};
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
-use crate::term_dictionary::rare::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
 
 /// Pairs that are collected at most, repetitions included: 128 MB of memory, and as much to sort them. A slab of more, of
@@ -97,7 +97,7 @@ pub(crate) fn write_locator(
         }
         if !write_table(&table, links.bits(), &mut payload) {
             let what = format!("no table of {} links can be made", table.len());
-            return Err(BucketError::Mismatch { place: Place::of(BlockKind::LocatorPart.name(), 0), what });
+            return Err(BucketError::Mismatch { place: BlockPosition::of(BlockKind::LocatorPart.name(), 0), what });
         }
         put_varint(&mut directory, blocks.write_stored(BlockKind::LocatorPart, &payload) as u64);
     }

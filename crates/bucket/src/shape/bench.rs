@@ -3,7 +3,7 @@
 use quarry_event::EventBatch;
 
 use super::SlabValues;
-use super::slots::split_event;
+use super::variables::split_event;
 
 /// Takes the texts of a slab apart and counts columns and templates; `None` when plain texts are better.
 pub fn shape_slab(events: &EventBatch) -> Option<(usize, usize)> {

@@ -11,10 +11,10 @@ use std::mem;
 use quarry_event::shape::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
-use super::slots::Slot;
 use super::splitter::{Splitter, TemplateColumn};
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
+use super::variables::Slot;
 
 /// Values a leaf sees before it decides what it is.
 const SAMPLE_VALUES: usize = 4_096;

@@ -11,13 +11,13 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
-mod slots;
 mod splitter;
 mod traits;
 mod trial;
 mod trie;
+mod variables;
 
-mod fill;
+mod rebuilt_texts;
 #[cfg(test)]
 mod tests;
 
@@ -105,7 +105,7 @@ fn shape(events: &EventBatch, pays: impl Fn(&Builder) -> bool) -> Option<ShapedS
         return None;
     }
     let slab = finish(builder);
-    debug_assert!(fill::holds(&slab, events), "columns do not give the texts back");
+    debug_assert!(rebuilt_texts::holds(&slab, events), "columns do not give the texts back");
     Some(slab)
 }
 

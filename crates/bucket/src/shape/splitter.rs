@@ -12,8 +12,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::Builder;
 use super::classes::{CLASS, WORD, same};
-use super::slots::{Slot, SlotKind, split_event, split_words};
 use super::trie::{Filled, Span, Trie};
+use super::variables::{Slot, SlotKind, split_event, split_words};
 
 /// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.
 const KEPT_FOR_PLAIN: usize = 512;

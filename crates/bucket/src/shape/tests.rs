@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quarry_event::shape::{ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, Part, ValueTraits};
 use quarry_event::{EventBatch, Metadata};
 
-use super::fill::Filler;
+use super::rebuilt_texts::Filler;
 use super::*;
 
 fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
@@ -338,7 +338,7 @@ proptest! {
     #[test]
     fn slots_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
         let text = pieces.concat();
-        for split in [slots::split_event, slots::split_words] {
+        for split in [variables::split_event, variables::split_words] {
             let mut slots = Vec::new();
             split(text.as_bytes(), &mut slots);
             let mut at = 0;
@@ -348,7 +348,7 @@ proptest! {
                 let edge = |at: usize| at == 0 || at == text.len()
                     || classes::breaks(text.as_bytes()[at]) || classes::breaks(text.as_bytes()[at - 1]);
                 prop_assert!(edge(slot.start) && edge(slot.end));
-                prop_assert_eq!(slots::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
+                prop_assert_eq!(variables::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
                 at = slot.end;
             }
         }

@@ -6,8 +6,8 @@
 use quarry_event::shape::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
-use super::slots::split_layout;
 use super::splitter::{Splitter, count_templates};
+use super::variables::split_layout;
 
 /// Depth below which values are taken apart into words.
 const WORDS_DEPTH_MAX: u8 = 1;

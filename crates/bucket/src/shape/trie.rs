@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 
 use super::classes::same;
-use super::slots::{Slot, SlotKind, slot_end};
+use super::variables::{Slot, SlotKind, slot_end};
 
 /// Edges tried before a text counts as unknown.
 const TRIES_MAX: u32 = 96;
@@ -55,7 +55,7 @@ struct Edge {
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct TrieNode {
     edges: Vec<Edge>,
 }
 
@@ -100,14 +100,14 @@ fn skeleton_hash(text: &[u8], slots: &[Slot]) -> u64 {
 /// Templates of one column.
 #[derive(Debug)]
 pub(super) struct Trie {
-    nodes: Vec<Node>,
+    nodes: Vec<TrieNode>,
     skeletons: HashMap<u64, Vec<Skeleton>, FixedState>,
     steps: Vec<Step>,
 }
 
 impl Trie {
     pub(super) fn new() -> Trie {
-        Trie { nodes: vec![Node::default()], skeletons: HashMap::default(), steps: Vec::new() }
+        Trie { nodes: vec![TrieNode::default()], skeletons: HashMap::default(), steps: Vec::new() }
     }
 
     /// The template of a text, its slots in `filled`. `strict` is as in [`slot_end`].
@@ -120,12 +120,12 @@ impl Trie {
         loop {
             let found = self.next_edge(text, node, edge, at, strict, &mut tries);
             match found {
-                Some((edge, Found::End(template))) => {
+                Some((edge, Match::End(template))) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
                     self.move_forward();
                     return Some(template);
                 }
-                Some((edge, Found::Slot { column, start, end, node: next })) => {
+                Some((edge, Match::Slot { column, start, end, node: next })) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
                     filled.push(Filled { column, start: start as u32, end: end as u32 });
                     node = next;
@@ -153,7 +153,7 @@ impl Trie {
         at: usize,
         strict: bool,
         tries: &mut u32,
-    ) -> Option<(u32, Found)> {
+    ) -> Option<(u32, Match)> {
         let rest = &text[at..];
         let head = head_of(rest);
         for (place, edge) in self.nodes[node as usize].edges.iter().enumerate().skip(edge as usize) {
@@ -163,14 +163,14 @@ impl Trie {
             }
             let literal = &*edge.literal;
             match edge.target {
-                Target::End { template } if same(rest, literal) => return Some((place as u32, Found::End(template))),
+                Target::End { template } if same(rest, literal) => return Some((place as u32, Match::End(template))),
                 Target::Slot { kind, column, node } if edge.goes_on(rest) => {
                     let start = at + literal.len();
                     if start >= text.len() {
                         continue;
                     }
                     if let Some(end) = slot_end(kind, text, start, strict) {
-                        return Some((place as u32, Found::Slot { column, start, end, node }));
+                        return Some((place as u32, Match::Slot { column, start, end, node }));
                     }
                 }
                 _ => {}
@@ -225,7 +225,7 @@ impl Trie {
                 Some(Target::Slot { node, .. }) => node,
                 _ => {
                     let next = self.nodes.len() as u32;
-                    self.nodes.push(Node::default());
+                    self.nodes.push(TrieNode::default());
                     let target = Target::Slot { kind: slot.kind, column: *column, node: next };
                     self.nodes[node as usize].edges.push(Edge::new(literal, target));
                     next
@@ -238,7 +238,7 @@ impl Trie {
 }
 
 #[derive(Clone, Copy)]
-enum Found {
+enum Match {
     End(u32),
     Slot { column: u32, start: usize, end: usize, node: u32 },
 }

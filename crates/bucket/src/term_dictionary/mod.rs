@@ -4,17 +4,17 @@
 //! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
 //! thousand terms, [`read`] finds one term by decoding one such page. What a token is, `quarry_event::segment` says.
 //!
-//! Of slabs that are stored as columns, [`shaped`] adds the terms that repeat and [`rare`] hashes the others, which only
+//! Of slabs that are stored as columns, [`template_terms`] adds the terms that repeat and [`rare_tokens`] hashes the others, which only
 //! the term filter knows and [`scan`] finds in the columns.
 
 pub(crate) mod digits;
 pub(crate) mod hash;
 pub(crate) mod postings;
-pub(crate) mod rare;
+pub(crate) mod rare_tokens;
 pub(crate) mod read;
 pub(crate) mod scan;
-pub(crate) mod shaped;
 pub(crate) mod table;
+pub(crate) mod template_terms;
 pub(crate) mod write;
 
 use crate::block::BlockKind;

@@ -1,7 +1,7 @@
 //! Finds terms in a written term dictionary: the directory says which page may hold a term, one page is decoded.
 
 use crate::block::{BlockAt, BlockKind, open_block};
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::limits::{
     MAX_SHARED_MASKS, MAX_TERM_BYTES, MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS,
     MAX_TERM_DICTIONARY_STREAM_BYTES, MAX_TERM_DICTIONARY_TERMS,
@@ -18,7 +18,7 @@ const PAGE_STREAMS: usize = 3;
 /// The directory of one term dictionary, kept while its bucket is open.
 #[derive(Debug)]
 pub(crate) struct TermDictionary {
-    place: Place,
+    place: BlockPosition,
     page_kind: BlockKind,
     slab_pages: usize,
     terms: usize,
@@ -40,7 +40,7 @@ impl TermDictionary {
     pub(crate) fn open(
         source: &ObjectSource,
         namespace: Namespace,
-        place: Place,
+        place: BlockPosition,
         stored_len: u32,
         slab_pages: usize,
     ) -> Result<TermDictionary, BucketError> {
@@ -51,7 +51,12 @@ impl TermDictionary {
         place.decoded(parsed)
     }
 
-    fn parse(bytes: &[u8], place: Place, page_kind: BlockKind, slab_pages: usize) -> Result<TermDictionary, Malformed> {
+    fn parse(
+        bytes: &[u8],
+        place: BlockPosition,
+        page_kind: BlockKind,
+        slab_pages: usize,
+    ) -> Result<TermDictionary, Malformed> {
         let mut cursor = Cursor::new(bytes);
         let terms = cursor.count("number of terms", MAX_TERM_DICTIONARY_TERMS)?;
         let mut offset = cursor.varint("offset of the term dictionary")?;
@@ -144,8 +149,8 @@ impl TermDictionary {
         })
     }
 
-    fn place_of(&self, at: usize) -> Place {
-        Place { block: self.page_kind.name(), offset: self.pages[at].offset, ..self.place }
+    fn place_of(&self, at: usize) -> BlockPosition {
+        BlockPosition { block: self.page_kind.name(), offset: self.pages[at].offset, ..self.place }
     }
 
     /// Decodes term dictionary page `at` and visits its terms until `visit` returns false.

@@ -12,7 +12,7 @@ use memchr::memmem;
 use quarry_event::segment::{for_each_token, is_breaker, lower_token};
 use quarry_event::shape::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
 
-use crate::term_dictionary::rare::is_rare_column;
+use crate::term_dictionary::rare_tokens::is_rare_column;
 
 /// Digits of the largest number there is.
 const DIGITS_MAX: u32 = 20;

@@ -12,7 +12,7 @@ use super::table::TermTable;
 use super::write::write_term_dictionary;
 use super::{Namespace, cut_term, field_term, fold_case};
 use crate::block::BlockWriter;
-use crate::error::Place;
+use crate::error::BlockPosition;
 use crate::limits::{MAX_TERM_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS};
 use crate::read_at::MemoryObject;
 use crate::source::ObjectSource;
@@ -35,7 +35,7 @@ fn written(pages: &[Vec<Vec<u8>>]) -> (Truth, ObjectSource, TermDictionary) {
     let mut blocks = BlockWriter::new(Vec::new(), 1).unwrap();
     let written = write_term_dictionary(&table, pages.len(), &mut blocks).unwrap();
     let source = ObjectSource::open(Arc::new(MemoryObject(blocks.object.into()))).unwrap();
-    let place = Place::of("term dictionary directory", written.directory_offset);
+    let place = BlockPosition::of("term dictionary directory", written.directory_offset);
     let term_dictionary =
         TermDictionary::open(&source, Namespace::Tokens, place, written.directory_len, pages.len()).unwrap();
     (truth, source, term_dictionary)

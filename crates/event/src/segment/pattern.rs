@@ -22,7 +22,7 @@ pub enum WordBound {
 /// A compiled keyword, phrase, term or value pattern; `*` matches any run of characters.
 #[derive(Clone, Debug)]
 pub struct WordPattern {
-    parts: Vec<Part>,
+    parts: Vec<Literal>,
     leading_star: bool,
     trailing_star: bool,
     crosses_majors: bool,
@@ -35,7 +35,7 @@ impl WordPattern {
         let parts = pattern.split('*').filter(|part| !part.is_empty());
         let holds_major = pattern.bytes().any(|byte| byte != b'*' && is_major(byte));
         WordPattern {
-            parts: parts.map(|part| Part::new(part, case_sensitive)).collect(),
+            parts: parts.map(|part| Literal::new(part, case_sensitive)).collect(),
             leading_star: pattern.starts_with('*'),
             trailing_star: pattern.ends_with('*'),
             crosses_majors: bound == WordBound::Whole || holds_major,
@@ -45,7 +45,7 @@ impl WordPattern {
 
     /// A pattern without wildcards: a `*` in `word` stands for itself.
     pub fn literal(word: &str, bound: WordBound, case_sensitive: bool) -> WordPattern {
-        let parts = if word.is_empty() { Vec::new() } else { vec![Part::new(word, case_sensitive)] };
+        let parts = if word.is_empty() { Vec::new() } else { vec![Literal::new(word, case_sensitive)] };
         WordPattern { parts, leading_star: false, trailing_star: false, crosses_majors: false, bound }
     }
 
@@ -70,7 +70,7 @@ impl WordPattern {
         false
     }
 
-    fn rest_matches(&self, text: &[u8], end: usize, rest: &[Part]) -> bool {
+    fn rest_matches(&self, text: &[u8], end: usize, rest: &[Literal]) -> bool {
         let Some((last, middle)) = rest.split_last() else {
             return self.trailing_star || bounded(self.bound, text, end);
         };
@@ -181,7 +181,7 @@ fn segment_end(text: &[u8], at: usize) -> usize {
 
 /// A stretch of a pattern without wildcards.
 #[derive(Clone, Debug)]
-enum Part {
+enum Literal {
     /// Byte for byte.
     Exact(Box<memmem::Finder<'static>>),
     /// ASCII in any case; `rare` is the offset of its rarest byte.
@@ -190,14 +190,14 @@ enum Part {
     Unicode(Box<str>),
 }
 
-impl Part {
-    fn new(text: &str, case_sensitive: bool) -> Part {
+impl Literal {
+    fn new(text: &str, case_sensitive: bool) -> Literal {
         if case_sensitive {
-            Part::Exact(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
+            Literal::Exact(Box::new(memmem::Finder::new(text.as_bytes()).into_owned()))
         } else if text.is_ascii() {
-            Part::Folded { text: text.as_bytes().into(), rare: rarest(text.as_bytes()) }
+            Literal::Folded { text: text.as_bytes().into(), rare: rarest(text.as_bytes()) }
         } else {
-            Part::Unicode(text.chars().flat_map(char::to_lowercase).collect())
+            Literal::Unicode(text.chars().flat_map(char::to_lowercase).collect())
         }
     }
 
@@ -207,15 +207,15 @@ impl Part {
             return None;
         }
         match self {
-            Part::Exact(finder) => {
+            Literal::Exact(finder) => {
                 let start = from + finder.find(&text[from..])?;
                 Some((start, start + finder.needle().len()))
             }
-            Part::Folded { text: needle, rare } => {
+            Literal::Folded { text: needle, rare } => {
                 let start = find_folded(text, from, needle, *rare)?;
                 Some((start, start + needle.len()))
             }
-            Part::Unicode(lower) => find_unicode(text, from, lower),
+            Literal::Unicode(lower) => find_unicode(text, from, lower),
         }
     }
 }

@@ -59,7 +59,7 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ForwardError> {
 
 /// What a start finds.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RecoveredSegments {
     pub(super) segments: Vec<Segment>,
     /// Number of the last record.
     pub(super) last: u64,
@@ -69,7 +69,7 @@ pub(super) struct Found {
 }
 
 /// Reads all files of a folder; positions go to `positions`. What a crash left half written goes.
-pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Found, ForwardError> {
+pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<RecoveredSegments, ForwardError> {
     let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
     for entry in listed {
@@ -79,7 +79,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Found,
         names.extend(first.filter(|first| is_one && *first > 0).map(|first| (first, path)));
     }
     names.sort();
-    let mut found = Found::default();
+    let mut found = RecoveredSegments::default();
     let count = names.len();
     for (at, (first, path)) in names.into_iter().enumerate() {
         let opened = OpenOptions::new().read(true).write(true).open(&path);

@@ -7,8 +7,8 @@
 //! Not here: when to look, where events and kept looks go.
 
 mod event;
-mod kept;
 mod look;
+mod saved_look;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +21,8 @@ use quarry_pipeline::Pattern;
 use crate::InputError;
 
 pub use event::{event_text, full_text};
-pub use kept::{KeptLook, parse_look, write_look};
 pub use look::{Look, look};
+pub use saved_look::{KeptLook, parse_look, write_look};
 
 /// Files and folders of one stanza; those beyond it are left out, and that is told.
 pub const ENTRIES_MAX: usize = 1 << 17;

@@ -66,7 +66,7 @@ struct Held {
 }
 
 /// What the known positions say of a file.
-enum Found {
+enum KnownPosition {
     /// It goes on there.
     At(Held),
     /// It is a new one.
@@ -95,7 +95,7 @@ impl Start {
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().map(|one| &one.identity).filter(|one| one.head == head).map(|one| one.variant + 1).max();
-        let mut found = Found::Nothing;
+        let mut found = KnownPosition::Nothing;
         if !again && !known.is_empty() {
             known.sort_by_key(|position| position.offset);
             found = Search { handle, path, absolute, rotation, is_short: head.len() < HEAD_BYTES }.run(&known)?;
@@ -103,15 +103,15 @@ impl Start {
         let is_empty = head.is_empty();
         let new = || Arc::new(FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) });
         let (identity, offset, next) = match found {
-            Found::At(Held { position, at_end }) => {
+            KnownPosition::At(Held { position, at_end }) => {
                 (position.identity, position.offset, if at_end { Next::AtEnd } else { Next::Read })
             }
-            Found::Copied { own, end, tail_hash } => {
+            KnownPosition::Copied { own, end, tail_hash } => {
                 let identity = own.map_or_else(new, |own| own.position.identity);
                 (identity, end, Next::Copied { tail_hash })
             }
-            Found::Undecided => (new(), 0, Next::Undecided),
-            Found::Nothing => (new(), 0, if is_empty { Next::AtEnd } else { Next::Read }),
+            KnownPosition::Undecided => (new(), 0, Next::Undecided),
+            KnownPosition::Nothing => (new(), 0, if is_empty { Next::AtEnd } else { Next::Read }),
         };
         Ok(Start { identity, offset, next })
     }
@@ -135,51 +135,51 @@ struct Reached {
 
 impl Search<'_> {
     /// What the known positions (ascending by offset) say.
-    fn run(&self, known: &[FilePosition]) -> Result<Found, InputError> {
+    fn run(&self, known: &[FilePosition]) -> Result<KnownPosition, InputError> {
         let (found, reached) = self.furthest(known)?;
-        if matches!(&found, Found::At(held) if held.at_end && held.position.path == self.absolute) {
+        if matches!(&found, KnownPosition::At(held) if held.at_end && held.position.path == self.absolute) {
             return Ok(found);
         }
         let is_foreign = |position: &&FilePosition| position.path != self.absolute;
         // Copies are judged by more than the first bytes; those of a short file prove little.
         match &found {
-            Found::At(held) if held.at_end => {
+            KnownPosition::At(held) if held.at_end => {
                 let is_copy =
                     !self.is_short && self.rotation != Rotation::None && is_copy_of(&held.position, self.handle);
                 if is_copy {
                     let (end, tail_hash) = (held.position.offset, held.position.tail_hash);
-                    return Ok(Found::Copied { own: None, end, tail_hash });
+                    return Ok(KnownPosition::Copied { own: None, end, tail_hash });
                 }
                 return Ok(found);
             }
-            Found::Undecided | Found::Copied { .. } => return Ok(found),
-            Found::At(_) | Found::Nothing => {}
+            KnownPosition::Undecided | KnownPosition::Copied { .. } => return Ok(found),
+            KnownPosition::At(_) | KnownPosition::Nothing => {}
         }
         let longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
         if longer.take(ORIGINS_MAX).any(|position| is_copy_of(position, self.handle)) {
             return Ok(match found {
                 _ if !self.is_short => {
                     let own = match found {
-                        Found::At(held) => Some(held).filter(|held| held.position.path == self.absolute),
+                        KnownPosition::At(held) => Some(held).filter(|held| held.position.path == self.absolute),
                         _ => None,
                     };
-                    Found::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
+                    KnownPosition::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
                 }
-                Found::Nothing if self.rotation == Rotation::Awaited => Found::Undecided,
+                KnownPosition::Nothing if self.rotation == Rotation::Awaited => KnownPosition::Undecided,
                 found => found,
             });
         }
-        let has_own = matches!(&found, Found::At(held) if held.position.path == self.absolute);
+        let has_own = matches!(&found, KnownPosition::At(held) if held.position.path == self.absolute);
         if !self.is_short && !has_own && self.rotation != Rotation::None {
             let mut longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
             if longer.any(|position| self.holds_milestones(position, reached.offset)) {
-                return Ok(Found::Copied { own: None, end: reached.offset, tail_hash: reached.tail_hash });
+                return Ok(KnownPosition::Copied { own: None, end: reached.offset, tail_hash: reached.tail_hash });
             }
         }
         // What is left of the file may be in the one that it is a copy of, and be read there.
         match &found {
-            Found::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
-                Ok(if is_copy_of(&held.position, self.handle) { Found::Undecided } else { found })
+            KnownPosition::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
+                Ok(if is_copy_of(&held.position, self.handle) { KnownPosition::Undecided } else { found })
             }
             _ => Ok(found),
         }
@@ -203,7 +203,7 @@ impl Search<'_> {
     }
 
     /// The furthest of the known positions that the file still holds and that count for it.
-    fn furthest(&self, known: &[FilePosition]) -> Result<(Found, Reached), InputError> {
+    fn furthest(&self, known: &[FilePosition]) -> Result<(KnownPosition, Reached), InputError> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.packing == Packing::None {
@@ -214,7 +214,7 @@ impl Search<'_> {
             {
                 let at_end = handle.reader_at(position.offset).map_err(wrong)?.0.at_end();
                 let reached = Reached { offset: position.offset, tail_hash: position.tail_hash };
-                return Ok((Found::At(Held { position: position.clone(), at_end }), reached));
+                return Ok((KnownPosition::At(Held { position: position.clone(), at_end }), reached));
             }
             let held = self.held_by_plain(known).map_err(wrong)?;
             let offset = handle.content_bytes();
@@ -250,26 +250,26 @@ impl Search<'_> {
     }
 
     /// Which of the positions that the file holds (ascending by offset) counts.
-    fn choose(&self, mut held: Vec<Held>) -> Found {
+    fn choose(&self, mut held: Vec<Held>) -> KnownPosition {
         let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
         let own = held.pop();
         for other in others.into_iter().rev() {
             let at_end = other.at_end;
             if at_end && own.is_none() {
-                return Found::At(other);
+                return KnownPosition::At(other);
             }
             let folder = Path::new(&other.position.path).parent();
             if self.rotation == Rotation::None || folder != Path::new(self.absolute).parent() {
                 continue;
             }
             match Origin::of(&other.position, self.handle) {
-                Origin::Same | Origin::Gone => return Found::At(other),
-                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => return Found::Undecided,
+                Origin::Same | Origin::Gone => return KnownPosition::At(other),
+                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => return KnownPosition::Undecided,
                 Origin::Copy | Origin::Other => {}
             }
         }
-        own.map_or(Found::Nothing, Found::At)
+        own.map_or(KnownPosition::Nothing, KnownPosition::At)
     }
 }
 

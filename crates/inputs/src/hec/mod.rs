@@ -11,7 +11,7 @@ mod answer;
 mod body;
 mod channels;
 mod envelope;
-mod foreign;
+mod other_protocols;
 mod receive;
 mod retries;
 #[cfg(test)]
@@ -96,7 +96,7 @@ impl Collector {
 
     /// The services of OTLP over gRPC, for a port of their own.
     pub fn calls(self: Arc<Collector>) -> Router {
-        foreign::calls::router().with_state(self)
+        other_protocols::calls::router().with_state(self)
     }
 
     /// Its endpoints.
@@ -114,7 +114,7 @@ impl Collector {
             .route("/services/collector/ack/1.0", ack())
             .route("/services/collector/health", health())
             .route("/services/collector/health/1.0", health())
-            .merge(foreign::router())
+            .merge(other_protocols::router())
             .fallback(not_found)
             .with_state(self)
     }

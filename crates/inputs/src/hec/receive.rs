@@ -16,7 +16,7 @@ use quarry_pipeline::{
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
-use super::foreign::collectd;
+use super::other_protocols::collectd;
 use crate::{AppendError, EventStore};
 
 /// Bytes of text after which a batch is handed over.

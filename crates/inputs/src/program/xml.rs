@@ -29,7 +29,7 @@ pub enum XmlToken {
 }
 
 /// What was found at the begin of the bytes.
-enum Found {
+enum NextToken {
     Token(XmlToken, usize),
     Nothing(usize),
     Incomplete,
@@ -51,15 +51,15 @@ impl XmlTokens {
         loop {
             let rest = &self.held[self.used..];
             match next(rest)? {
-                Found::Token(token, length) => {
+                NextToken::Token(token, length) => {
                     self.used += length;
                     self.ready.push_back(token);
                 }
-                Found::Nothing(length) => self.used += length,
-                Found::Incomplete if rest.len() > TOKEN_BYTES_MAX => {
+                NextToken::Nothing(length) => self.used += length,
+                NextToken::Incomplete if rest.len() > TOKEN_BYTES_MAX => {
                     return Err(format!("a tag or text is longer than {TOKEN_BYTES_MAX} bytes"));
                 }
-                Found::Incomplete => break,
+                NextToken::Incomplete => break,
             }
         }
         self.held.drain(..self.used);
@@ -79,26 +79,26 @@ impl XmlTokens {
 }
 
 /// What stands at the begin of `bytes`.
-fn next(bytes: &[u8]) -> Result<Found, String> {
-    let Some(first) = bytes.first() else { return Ok(Found::Incomplete) };
+fn next(bytes: &[u8]) -> Result<NextToken, String> {
+    let Some(first) = bytes.first() else { return Ok(NextToken::Incomplete) };
     if *first != b'<' {
         // An entity must not be cut.
-        let Some(end) = memchr::memchr(b'<', bytes) else { return Ok(Found::Incomplete) };
-        return Ok(Found::Token(XmlToken::Text(unescape(&String::from_utf8_lossy(&bytes[..end]))), end));
+        let Some(end) = memchr::memchr(b'<', bytes) else { return Ok(NextToken::Incomplete) };
+        return Ok(NextToken::Token(XmlToken::Text(unescape(&String::from_utf8_lossy(&bytes[..end]))), end));
     }
     for (open, close) in [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">")] {
         if bytes.len() < open.len() && open.as_bytes().starts_with(bytes) {
-            return Ok(Found::Incomplete);
+            return Ok(NextToken::Incomplete);
         }
         let Some(inside) = bytes.strip_prefix(open.as_bytes()) else { continue };
-        let Some(length) = memchr::memmem::find(inside, close.as_bytes()) else { return Ok(Found::Incomplete) };
+        let Some(length) = memchr::memmem::find(inside, close.as_bytes()) else { return Ok(NextToken::Incomplete) };
         let whole = open.len() + length + close.len();
         let text = || XmlToken::Text(String::from_utf8_lossy(&inside[..length]).into_owned());
-        return Ok(if open == "<![CDATA[" { Found::Token(text(), whole) } else { Found::Nothing(whole) });
+        return Ok(if open == "<![CDATA[" { NextToken::Token(text(), whole) } else { NextToken::Nothing(whole) });
     }
-    let Some(end) = tag_end(bytes) else { return Ok(Found::Incomplete) };
+    let Some(end) = tag_end(bytes) else { return Ok(NextToken::Incomplete) };
     let tag = String::from_utf8_lossy(&bytes[1..end]);
-    Ok(Found::Token(tag_of(&tag)?, end + 1))
+    Ok(NextToken::Token(tag_of(&tag)?, end + 1))
 }
 
 /// Place of the `>` that ends a tag: none between quotes.

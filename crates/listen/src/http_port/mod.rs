@@ -7,14 +7,14 @@
 //!
 //! Not here: what requests ask, how large their bodies may be.
 
-mod bounds;
-mod lingering;
-mod outgoing;
-mod proxied;
+mod idle_connections;
+mod limits;
+mod lingering_close;
+mod proxy_headers;
 mod request_body;
+mod slow_reader;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -39,14 +39,14 @@ use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-pub use bounds::Bounds;
-pub(crate) use bounds::connections_max;
-use lingering::Lingering;
-use outgoing::Outgoing;
-use proxied::is_forwarded;
+use idle_connections::{AnswerBody, AtWork};
+pub(crate) use idle_connections::{Waiter, Waiting};
+pub use limits::Bounds;
+pub(crate) use limits::connections_max;
+use lingering_close::Lingering;
+use proxy_headers::is_forwarded;
 use request_body::RequestBody;
-use waiting::{AnswerBody, AtWork};
-pub(crate) use waiting::{Waiter, Waiting};
+use slow_reader::Outgoing;
 
 /// Requests of a connection at a time, over HTTP/2.
 const STREAMS_MAX: u32 = 128;

@@ -17,11 +17,11 @@ use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::limits::Place;
+use super::limits::ConnectionPermit;
 use super::senders::Held;
 use super::tcp::{ACCEPT_WAIT, BUSY_WAIT, GATHER, host_of, secured};
 use super::{Port, Stanzas, stopped};
-use crate::bound::listen_on;
+use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
 /// Wait between two looks whether events are on disk.
@@ -124,7 +124,7 @@ struct Session<'a> {
     forwarder: Forwarder,
     /// Appends on their way, and the ids that they allow to acknowledge.
     waiting: VecDeque<Waiting>,
-    place: Place<'a>,
+    place: ConnectionPermit<'a>,
     /// Of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
     /// When what it began to say began, if it is not whole: its greeting, a frame, a packet.

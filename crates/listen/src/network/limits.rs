@@ -46,7 +46,7 @@ pub(crate) struct Limits {
 }
 
 /// A connection that counts.
-pub(crate) struct Place<'a> {
+pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
     /// Until it has sent something.
@@ -82,7 +82,7 @@ impl Limits {
     }
 
     /// A place for one more connection, if there is one.
-    pub(crate) fn place(&self) -> Option<Place<'_>> {
+    pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
         // One that is told to close is gone in a moment.
         if is_full && self.mute.close_oldest() {
@@ -92,7 +92,7 @@ impl Limits {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        Some(Place { limits: self, held_bytes: 0, mute: Some(Waiter::new(&self.mute)) })
+        Some(ConnectionPermit { limits: self, held_bytes: 0, mute: Some(Waiter::new(&self.mute)) })
     }
 
     /// Tells what was wrong with a connection, unless many were told of lately: a log is no place to fill disks with.
@@ -133,7 +133,7 @@ impl Limits {
     }
 }
 
-impl Place<'_> {
+impl ConnectionPermit<'_> {
     /// The connection has sent something, and keeps its place.
     pub(crate) fn has_spoken(&mut self) {
         self.mute = None;
@@ -157,7 +157,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ConnectionPermit<'_> {
     fn drop(&mut self) {
         self.set_held(0);
         self.limits.connections.fetch_sub(1, Ordering::Relaxed);

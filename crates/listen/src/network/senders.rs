@@ -13,11 +13,11 @@ const SENDERS_MAX: usize = 65_536;
 
 /// Everybody who sends.
 #[derive(Debug, Default)]
-pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<Place>>>);
+pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<SenderTurn>>>);
 
 /// One sender's place.
 #[derive(Debug)]
-struct Place {
+struct SenderTurn {
     busy: Arc<tokio::sync::Mutex<()>>,
     /// Number of the connection that came last.
     latest: watch::Sender<u64>,
@@ -30,7 +30,7 @@ pub(crate) struct Held {
     latest: watch::Receiver<u64>,
     number: u64,
     // Keeps the place in the list.
-    _place: Arc<Place>,
+    _place: Arc<SenderTurn>,
 }
 
 impl Senders {
@@ -49,7 +49,7 @@ impl Senders {
         (!held.is_replaced()).then_some(held)
     }
 
-    fn place(&self, sender: &str) -> Option<Arc<Place>> {
+    fn place(&self, sender: &str) -> Option<Arc<SenderTurn>> {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if places.len() >= SENDERS_MAX {
             places.retain(|_, place| Arc::strong_count(place) > 1);
@@ -57,7 +57,7 @@ impl Senders {
         if places.len() >= SENDERS_MAX && !places.contains_key(sender) {
             return None;
         }
-        let made = || Arc::new(Place { busy: Arc::default(), latest: watch::Sender::new(0) });
+        let made = || Arc::new(SenderTurn { busy: Arc::default(), latest: watch::Sender::new(0) });
         Some(Arc::clone(places.entry(sender.to_owned()).or_insert_with(made)))
     }
 }

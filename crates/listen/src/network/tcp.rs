@@ -16,10 +16,10 @@ use quarry_stdx::log;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-use super::limits::{Limits, Place};
+use super::limits::{ConnectionPermit, Limits};
 use super::turns::Desk;
 use super::{Port, Stanzas, stopped};
-use crate::bound::listen_on;
+use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
 use crate::tls::HANDSHAKE_MAX;
 
@@ -94,7 +94,7 @@ pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
 
 /// The connection after a handshake, if it needs one.
 pub(super) async fn secured(
-    (limits, place): (&Limits, &Place<'_>),
+    (limits, place): (&Limits, &ConnectionPermit<'_>),
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
     peer: SocketAddr,
@@ -122,7 +122,7 @@ struct Session<'a> {
     port: &'a Port,
     stream: RawStream,
     appender: Appender,
-    place: Place<'a>,
+    place: ConnectionPermit<'a>,
     peer: SocketAddr,
 }
 

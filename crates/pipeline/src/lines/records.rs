@@ -16,7 +16,7 @@ const WRAPPER_BYTES_MAX: usize = 256;
 
 /// What the bytes at the front of the window are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ReadState {
     /// Between objects.
     Between,
     /// In an object so many brackets deep; whether in a text, and behind a backslash.
@@ -38,13 +38,13 @@ pub(crate) struct RecordLines {
     start: u64,
     /// Bytes of the text that were looked at.
     seen: usize,
-    place: Place,
+    place: ReadState,
 }
 
 impl RecordLines {
     pub(super) fn new(name: &str, limit: usize) -> RecordLines {
         let name = format!("\"{name}\"").into_bytes();
-        RecordLines { name, limit, window: Vec::new(), front: 0, start: 0, seen: 0, place: Place::Between }
+        RecordLines { name, limit, window: Vec::new(), front: 0, start: 0, seen: 0, place: ReadState::Between }
     }
 
     pub(super) fn skip(&mut self, bytes: u64) {
@@ -81,9 +81,9 @@ impl RecordLines {
     fn look(&mut self, is_all: bool, sink: &mut impl FnMut(Line<'_>)) {
         loop {
             let goes_on = match self.place {
-                Place::Between => self.between(is_all),
-                Place::Object { .. } => self.object(sink),
-                Place::Other => self.other(sink),
+                ReadState::Between => self.between(is_all),
+                ReadState::Object { .. } => self.object(sink),
+                ReadState::Other => self.other(sink),
             };
             if !goes_on {
                 break;
@@ -107,12 +107,12 @@ impl RecordLines {
                 }
                 Wrapper::Perhaps if !is_all => false,
                 Wrapper::Perhaps | Wrapper::None => {
-                    self.place = Place::Object { depth: 0, in_text: false, is_escaped: false };
+                    self.place = ReadState::Object { depth: 0, in_text: false, is_escaped: false };
                     true
                 }
             },
             Some(_) => {
-                self.place = Place::Other;
+                self.place = ReadState::Other;
                 true
             }
         }
@@ -120,7 +120,7 @@ impl RecordLines {
 
     /// Looks for the end of an object; whether it was there.
     fn object(&mut self, sink: &mut impl FnMut(Line<'_>)) -> bool {
-        let Place::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
+        let ReadState::Object { mut depth, mut in_text, mut is_escaped } = self.place else { return false };
         while let Some(byte) = self.text().get(self.seen) {
             match byte {
                 _ if is_escaped => is_escaped = false,
@@ -137,7 +137,7 @@ impl RecordLines {
                 return true;
             }
         }
-        self.place = Place::Object { depth, in_text, is_escaped };
+        self.place = ReadState::Object { depth, in_text, is_escaped };
         false
     }
 
@@ -160,7 +160,7 @@ impl RecordLines {
             sink(cut(&self.text()[..end], end as u64, self.start, self.limit));
         }
         self.pass(next);
-        self.place = Place::Between;
+        self.place = ReadState::Between;
     }
 
     fn pass(&mut self, bytes: usize) {

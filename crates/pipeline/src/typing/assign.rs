@@ -56,11 +56,11 @@ enum Form {
 #[derive(Debug)]
 struct Reader {
     expression: Box<dyn Expression>,
-    places: Vec<Place>,
+    places: Vec<Operand>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum Operand {
     Key(Key),
     First(String),
     All(String),
@@ -208,13 +208,13 @@ impl Reader {
             Vec::new()
         } else {
             lines = event.raw.lines().count().max(1) as i64;
-            let read = |place: &Place| match place {
-                Place::Key(Key::Time) => ExpressionValue::Time(event.time),
-                Place::Key(Key::Raw) => ExpressionValue::Text(Cow::Borrowed(event.raw.as_str())),
-                Place::Key(key) => event.plain(key).map_or(ExpressionValue::Null, text),
-                Place::First(name) => event.field(name).map_or(ExpressionValue::Null, text),
-                Place::LineCount => ExpressionValue::Integer(lines),
-                Place::All(name) => {
+            let read = |place: &Operand| match place {
+                Operand::Key(Key::Time) => ExpressionValue::Time(event.time),
+                Operand::Key(Key::Raw) => ExpressionValue::Text(Cow::Borrowed(event.raw.as_str())),
+                Operand::Key(key) => event.plain(key).map_or(ExpressionValue::Null, text),
+                Operand::First(name) => event.field(name).map_or(ExpressionValue::Null, text),
+                Operand::LineCount => ExpressionValue::Integer(lines),
+                Operand::All(name) => {
                     let mut values: Vec<Cow<'_, str>> =
                         event.values(name).map(|value| Cow::Owned(value.to_owned())).collect();
                     match values.len() {
@@ -230,14 +230,14 @@ impl Reader {
     }
 }
 
-fn place(name: &str) -> Place {
+fn place(name: &str) -> Operand {
     let (bare, kind) = marked(name);
     match kind {
-        Some("field") => Place::First(bare.to_owned()),
-        Some("mv") => Place::All(bare.to_owned()),
-        Some("pd") => Place::Key(Key::of_expression(bare).unwrap_or_else(|| Key::of_rule(bare))),
-        _ if bare == LINE_COUNT => Place::LineCount,
-        _ => Key::of_expression(bare).map_or_else(|| Place::First(bare.to_owned()), Place::Key),
+        Some("field") => Operand::First(bare.to_owned()),
+        Some("mv") => Operand::All(bare.to_owned()),
+        Some("pd") => Operand::Key(Key::of_expression(bare).unwrap_or_else(|| Key::of_rule(bare))),
+        _ if bare == LINE_COUNT => Operand::LineCount,
+        _ => Key::of_expression(bare).map_or_else(|| Operand::First(bare.to_owned()), Operand::Key),
     }
 }
 

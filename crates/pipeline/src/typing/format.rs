@@ -15,11 +15,11 @@ const PAIR: &str = "::";
 /// Text with places for groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {
-    parts: Vec<Part>,
+    parts: Vec<FormatPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum FormatPart {
     Text(String),
     Group(usize),
     Previous,
@@ -33,8 +33,8 @@ impl Template {
             plain.push_str(&rest[..at]);
             let behind = &rest[at + 1..];
             let (part, length) = match group_number(behind, groups) {
-                Some((0, length)) => (Part::Previous, length),
-                Some((number, length)) => (Part::Group(number), length),
+                Some((0, length)) => (FormatPart::Previous, length),
+                Some((number, length)) => (FormatPart::Group(number), length),
                 None => {
                     plain.push('$');
                     rest = behind;
@@ -42,29 +42,29 @@ impl Template {
                 }
             };
             if !plain.is_empty() {
-                parts.push(Part::Text(std::mem::take(&mut plain)));
+                parts.push(FormatPart::Text(std::mem::take(&mut plain)));
             }
             parts.push(part);
             rest = &behind[length..];
         }
         plain.push_str(rest);
         if !plain.is_empty() {
-            parts.push(Part::Text(plain));
+            parts.push(FormatPart::Text(plain));
         }
         Template { parts }
     }
 
     /// Whether it holds what was there before.
     pub(crate) fn needs_previous(&self) -> bool {
-        self.parts.contains(&Part::Previous)
+        self.parts.contains(&FormatPart::Previous)
     }
 
     /// The text with its groups; `None` where one of them took no part in the match.
     pub(crate) fn fill<'a>(&'a self, text: &'a str, groups: &Groups, previous: &'a str) -> Option<Cow<'a, str>> {
-        let one = |part: &'a Part| match part {
-            Part::Text(plain) => Some(Cow::Borrowed(plain.as_str())),
-            Part::Group(number) => groups.get(*number).map(|range| piece(text.as_bytes(), range)),
-            Part::Previous => Some(Cow::Borrowed(previous)),
+        let one = |part: &'a FormatPart| match part {
+            FormatPart::Text(plain) => Some(Cow::Borrowed(plain.as_str())),
+            FormatPart::Group(number) => groups.get(*number).map(|range| piece(text.as_bytes(), range)),
+            FormatPart::Previous => Some(Cow::Borrowed(previous)),
         };
         if let [only] = self.parts.as_slice() {
             return one(only);

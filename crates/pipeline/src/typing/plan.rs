@@ -10,7 +10,7 @@ use super::event::TypedEvent;
 use super::rule::Rule;
 use super::sed::{self, Sed};
 use crate::error::PipelineError;
-use crate::usable;
+use crate::setting_faults;
 
 /// Copies of copies: deeper ones are not made.
 const COPIES_DEEP_MAX: usize = 8;
@@ -51,7 +51,7 @@ impl TypingPlan {
         settings: &TypingSettings,
     ) -> TypingPlan {
         let make = |settings: &TypingSettings| TypingPlan::new(props, source, host, sourcetype, settings);
-        let (made, problem) = usable::make_of(settings.clone(), make, usable::leave_out_rule);
+        let (made, problem) = setting_faults::make_of(settings.clone(), make, setting_faults::leave_out_rule);
         TypingPlan { problem, ..made.unwrap_or_default() }
     }
 

@@ -25,7 +25,7 @@ enum Command {
 #[derive(Debug)]
 struct Substitute {
     pattern: Pattern,
-    replacement: Vec<Part>,
+    replacement: Vec<ReplacementPart>,
     /// The match that is replaced, from 1.
     first: usize,
     /// Whether all after it are too.
@@ -33,7 +33,7 @@ struct Substitute {
 }
 
 #[derive(Debug)]
-enum Part {
+enum ReplacementPart {
     Text(String),
     Group(usize),
 }
@@ -195,8 +195,10 @@ impl Substitute {
     fn write(&self, text: &[u8], groups: &Groups, out: &mut Vec<u8>) {
         for part in &self.replacement {
             match part {
-                Part::Text(text) => out.extend_from_slice(text.as_bytes()),
-                Part::Group(number) => out.extend_from_slice(groups.get(*number).map_or(&[], |range| &text[range])),
+                ReplacementPart::Text(text) => out.extend_from_slice(text.as_bytes()),
+                ReplacementPart::Group(number) => {
+                    out.extend_from_slice(groups.get(*number).map_or(&[], |range| &text[range]))
+                }
             }
         }
     }
@@ -207,7 +209,7 @@ fn next_letter(text: &str, at: usize) -> usize {
     (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(at + 1)
 }
 
-fn parts(text: &str, groups: usize) -> Result<Vec<Part>, String> {
+fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, String> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut letters = text.chars();
@@ -222,14 +224,14 @@ fn parts(text: &str, groups: usize) -> Result<Vec<Part>, String> {
                 if number >= groups {
                     return Err(format!("\\{number} stands for a group that the pattern does not have"));
                 }
-                parts.push(Part::Text(std::mem::take(&mut plain)));
-                parts.push(Part::Group(number));
+                parts.push(ReplacementPart::Text(std::mem::take(&mut plain)));
+                parts.push(ReplacementPart::Group(number));
             }
             Some(other) => plain.push(control(other)),
             None => plain.push('\\'),
         }
     }
-    parts.push(Part::Text(plain));
+    parts.push(ReplacementPart::Text(plain));
     Ok(parts)
 }
 

@@ -19,7 +19,7 @@ use quarry_inputs::changes::{
 use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
 use quarry_stdx::{log, private_file};
 
-use super::shared::{Shared, Stores, check, kept_name, metadata};
+use super::input_context::{Shared, Stores, check, kept_name, metadata};
 
 /// Folder of kept looks, below the data folder.
 const LOOKS: &str = "var/lib/quarry/fschange";

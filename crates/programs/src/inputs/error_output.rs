@@ -8,7 +8,7 @@ use quarry_event::{EventBatch, Metadata, time::strftime};
 use quarry_inputs::EventStore;
 use quarry_stdx::log;
 
-use super::shared::Shared;
+use super::input_context::Shared;
 
 /// Index, sourcetype and component that searches for messages of programs name.
 const INDEX: &str = "_internal";

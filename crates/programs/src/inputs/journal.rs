@@ -7,10 +7,10 @@ use quarry_conf::ProgramInput;
 use quarry_inputs::program::JournalReader;
 use quarry_pipeline::EventTyping;
 
+use super::input_context::{Shared, Stores, check, kept_name, metadata};
 use super::run::{Mark, Task};
 use super::schedule::Schedule;
 use super::scripts;
-use super::shared::{Shared, Stores, check, kept_name, metadata};
 use crate::group::Program;
 
 /// The program.

@@ -11,12 +11,12 @@ mod changes;
 mod error_output;
 mod journal;
 
+mod input_context;
 mod modular;
 mod run;
 mod schedule;
 mod scheme;
 mod scripts;
-mod shared;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ use quarry_conf::ProgramInputs as Configured;
 use quarry_inputs::InputSettings;
 use quarry_stdx::log;
 
+pub use input_context::Stores;
+use input_context::{Shared, Stop};
 use run::Task;
-pub use shared::Stores;
-use shared::{Shared, Stop};
 
 /// Inputs that run at a time; those beyond it are left out, and that is told.
 const INPUTS_MAX: usize = 256;

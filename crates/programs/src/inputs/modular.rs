@@ -13,11 +13,11 @@ use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader
 use quarry_pipeline::SourceInfo;
 use quarry_stdx::log;
 
+use super::input_context::{Shared, Stores, check, metadata};
 use super::run::{NewReader, Task};
 use super::schedule::Schedule;
 use super::scheme::{self, Scheme, Told};
 use super::scripts;
-use super::shared::{Shared, Stores, check, metadata};
 use crate::files;
 use crate::group::Program;
 

@@ -13,8 +13,8 @@ use quarry_stdx::private_file;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error_output::Log;
+use super::input_context::Shared;
 use super::schedule::Schedule;
-use super::shared::Shared;
 use crate::group::{Pipes, Program, ProgramGroup};
 
 /// Bytes read of a pipe at once.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use quarry_event::{TimeNs, time::Cron};
 use quarry_inputs::InputSettings;
 
-use super::shared::Stop;
+use super::input_context::Stop;
 
 /// Longest wait without a look at the clock, which may be set.
 const LOOK: Duration = Duration::from_secs(30);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
 
-use super::shared::Stop;
+use super::input_context::Stop;
 use crate::group::{Program, ProgramGroup};
 
 /// Bytes of an answer at most.

@@ -6,9 +6,9 @@ use quarry_conf::ProgramInput;
 use quarry_inputs::program::TextReader;
 use quarry_pipeline::SourceInfo;
 
+use super::input_context::{Shared, Stores, check};
 use super::run::Task;
 use super::schedule::Schedule;
-use super::shared::{Shared, Stores, check};
 use crate::files;
 
 /// The input of a stanza, or what is wrong with it.

@@ -3,10 +3,10 @@
 //! All forms write to a locked, buffered stream; a reader that goes away (`| head`) ends the program quietly.
 
 mod csv;
-pub(crate) mod folded;
 pub(crate) mod grid;
 mod highlight;
 mod json;
+pub(crate) mod line_folding;
 pub(crate) mod pager;
 mod raw;
 mod table;

@@ -4,7 +4,7 @@ use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, TIME, repeatable};
+use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, OptionArg, Parser, Read};
@@ -116,7 +116,7 @@ impl Semantics for BinCommand {
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatable::is_aligned(&self.options)
+        repeatability::is_aligned(&self.options)
     }
 }
 

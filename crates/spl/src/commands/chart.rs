@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, repeatable};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
@@ -125,10 +125,12 @@ impl Semantics for ChartCommand {
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatable::aggregates(&self.aggregates) && repeatable::split(&self.row) && repeatable::split(&self.column)
+        repeatability::aggregates(&self.aggregates)
+            && repeatability::split(&self.row)
+            && repeatability::split(&self.column)
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, &[], found);
     }
 }

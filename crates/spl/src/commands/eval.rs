@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME, is_constant};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
@@ -63,7 +63,7 @@ impl Syntax for EvalCommand {
             assignments.push(parser.assignment()?);
             if !parser.eat(',') && !parser.at_end() {
                 let before = parser.text[..parser.pos].trim_end();
-                let hint = match (crate::foreign::after_expression(parser.rest()), parser.peek()) {
+                let hint = match (crate::other_languages::after_expression(parser.rest()), parser.peek()) {
                     (Some(hint), _) => hint,
                     (None, Some('"')) => "join texts with `.`",
                     _ if before.ends_with("if") => "write if(condition, yes, no)",
@@ -121,7 +121,7 @@ impl Semantics for EvalCommand {
         self.assignments.iter().all(|assignment| is_constant(&assignment.expr))
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         self.assignments.iter().for_each(|assignment| find_in_expression(place.text, &assignment.expr, found));
     }
 }

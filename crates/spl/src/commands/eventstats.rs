@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
 use crate::diagnostic::Diagnostic;
@@ -41,7 +41,7 @@ impl Semantics for EventStatsCommand {
         true
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.0.aggregates, &self.0.by, found);
     }
 }

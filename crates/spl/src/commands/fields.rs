@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -64,7 +64,7 @@ impl Semantics for FieldsCommand {
         true
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if !self.removes {
             find_in_shown(place, &self.fields, found);
         }

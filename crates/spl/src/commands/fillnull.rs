@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -64,7 +64,7 @@ impl Semantics for FillNullCommand {
         true
     }
 
-    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let [field] = &self.fields[..]
             && field.text.parse::<f64>().is_ok()
         {

@@ -148,7 +148,7 @@ pub static ALGORITHMS: &[AlgorithmRow] = &[
 
 /// Which list the next field of `fit` belongs to.
 #[derive(Clone, Copy, PartialEq)]
-enum Part {
+enum FieldList {
     First,
     From,
     By,
@@ -176,7 +176,7 @@ impl Syntax for FitCommand {
         let known = Known { command: "fit", names: algorithm.options, ignored: &[] };
         let (mut model, mut output, mut options) = (None, None, Vec::new());
         let (mut first, mut from, mut by) = (Vec::new(), Vec::new(), Vec::new());
-        let mut part = Part::First;
+        let mut part = FieldList::First;
         loop {
             while let Some(option) = parser.option(known)? {
                 options.push(LearnOption { name: option.name, value: option.value, span: option.value_span });
@@ -186,9 +186,9 @@ impl Syntax for FitCommand {
                 break;
             }
             if parser.eat_keyword("from") {
-                part = Part::From;
+                part = FieldList::From;
             } else if parser.eat_keyword("by") {
-                part = Part::By;
+                part = FieldList::By;
             } else if parser.eat_keyword("into") {
                 model = Some(parser.model_name("fit")?);
             } else if parser.eat_keyword("as") {
@@ -196,14 +196,14 @@ impl Syntax for FitCommand {
             } else {
                 let field = parser.expect_field("a field")?.field();
                 match part {
-                    Part::First => first.push(field),
-                    Part::From => from.push(field),
-                    Part::By => by.push(field),
+                    FieldList::First => first.push(field),
+                    FieldList::From => from.push(field),
+                    FieldList::By => by.push(field),
                 }
             }
         }
         let by = parser.fit_by(algorithm, &by)?;
-        let (target, features) = parser.fit_fields(algorithm, first, from, part != Part::First)?;
+        let (target, features) = parser.fit_fields(algorithm, first, from, part != FieldList::First)?;
         Ok(FitCommand { algorithm, span: word.span, target, features, by, model, output, options })
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Expr, ExprKind};
 use crate::diagnostic::Diagnostic;
@@ -77,7 +77,7 @@ impl Semantics for HeadCommand {
         true
     }
 
-    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
             let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
             found.push(remark.with_hint("write a number of rows, such as `head 10`"));

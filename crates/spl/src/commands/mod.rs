@@ -258,12 +258,12 @@ pub(crate) trait Semantics {
     fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
 
     /// Warns of what runs but was hardly meant.
-    fn find_slips(&self, _place: &Place<'_>, _found: &mut Vec<Diagnostic>) {}
+    fn find_slips(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
 }
 
 /// Where a command stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct StageContext<'a> {
     /// The whole search.
     pub(crate) text: &'a str,
     /// From the command's name to its last argument.

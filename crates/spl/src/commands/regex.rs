@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
@@ -85,7 +85,7 @@ impl Semantics for RegexCommand {
     }
 
     /// `field~"x"` without a quote in front is one pattern on the whole text.
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         let Pattern { text, span } = &self.pattern;
         let name_length = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
         let (name, rest) = text.split_at(name_length);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
@@ -57,7 +57,7 @@ impl Semantics for SearchCommand {
         self.expr.subsearches()
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         slips::find_in_condition(&self.expr, found);
         if place.is_first {
             slips::find_missing_pipe(place, &self.expr, found);

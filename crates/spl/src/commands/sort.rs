@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -81,7 +81,7 @@ impl Semantics for SortCommand {
         true
     }
 
-    fn find_slips(&self, _: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let [first, next, ..] = &self.keys[..]
             && first.field.text == "by"
         {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, repeatable};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
@@ -63,10 +63,10 @@ impl Semantics for StatsCommand {
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatable::aggregates(&self.aggregates)
+        repeatability::aggregates(&self.aggregates)
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, &self.by, found);
     }
 }

@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
@@ -112,7 +112,7 @@ impl Semantics for StreamStatsCommand {
         true
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, &self.by, found);
     }
 }

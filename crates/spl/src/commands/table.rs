@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -50,7 +50,7 @@ impl Semantics for TableCommand {
         true
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_shown(place, &self.fields, found);
     }
 }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, TIME, repeatable};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::{Aggregate, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
@@ -136,10 +136,12 @@ impl Semantics for TimeChartCommand {
     }
 
     fn is_repeatable(&self) -> bool {
-        repeatable::aggregates(&self.aggregates) && repeatable::split(&self.column) && repeatable::is_aligned(&self.bin)
+        repeatability::aggregates(&self.aggregates)
+            && repeatability::split(&self.column)
+            && repeatability::is_aligned(&self.bin)
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, &[], found);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Place, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, is_constant};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
@@ -49,7 +49,7 @@ impl Semantics for WhereCommand {
         is_constant(&self.condition)
     }
 
-    fn find_slips(&self, place: &Place<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_expression(place.text, &self.condition, found);
     }
 }

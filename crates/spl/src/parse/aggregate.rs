@@ -217,7 +217,7 @@ impl Parser<'_> {
             return Err(fault.with_hint(format!("write it behind the name, as in {name}95(field)")));
         }
         let remark = Diagnostic::error(format!("{command}: unknown aggregate `{name}`"), span);
-        if let Some(hint) = crate::foreign::aggregate(name) {
+        if let Some(hint) = crate::other_languages::aggregate(name) {
             return Err(remark.with_hint(hint));
         }
         let before = self.text[..span.start].trim_end();
@@ -230,7 +230,7 @@ impl Parser<'_> {
         }
         let known = STATS_FUNCTIONS.iter().map(|function| function.help.name);
         let remark = self.suggest(remark, name, known);
-        Err(match (&remark.hint, crate::foreign::near_aggregate(name)) {
+        Err(match (&remark.hint, crate::other_languages::near_aggregate(name)) {
             (Some(_), _) => remark,
             (None, Some(hint)) => remark.with_hint(hint),
             (None, None) if self.rest().trim_start().starts_with('(') => remark.with_hint(

@@ -110,7 +110,7 @@ impl Parser<'_> {
         let expr = self.expression()?;
         if !self.at_end() {
             let remark = Diagnostic::error(format!("unexpected {} after the expression", self.found()), self.here());
-            if let Some(hint) = crate::foreign::after_expression(self.rest()) {
+            if let Some(hint) = crate::other_languages::after_expression(self.rest()) {
                 return Err(remark.with_hint(hint));
             }
             return Err(match self.peek() {
@@ -386,7 +386,7 @@ impl Parser<'_> {
                 let known = EVAL_FUNCTIONS.iter().map(|function| function.help.name);
                 let remark = Diagnostic::error(format!("unknown function `{name}`"), name_span);
                 let method = name.rsplit_once('.').map_or(name.as_str(), |(_, method)| method);
-                self.report(if let Some(hint) = crate::foreign::function(method) {
+                self.report(if let Some(hint) = crate::other_languages::function(method) {
                     remark.with_hint(hint)
                 } else if stats_function(&name).is_some() {
                     remark.with_hint(format!(
@@ -394,7 +394,7 @@ impl Parser<'_> {
                     ))
                 } else {
                     let remark = self.suggest(remark, &name, known);
-                    match (&remark.hint, crate::foreign::near_function(method)) {
+                    match (&remark.hint, crate::other_languages::near_function(method)) {
                         (None, Some(hint)) => remark.with_hint(hint),
                         _ => remark,
                     }

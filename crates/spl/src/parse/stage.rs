@@ -248,7 +248,7 @@ impl Parser<'_> {
         let remark = if let Some(reason) = reason_not_yet(name) {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
-        } else if let Some(hint) = crate::foreign::command(name) {
+        } else if let Some(hint) = crate::other_languages::command(name) {
             Diagnostic::error(format!("unknown command `{name}`"), span).with_hint(hint)
         } else if stats_function(name).is_some() {
             let remark = Diagnostic::error(format!("unknown command `{name}`: it is an aggregate"), span);

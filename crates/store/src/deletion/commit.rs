@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quarry_catalog::{DeletionCommit, DeletionRow};
 
-use super::found::Deletion;
+use super::found_rows::Deletion;
 use super::row_set::RowSet;
 use crate::sealed::SealedBucket;
 use crate::state::{Shared, State};

@@ -11,9 +11,9 @@
 //! Not here: how a segment is read without its deleted events (`sealed::live`), who may delete what (engine).
 
 mod commit;
-mod found;
+mod found_rows;
 mod row_set;
 
-pub use self::found::{DELETION_BYTES_MAX, Deletion};
-pub(crate) use self::found::{Hold, Moved};
+pub use self::found_rows::{DELETION_BYTES_MAX, Deletion};
+pub(crate) use self::found_rows::{Hold, Moved};
 pub(crate) use self::row_set::{Ranks, RowSet};

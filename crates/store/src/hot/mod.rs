@@ -9,7 +9,7 @@
 mod rows;
 mod segment;
 mod slabs;
-mod spare;
+mod spare_memory;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
@@ -23,7 +23,7 @@ use rows::{PageFacts, text_of};
 pub(crate) use rows::SlabRows;
 pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
 pub(crate) use slabs::{HotKey, HotSlabs};
-pub(crate) use spare::Spares;
+pub(crate) use spare_memory::Spares;
 
 /// Memory of a slab beside its events: what it is made of, and its places in maps.
 const SLAB_BYTES: usize = 2 << 10;

@@ -6,7 +6,7 @@
 
 mod cut;
 mod fault;
-mod live;
+mod live_rows;
 mod segment;
 
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::{PageInfo, StoreError, StoreOptions};
 
 pub(crate) use self::cut::{Cut, cuts};
 use self::fault::Faults;
-pub(crate) use self::live::Live;
+pub(crate) use self::live_rows::Live;
 pub(crate) use self::segment::SealedSegment;
 
 /// A live bucket.

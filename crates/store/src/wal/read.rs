@@ -24,7 +24,7 @@ pub(crate) enum Repair {
 
 /// What reading comes across, in order.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum WalItem {
     /// A whole record.
     Record(Box<Record>),
     /// Records from the first number to before the second one are missing here; `None` where the end is not known.
@@ -91,7 +91,7 @@ pub(crate) fn read_segment(
     path: &Path,
     following: Option<u64>,
     through: Option<u64>,
-    take: &mut dyn FnMut(Found),
+    take: &mut dyn FnMut(WalItem),
 ) -> Result<ReadSegment, StoreError> {
     let bytes = fs::read(path).map_err(|error| StoreError::from_io("read", path, &error))?;
     let header = read_header(&bytes);
@@ -106,7 +106,7 @@ pub(crate) fn read_segment(
     while let Some((record, len)) = walk.next(&mut bad) {
         if record.lsn > walk.expected {
             lost += record.lsn - walk.expected;
-            take(Found::Lost(walk.expected, Some(record.lsn)));
+            take(WalItem::Lost(walk.expected, Some(record.lsn)));
         }
         let lsn = record.lsn;
         match read.runs.last_mut() {
@@ -121,7 +121,7 @@ pub(crate) fn read_segment(
         }
         walk.at += len;
         walk.expected = lsn + 1;
-        take(Found::Record(Box::new(record)));
+        take(WalItem::Record(Box::new(record)));
     }
     let rest = walk.at..bytes.len();
     let headless = start == 0 && bytes.len() > HEADER_BYTES;
@@ -133,7 +133,7 @@ pub(crate) fn read_segment(
         let end = missing.map(|through| through + 1).or(following);
         if end.is_none_or(|end| walk.expected < end) {
             lost += end.map_or(0, |end| end - walk.expected);
-            take(Found::Lost(walk.expected, end));
+            take(WalItem::Lost(walk.expected, end));
         }
     }
     if let Some(first) = bad.first() {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::term_dictionary::rare::tests::format_and_numbers;
+use crate::term_dictionary::rare_tokens::tests::format_and_numbers;
 
 /// Whether some text holds a token that is wanted.
 fn truth(texts: &[Vec<u8>], wanted: Wanted<'_>) -> bool {

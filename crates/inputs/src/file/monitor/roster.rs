@@ -20,14 +20,14 @@ pub(crate) const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Node {
+pub(crate) struct Inode {
     device: u64,
     inode: u64,
 }
 
-impl Node {
-    pub(crate) fn of(metadata: &Metadata) -> Node {
-        Node { device: metadata.dev(), inode: metadata.ino() }
+impl Inode {
+    pub(crate) fn of(metadata: &Metadata) -> Inode {
+        Inode { device: metadata.dev(), inode: metadata.ino() }
     }
 }
 
@@ -39,7 +39,7 @@ pub(crate) type FileNumber = u64;
 pub(crate) struct Job {
     pub(crate) number: FileNumber,
     pub(crate) path: PathBuf,
-    pub(crate) node: Node,
+    pub(crate) node: Inode,
     /// Which stanza takes it.
     pub(crate) stanza: usize,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Job {
 #[derive(Debug)]
 struct Entry {
     path: Box<Path>,
-    node: Node,
+    node: Inode,
     stanza: u32,
     /// Last round in which it was seen.
     round: u32,
@@ -98,7 +98,7 @@ impl Ready {
 impl Entry {
     /// Whether it is still found under the name that is known.
     fn has_its_name(&self) -> bool {
-        self.path.metadata().is_ok_and(|metadata| Node::of(&metadata) == self.node)
+        self.path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == self.node)
     }
 }
 
@@ -106,7 +106,7 @@ impl Entry {
 struct Inner {
     next: FileNumber,
     entries: HashMap<FileNumber, Entry, FixedState>,
-    numbers: HashMap<Node, FileNumber, FixedState>,
+    numbers: HashMap<Inode, FileNumber, FixedState>,
     ready: Vec<Ready>,
     round: u32,
     is_over: bool,
@@ -133,7 +133,7 @@ impl Roster {
     pub(crate) fn see(&self, path: &Path, metadata: &Metadata, stanza: usize, is_old: bool) -> bool {
         let mut inner = self.lock();
         let round = inner.round;
-        let node = Node::of(metadata);
+        let node = Inode::of(metadata);
         let (size, changed) = (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()));
         if let Some(number) = inner.numbers.get(&node).copied() {
             let Some(entry) = inner.entries.get_mut(&number) else { return true };

@@ -13,7 +13,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 use super::NANOSECONDS;
-use super::roster::Node;
+use super::roster::Inode;
 use crate::file::Packing;
 use crate::file::binary::left_out;
 use crate::file::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
@@ -39,7 +39,7 @@ const FRESH_NS: i64 = 5 * NANOSECONDS;
 /// How a file is to be read.
 pub(crate) struct TailOptions<'a> {
     /// Which file it is.
-    pub(crate) node: Node,
+    pub(crate) node: Inode,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
@@ -70,7 +70,7 @@ pub(crate) enum Opened {
 /// A file that is read as it grows.
 pub(crate) struct Tail {
     handle: Handle,
-    node: Node,
+    node: Inode,
     path: String,
     identity: Arc<FileIdentity>,
     /// The first bytes, as far as they were read, up to as many as an identity has.
@@ -130,7 +130,7 @@ impl Tail {
     ) -> Result<Opened, InputError> {
         let wrong = |error: io::Error| InputError::read(path, &error);
         let Some(handle) = Handle::open(path).map_err(wrong)? else { return Ok(Opened::Changed) };
-        let node = Node::of(&handle.metadata);
+        let node = Inode::of(&handle.metadata);
         if node != options.node {
             return Ok(Opened::Changed);
         }
@@ -197,8 +197,8 @@ impl Tail {
         Tail::is_at(self.node, path)
     }
 
-    fn is_at(node: Node, path: &Path) -> bool {
-        path.metadata().is_ok_and(|metadata| Node::of(&metadata) == node)
+    fn is_at(node: Inode, path: &Path) -> bool {
+        path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
     /// Whether reading goes on where this stands, by what the sink and the file say. Asked before anything is handed
@@ -213,7 +213,7 @@ impl Tail {
         if self.has_name(path) {
             let wrong = |error: io::Error| InputError::read(path, &error);
             if let Some(handle) = Handle::open(path).map_err(wrong)?
-                && Node::of(&handle.metadata) == self.node
+                && Inode::of(&handle.metadata) == self.node
             {
                 let start = Start::find(&handle, path, &self.path, scope, (false, rotation), sink)?;
                 if !self.is_unchanged() {

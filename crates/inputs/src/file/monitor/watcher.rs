@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::notices::Notices;
-use super::roster::{FILES_MAX, Node, Roster};
+use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
 use super::{Monitor, MonitorOptions, NANOSECONDS};
 
@@ -87,7 +87,7 @@ impl<'a> Watcher<'a> {
         for (at, stanza) in self.stanzas.iter().enumerate() {
             match stanza.root.metadata() {
                 Ok(metadata) if metadata.is_dir() => {
-                    self.walk(at, &stanza.root, 0, &mut BTreeSet::from_iter([Node::of(&metadata)]));
+                    self.walk(at, &stanza.root, 0, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
                 }
                 Ok(metadata) => {
                     self.watch_parent(&stanza.root);
@@ -113,13 +113,13 @@ impl<'a> Watcher<'a> {
             let Ok(below) = path.strip_prefix(&stanza.root) else { continue };
             let depth = below.components().count();
             if stanza.enters(depth) && self.is_followed(stanza, path) {
-                self.walk(at, path, depth, &mut BTreeSet::from_iter([Node::of(&metadata)]));
+                self.walk(at, path, depth, &mut BTreeSet::from_iter([Inode::of(&metadata)]));
             }
         }
     }
 
     /// Files in a folder and below; `above` are the folders on the way to it.
-    fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Node>) {
+    fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
             return self.tell_once(format!("{}: lies too deep to be watched", folder.display()));
@@ -135,7 +135,7 @@ impl<'a> Watcher<'a> {
         for path in paths {
             let Ok(metadata) = path.metadata() else { continue };
             if metadata.is_dir() {
-                let node = Node::of(&metadata);
+                let node = Inode::of(&metadata);
                 if stanza.enters(depth + 1) && self.is_followed(stanza, &path) && above.insert(node) {
                     self.walk(at, &path, depth + 1, above);
                     above.remove(&node);

@@ -14,7 +14,7 @@ use quarry_stdx::Clock;
 
 use super::World;
 use crate::file::Rotation;
-use crate::file::monitor::roster::Node;
+use crate::file::monitor::roster::Inode;
 use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
 
 /// Long enough that a file is known by its first bytes.
@@ -375,7 +375,7 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
         sourcetype: Some("lines".to_owned()),
     };
     let options = TailOptions {
-        node: Node::of(&path.metadata().unwrap()),
+        node: Inode::of(&path.metadata().unwrap()),
         info,
         context: quarry_pipeline::PipelineContext { now: world.clock.now_ns(), zone: None, modified: None },
         scope: "main",

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use crate::linear::{dot, spreads};
+use crate::linear_regression::{dot, spreads};
 use crate::matrix::Matrix;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Steps at most.
 const STEPS_MAX: usize = 300;
@@ -25,7 +25,7 @@ const HALVINGS_MAX: usize = 40;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Logistic {
     /// Function after function, the coefficients of the columns and then the intercept.
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) weights: Vec<f64>,
     /// Columns.
     pub(crate) width: usize,

@@ -3,7 +3,7 @@
 //! A term dictionary of unique ids costs more than the ids. Of such columns the filter alone learns the tokens; which
 //! page holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
 //!
-//! Not here: what goes into the term dictionary (`super::shaped`).
+//! Not here: what goes into the term dictionary (`super::template_terms`).
 
 use quarry_event::segment;
 use quarry_event::shape::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};

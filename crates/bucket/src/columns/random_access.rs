@@ -4,7 +4,7 @@
 //! the values before it (steps, frequent numbers, lengths of texts) is worked out up to the value. A value that is read
 //! is checked as [`super::codec`] checks it; the others are not looked at.
 //!
-//! Not here: which chunk, and which place in it (`super::few`).
+//! Not here: which chunk, and which place in it (`super::point_reads`).
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use crate::columns::codec::{
     CODES_CONSTANT, CODES_PACKED, CODES_PLANES, CODES_SKEWED, NUMBERS_FEW, NUMBERS_OF_TIME, NUMBERS_PLANES,
     NUMBERS_SKEWED, NUMBERS_STEP_PLANES, TEXTS_CUT, read_ends, read_planes, stored_texts, unzigzag,
 };
-use crate::columns::cuts::CutAt;
-use crate::columns::skewed::SkewedAt;
+use crate::columns::embedded_numbers::CutAt;
+use crate::columns::frequency_coding::SkewedAt;
 use crate::integers::{DELTA, IntegersAt, PackedAt, read_integers};
 use crate::wire::{Cursor, Malformed};
 

@@ -11,7 +11,7 @@ use quarry_event::shape::{Dictionary, NumberFormat};
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};
 use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
-use crate::columns::peek::CodesAt;
+use crate::columns::random_access::CodesAt;
 use crate::error::BucketError;
 use crate::integers::{IntegersAt, decode_integers, encode_integers, range_of};
 use crate::limits::MAX_PAGE_EVENTS;

@@ -10,7 +10,7 @@
 //!
 //! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
 
-mod recent;
+mod result_cache;
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -31,7 +31,7 @@ use quarry_stdx::SharedClock;
 use serde_json::{Value, json};
 
 use crate::keeper::{JobFacts, JobKeeper, Remembered};
-use recent::{RecentJob, RecentJobs};
+use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.
 pub(crate) const JOBS_FOLDER: &str = "dispatch";
@@ -568,7 +568,7 @@ mod tests {
         assert!(!folder.path().join(JOBS_FOLDER).join(&small).exists(), "it is in memory");
         assert_eq!(server.load(&small, &viewer()).unwrap().unwrap().messages, ["cut"]);
         let (large, saved) = (server.begin(clock.now_ns()).unwrap(), server.begin(clock.now_ns()).unwrap());
-        run(&facts(&large, None), rows(&["a"].repeat(recent::RECENT_BYTES_MAX)));
+        run(&facts(&large, None), rows(&["a"].repeat(result_cache::RECENT_BYTES_MAX)));
         run(&facts(&saved, Some("Hosts")), rows(&["a"]));
         assert!([&large, &saved].iter().all(|sid| folder.path().join(JOBS_FOLDER).join(sid).exists()));
         let over = server.begin(clock.now_ns()).unwrap();

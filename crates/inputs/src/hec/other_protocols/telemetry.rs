@@ -12,17 +12,17 @@ use super::protobuf::{Kind, Schema, many, one};
 use crate::hec::envelope::Envelope;
 
 /// Attributes that say where an event belongs; the rest are fields.
-const PLACES: [(&str, Place); 6] = [
-    ("com.splunk.index", Place::Index),
-    ("com.splunk.source", Place::Source),
-    ("com.splunk.sourcetype", Place::Sourcetype),
-    ("host.name", Place::Host),
-    ("com.splunk.host", Place::Host),
-    ("service.name", Place::Service),
+const PLACES: [(&str, MetadataTarget); 6] = [
+    ("com.splunk.index", MetadataTarget::Index),
+    ("com.splunk.source", MetadataTarget::Source),
+    ("com.splunk.sourcetype", MetadataTarget::Sourcetype),
+    ("host.name", MetadataTarget::Host),
+    ("com.splunk.host", MetadataTarget::Host),
+    ("service.name", MetadataTarget::Service),
 ];
 
 #[derive(Clone, Copy)]
-enum Place {
+enum MetadataTarget {
     Index,
     Source,
     Sourcetype,
@@ -199,12 +199,12 @@ pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
         let text = text_of(&value);
         let place = PLACES.iter().find(|(name, _)| *name == key).map(|(_, place)| *place);
         match place {
-            Some(Place::Index) => event.index = Some(text),
-            Some(Place::Source) => event.source = Some(text),
-            Some(Place::Sourcetype) => event.sourcetype = Some(text),
-            Some(Place::Host) => event.host = Some(text),
-            Some(Place::Service) | None => {
-                if matches!(place, Some(Place::Service)) && event.source.is_none() {
+            Some(MetadataTarget::Index) => event.index = Some(text),
+            Some(MetadataTarget::Source) => event.source = Some(text),
+            Some(MetadataTarget::Sourcetype) => event.sourcetype = Some(text),
+            Some(MetadataTarget::Host) => event.host = Some(text),
+            Some(MetadataTarget::Service) | None => {
+                if matches!(place, Some(MetadataTarget::Service)) && event.source.is_none() {
                     event.source = Some(text.clone());
                 }
                 match value {

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::block::{BlockAt, open_block};
-use crate::columns::shared::{
+use crate::columns::shared_dictionary::{
     Component, ENTRIES_PER_RUN, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_BYTES, MAX_SHARED_DICTIONARIES,
     MAX_SHARED_ENTRIES, entry_bits,
 };
-use crate::error::{BucketError, Place};
+use crate::error::{BlockPosition, BucketError};
 use crate::integers::{encode_integers, read_integers};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
@@ -183,9 +183,9 @@ impl SharedCache {
         &self,
         source: &ObjectSource,
         at: BlockAt,
-        place: Place,
+        place: BlockPosition,
     ) -> Result<Arc<SharedDictionary>, BucketError> {
-        let place = Place { block: at.kind.name(), offset: at.offset, ..place };
+        let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..place };
         // Whoever panicked has left a whole map.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = kept.get(&at.offset) {

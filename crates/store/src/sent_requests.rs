@@ -89,7 +89,7 @@ impl Inner {
 }
 
 /// What a new part is.
-pub(crate) enum Part {
+pub(crate) enum PartState {
     /// To be stored.
     New(UnansweredPart),
     /// Stored before the last crash.
@@ -140,7 +140,7 @@ impl SentRequests {
     }
 
     /// A part of a request comes.
-    pub(crate) fn part(&self, request: &SentRequest, batch: &EventBatch, now_ns: i64) -> Part {
+    pub(crate) fn part(&self, request: &SentRequest, batch: &EventBatch, now_ns: i64) -> PartState {
         let key = part_key(request.key, batch);
         let mut inner = lock(&self.inner);
         if now_ns >= inner.candidates_until {
@@ -148,10 +148,10 @@ impl SentRequests {
         }
         if let Some(earlier) = inner.candidates.get_mut(&key).and_then(VecDeque::pop_front) {
             inner.open(request.id, earlier);
-            return Part::Stored;
+            return PartState::Stored;
         }
         inner.numbered += 1;
-        Part::New(UnansweredPart { run: self.run, number: inner.numbered, key, time: batch.index_time })
+        PartState::New(UnansweredPart { run: self.run, number: inner.numbered, key, time: batch.index_time })
     }
 
     /// A part of a request is in the log. Not before: what the catalog is told must be stored.

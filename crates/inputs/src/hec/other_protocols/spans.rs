@@ -150,7 +150,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{Events, TRACES, traces};
-    use crate::hec::foreign::protobuf;
+    use crate::hec::other_protocols::protobuf;
 
     fn read(request: &Value) -> Vec<crate::hec::envelope::Envelope> {
         let mut events = Events::with(1 << 20);

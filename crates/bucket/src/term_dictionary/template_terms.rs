@@ -3,13 +3,13 @@
 //! Variables begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what
 //! fills its variables. Where a token may straddle the edge of a variable, which the bytes at both sides tell, the
 //! values of that template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are
-//! only hashed, for the term filter (`super::rare`).
+//! only hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::shape::{Part, Template, ValueTraits};
 
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
-use crate::term_dictionary::rare::{RareNumbers, add_texts, texts_are_rare};
+use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
 use crate::term_dictionary::table::TermTable;
 
 /// Bytes behind a `%` that one of the percent-encoded breakers may still go on after: `%252` does, with `0`.

@@ -5,9 +5,9 @@ use quarry_event::shape::NumberFormat;
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
 use crate::columns::layout::{Layout, Stored};
-use crate::columns::shared::read::{encode_entries, shifts_of};
-use crate::columns::shared::table::EntryTable;
-use crate::columns::shared::{
+use crate::columns::shared_dictionary::read::{encode_entries, shifts_of};
+use crate::columns::shared_dictionary::table::EntryTable;
+use crate::columns::shared_dictionary::{
     Component, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_DICTIONARIES, MAX_SHARED_ENTRIES, entry_bits,
 };
 use crate::columns::write::finish_layout;

@@ -1,6 +1,6 @@
 //! A few rows of a page: what a search for one id looks at.
 //!
-//! Of each column only the values of these rows are read ([`super::peek`]), a value found by counting the templates in
+//! Of each column only the values of these rows are read ([`super::random_access`]), a value found by counting the templates in
 //! front of it, and of values that lie in a shared dictionary only those of the rows are looked up, as each may be a
 //! cache miss. What was worked out stays with the page, as several columns of the same rows are asked for. The other
 //! way round, rows are found from the places of values.
@@ -13,7 +13,7 @@ use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Tex
 use crate::columns::SharedDictionary;
 use crate::columns::codec::needs_times;
 use crate::columns::layout::Stored;
-use crate::columns::peek::{CodesAt, NumbersAt, TextsAt};
+use crate::columns::random_access::{CodesAt, NumbersAt, TextsAt};
 use crate::columns::read::{ShapedPage, SlabColumns};
 use crate::columns::rebuild::NO_SLOT;
 use crate::error::BucketError;

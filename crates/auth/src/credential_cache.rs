@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::keyed::Keyed;
+use crate::keyed_hash::Keyed;
 
 /// Seconds for which credentials need no new hash.
 pub const VERIFIED_S_MAX: i64 = 300;

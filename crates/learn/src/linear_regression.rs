@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::matrix::Matrix;
 use crate::solve::solve_symmetric;
-use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact, go_on};
+use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Rounds of coordinate descent at most.
 const ROUNDS_MAX: usize = 10_000;
@@ -22,9 +22,9 @@ const CONSTANT: f64 = 1e-10;
 /// `y = intercept + coefficients . x`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Linear {
-    #[serde(with = "exact::list")]
+    #[serde(with = "exact_numbers::list")]
     pub(crate) coefficients: Vec<f64>,
-    #[serde(with = "exact")]
+    #[serde(with = "exact_numbers")]
     pub(crate) intercept: f64,
 }
 
