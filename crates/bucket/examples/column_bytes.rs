@@ -8,7 +8,7 @@ use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MemoryObject, SlabSource};
-use quarry_event::shape::{ColumnKind, Part, Shapes};
+use quarry_event::shape::{ColumnKind, Shapes, TemplatePart};
 
 #[path = "../benches/parts/slab.rs"]
 mod slab;
@@ -67,20 +67,20 @@ fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
     Slabs::of(BufReader::new(File::open(file).unwrap().take(limit)))
 }
 
-/// What stands before the slot of a column in the first template that names it, from the text down.
+/// What stands before the variable of a column in the first template that names it, from the text down.
 fn name_of(shapes: &Shapes, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
     while let Some(parent) = shapes.columns[at].parent {
         let ColumnKind::Templates(templates) = &shapes.columns[parent as usize].kind else { break };
         let parts = templates.iter().find(|template| template.names(at as u32)).map(|template| &template.parts);
-        let slot = parts.and_then(|parts| parts.iter().position(|part| *part == Part::Slot(at as u32)));
-        names.push(match (parts, slot) {
-            (Some(parts), Some(slot @ 1..)) => match &parts[slot - 1] {
-                Part::Literal(bytes) => {
+        let variable = parts.and_then(|parts| parts.iter().position(|part| *part == TemplatePart::Variable(at as u32)));
+        names.push(match (parts, variable) {
+            (Some(parts), Some(variable @ 1..)) => match &parts[variable - 1] {
+                TemplatePart::Literal(bytes) => {
                     let text = String::from_utf8_lossy(bytes).into_owned();
                     text.chars().rev().take(16).collect::<Vec<char>>().into_iter().rev().collect()
                 }
-                Part::Slot(_) => "&".to_owned(),
+                TemplatePart::Variable(_) => "&".to_owned(),
             },
             _ => "^".to_owned(),
         });

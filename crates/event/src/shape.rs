@@ -145,33 +145,33 @@ pub enum ColumnKind {
     Texts,
 }
 
-/// Literals and slots whose texts, one after the other, are a value.
+/// Literals and variables whose texts, one after the other, are a value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Template {
     /// In order. No two literals are neighbours, no literal is empty, no column is named twice.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TemplatePart>,
 }
 
 /// Part of a template.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub enum TemplatePart {
     /// These bytes.
     Literal(Box<[u8]>),
     /// The value of this column.
-    Slot(u32),
+    Variable(u32),
 }
 
 impl Template {
-    /// Whether this column fills one of the slots.
+    /// Whether this column fills one of the variables.
     pub fn names(&self, column: u32) -> bool {
-        self.slots().any(|slot| slot == column)
+        self.variables().any(|variable| variable == column)
     }
 
-    /// The columns of its slots, in order.
-    pub fn slots(&self) -> impl Iterator<Item = u32> + '_ {
+    /// The columns of its variables, in order.
+    pub fn variables(&self) -> impl Iterator<Item = u32> + '_ {
         self.parts.iter().filter_map(|part| match part {
-            Part::Slot(column) => Some(*column),
-            Part::Literal(_) => None,
+            TemplatePart::Variable(column) => Some(*column),
+            TemplatePart::Literal(_) => None,
         })
     }
 }

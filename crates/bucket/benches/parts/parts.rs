@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use quarry_bucket::bench_api::{count_slots, shape_slab};
+use quarry_bucket::bench_api::{count_variables, shape_slab};
 use quarry_bucket::{BucketReader, EncodeOptions, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
 use quarry_event::shape::{ColumnKind, ColumnValues, TEXT_COLUMN};
 use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
@@ -59,11 +59,11 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
         part(
             "tokenise",
             bytes,
-            with(text(), |events| count_slots(events)),
+            with(text(), |events| count_variables(events)),
             "a table look-up a byte",
             table_walk(text()),
         ),
-        part("shape", bytes, with(text(), shape), "tokenise", with(text(), |events| count_slots(events))),
+        part("shape", bytes, with(text(), shape), "tokenise", with(text(), |events| count_variables(events))),
         part("encode", bytes, with(text(), move |events| encode(events, &options)), "shape", with(text(), shape)),
         part(
             "verify",

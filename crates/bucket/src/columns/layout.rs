@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Part, Shapes, Template,
-    TimeLayout, ValueTraits,
+    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Shapes, Template,
+    TemplatePart, TimeLayout, ValueTraits,
 };
 
 use crate::block::{BlockAt, BlockKind};
@@ -181,7 +181,7 @@ pub(crate) fn parts_of(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Every column but the first fills a slot of its parent, which comes before it, and of no other column.
+/// Every column but the first is a variable of its parent, which comes before it, and of no other column.
 fn check_tree(shapes: &Shapes) -> Result<(), Malformed> {
     let mut depths = vec![0usize; shapes.columns.len()];
     for (number, column) in shapes.columns.iter().enumerate() {
@@ -202,12 +202,12 @@ fn check_tree(shapes: &Shapes) -> Result<(), Malformed> {
         }
         let mut named_in = vec![usize::MAX; shapes.columns.len()];
         for (at, template) in templates.iter().enumerate() {
-            for slot in template.slots() {
-                let child = shapes.columns.get(slot as usize);
-                if child.is_none_or(|child| child.parent != Some(number as u32)) || named_in[slot as usize] == at {
-                    return Err(Malformed(format!("a template of column {number} cannot name column {slot}")));
+            for variable in template.variables() {
+                let child = shapes.columns.get(variable as usize);
+                if child.is_none_or(|child| child.parent != Some(number as u32)) || named_in[variable as usize] == at {
+                    return Err(Malformed(format!("a template of column {number} cannot name column {variable}")));
                 }
-                named_in[slot as usize] = at;
+                named_in[variable as usize] = at;
             }
         }
     }
@@ -384,12 +384,12 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                 put_varint(out, template.parts.len() as u64);
                 for part in &template.parts {
                     match part {
-                        // No slot names the text column, so that its number is free to say: a literal.
-                        Part::Literal(bytes) => {
+                        // No variable names the text column, so that its number is free to say: a literal.
+                        TemplatePart::Literal(bytes) => {
                             out.push(0);
                             put_run(out, bytes);
                         }
-                        Part::Slot(column) => put_varint(out, u64::from(*column)),
+                        TemplatePart::Variable(column) => put_varint(out, u64::from(*column)),
                     }
                 }
             }
@@ -428,16 +428,16 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
 }
 
 fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
-    // A literal part takes three bytes, a slot one.
+    // A literal part takes three bytes, a variable one.
     let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {
-        parts.push(match cursor.count("column of a slot", columns)? {
+        parts.push(match cursor.count("column of a variable", columns)? {
             0 => match cursor.text("a literal", MAX_SLAB_RAW_BYTES)?.as_bytes() {
                 [] => return Err(Malformed::new("a literal is empty")),
-                bytes => Part::Literal(bytes.into()),
+                bytes => TemplatePart::Literal(bytes.into()),
             },
-            column => Part::Slot(column as u32),
+            column => TemplatePart::Variable(column as u32),
         });
     }
     Ok(Template { parts })

@@ -15,7 +15,7 @@ use crate::columns::codec::needs_times;
 use crate::columns::layout::Stored;
 use crate::columns::random_access::{CodesAt, NumbersAt, TextsAt};
 use crate::columns::read::{ShapedPage, SlabColumns};
-use crate::columns::rebuild::NO_SLOT;
+use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
 /// Rows up to which values are read this way.
@@ -147,9 +147,9 @@ impl ShapedPage {
         };
         for step in plan.steps_of(code) {
             self.put_bytes(plan.literal(step), out)?;
-            if step.slot != NO_SLOT {
-                let place = self.place_in(columns, step.slot, column, place)?;
-                self.put_few(columns, step.slot, place, out)?;
+            if step.variable != NO_VARIABLE {
+                let place = self.place_in(columns, step.variable, column, place)?;
+                self.put_few(columns, step.variable, place, out)?;
             }
         }
         Ok(())
@@ -169,20 +169,26 @@ impl ShapedPage {
         }
     }
 
-    /// The place of a slot's value, given that of the value of `above`, whose template it is part of.
-    fn place_in(&mut self, columns: &SlabColumns, slot: u32, above: u32, place: usize) -> Result<usize, BucketError> {
-        let Some(parent) = columns.layout.shapes.columns[slot as usize].parent else { return Ok(place) };
+    /// The place of a variable's value, given that of the value of `above`, whose template it is part of.
+    fn place_in(
+        &mut self,
+        columns: &SlabColumns,
+        variable: u32,
+        above: u32,
+        place: usize,
+    ) -> Result<usize, BucketError> {
+        let Some(parent) = columns.layout.shapes.columns[variable as usize].parent else { return Ok(place) };
         let place = match parent == above {
             true => place,
             false => self.place_in(columns, parent, above, place)?,
         };
-        self.counted(columns, slot, parent, place)
+        self.counted(columns, variable, parent, place)
     }
 
     /// How many values of the parent before this place have the column.
     fn counted(&mut self, columns: &SlabColumns, column: u32, parent: u32, place: usize) -> Result<usize, BucketError> {
         let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
-        // Slots of the same templates share their count.
+        // Variables of the same templates share their count.
         let group = columns.namer_groups[column as usize];
         if let Some((.., count)) = self.few.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
             return Ok(*count);

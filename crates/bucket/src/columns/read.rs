@@ -42,7 +42,7 @@ pub(crate) struct SlabColumns {
     pub(super) namers: Vec<Option<Box<[u32]>>>,
     /// Per column a number that columns with the same parent and namers share.
     pub(super) namer_groups: Vec<u32>,
-    /// Columns whose templates are counted to find the values of a slot.
+    /// Columns whose templates are counted to find the values of a variable.
     pub(super) counted: Vec<bool>,
 }
 
@@ -189,7 +189,7 @@ fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
     for (number, column) in shapes.columns.iter().enumerate() {
         let ColumnKind::Templates(templates) = &column.kind else { continue };
         for (at, template) in templates.iter().enumerate() {
-            template.slots().for_each(|slot| lists[slot as usize].push(at as u32));
+            template.variables().for_each(|variable| lists[variable as usize].push(at as u32));
         }
         totals[number] = templates.len();
     }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use quarry_event::shape::{
-    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, TEXT_COLUMN, Texts,
+    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, TemplatePart, Texts,
 };
 
 use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
@@ -21,8 +21,8 @@ use crate::wire::Malformed;
 
 /// Bytes a short copy moves.
 const COPY_BYTES: usize = CELL_BYTES;
-/// No slot.
-pub(super) const NO_SLOT: u32 = u32::MAX;
+/// No variable.
+pub(super) const NO_VARIABLE: u32 = u32::MAX;
 /// From one row in so many on, the whole page is filled and the rows taken from it.
 const WHOLE_FROM: usize = 4;
 /// Steps up to which the only template of a column is put into those that name the column.
@@ -49,19 +49,19 @@ pub(super) struct Plan {
     ends: Vec<u32>,
 }
 
-/// A literal and the slot behind it; either may be missing.
+/// A literal and the variable behind it; either may be missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     literal_at: u32,
     literal_len: u32,
-    pub(super) slot: u32,
+    pub(super) variable: u32,
 }
 
 impl Plans {
     pub(crate) fn of(shapes: &Shapes) -> Plans {
         let count = shapes.columns.len();
         let mut plans = Plans { of_columns: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
-        // The columns of slots come behind the one whose templates name them.
+        // The columns of variables come behind the one whose templates name them.
         for (number, column) in shapes.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else { continue };
             let mut plan = Plan::default();
@@ -70,7 +70,7 @@ impl Plans {
                 for part in &template.parts {
                     plan.add(part, &plans, &mut literal_at);
                 }
-                plan.close_step(&mut literal_at, NO_SLOT);
+                plan.close_step(&mut literal_at, NO_VARIABLE);
                 plan.ends.push(plan.steps.len() as u32);
             }
             plan.literals.resize(plan.literals.len() + COPY_BYTES, 0);
@@ -89,33 +89,33 @@ impl Plans {
 }
 
 impl Plan {
-    fn add(&mut self, part: &Part, plans: &Plans, literal_at: &mut usize) {
+    fn add(&mut self, part: &TemplatePart, plans: &Plans, literal_at: &mut usize) {
         match part {
-            Part::Literal(bytes) => self.literals.extend_from_slice(bytes),
-            Part::Slot(slot) => match plans.of_column(*slot) {
-                Some(inner) if plans.inlined[*slot as usize] => {
+            TemplatePart::Literal(bytes) => self.literals.extend_from_slice(bytes),
+            TemplatePart::Variable(variable) => match plans.of_column(*variable) {
+                Some(inner) if plans.inlined[*variable as usize] => {
                     for step in &inner.steps {
                         let start = step.literal_at as usize;
                         self.literals.extend_from_slice(&inner.literals[start..start + step.literal_len as usize]);
-                        if step.slot != NO_SLOT {
-                            self.close_step(literal_at, step.slot);
+                        if step.variable != NO_VARIABLE {
+                            self.close_step(literal_at, step.variable);
                         }
                     }
                 }
-                _ => self.close_step(literal_at, *slot),
+                _ => self.close_step(literal_at, *variable),
             },
         }
     }
 
-    fn close_step(&mut self, literal_at: &mut usize, slot: u32) {
+    fn close_step(&mut self, literal_at: &mut usize, variable: u32) {
         let literal_len = (self.literals.len() - *literal_at) as u32;
-        if literal_len > 0 || slot != NO_SLOT {
-            self.steps.push(Step { literal_at: *literal_at as u32, literal_len, slot });
+        if literal_len > 0 || variable != NO_VARIABLE {
+            self.steps.push(Step { literal_at: *literal_at as u32, literal_len, variable });
         }
         *literal_at = self.literals.len();
     }
 
-    /// The literal in front of a slot.
+    /// The literal in front of a variable.
     pub(super) fn literal(&self, step: &Step) -> &[u8] {
         &self.literals[step.literal_at as usize..(step.literal_at + step.literal_len) as usize]
     }
@@ -365,8 +365,8 @@ impl ShapedPage {
                     for step in plan.steps_of(codes[place]) {
                         let start = step.literal_at as usize;
                         self.put_bytes(&plan.literals[start..start + step.literal_len as usize], out)?;
-                        if step.slot != NO_SLOT {
-                            self.put_value(columns, step.slot, row, out)?;
+                        if step.variable != NO_VARIABLE {
+                            self.put_value(columns, step.variable, row, out)?;
                         }
                     }
                     Ok(())
@@ -427,8 +427,8 @@ fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(),
             let (plan, code) = (*plan, codes[at]);
             for step in plan.steps_of(code) {
                 out.put(&plan.literals, step.literal_at as usize, step.literal_len as usize)?;
-                if step.slot != NO_SLOT {
-                    fill(step.slot, feeds, out)?;
+                if step.variable != NO_VARIABLE {
+                    fill(step.variable, feeds, out)?;
                 }
             }
             Ok(())

@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Shapes, Template, ValueTraits};
+use quarry_event::shape::{
+    ColumnKind, ColumnValues, NumberFormat, PageColumn, Shapes, Template, TemplatePart, ValueTraits,
+};
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
@@ -49,9 +51,9 @@ pub(crate) fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: 
         let mut template = Template::default();
         for (at, column) in columns.into_iter().enumerate() {
             if at > 0 {
-                template.parts.push(Part::Literal([between].into()));
+                template.parts.push(TemplatePart::Literal([between].into()));
             }
-            template.parts.push(Part::Slot(slab.columns.len() as u32));
+            template.parts.push(TemplatePart::Variable(slab.columns.len() as u32));
             add_column(slab, number, &column, events);
         }
         made.push(template);
@@ -284,7 +286,7 @@ fn slabs_without_columns_say_so() {
 fn shape_wrongly(events: &EventBatch) -> Option<ShapedSlab> {
     let mut slab = shape_by_words(events)?;
     if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
-        templates.last_mut()?.parts.push(Part::Literal(Box::from(*b"!")));
+        templates.last_mut()?.parts.push(TemplatePart::Literal(Box::from(*b"!")));
     }
     Some(slab)
 }

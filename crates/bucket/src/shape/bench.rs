@@ -15,14 +15,14 @@ pub fn shape_slab(events: &EventBatch) -> Option<(usize, usize)> {
     Some((slab.columns.len(), templates.sum()))
 }
 
-/// Finds the slots of every text and counts them.
-pub fn count_slots(events: &EventBatch) -> u64 {
-    let mut slots = Vec::new();
+/// Finds the variables of every text and counts them.
+pub fn count_variables(events: &EventBatch) -> u64 {
+    let mut variables = Vec::new();
     let mut count = 0;
     for row in 0..events.len() {
-        slots.clear();
-        split_event(events.raw(row), &mut slots);
-        count += slots.len() as u64;
+        variables.clear();
+        split_event(events.raw(row), &mut variables);
+        count += variables.len() as u64;
     }
     count
 }

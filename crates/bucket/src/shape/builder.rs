@@ -14,7 +14,7 @@ use super::dictionary::{Interner, TextRun};
 use super::splitter::{Splitter, TemplateColumn};
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
-use super::variables::Slot;
+use super::variables::Variable;
 
 /// Values a leaf sees before it decides what it is.
 const SAMPLE_VALUES: usize = 4_096;
@@ -111,7 +111,7 @@ pub(super) struct Builder {
     /// Template columns.
     pub(super) splits: usize,
     pub(super) filled: Vec<Filled>,
-    pub(super) slots: Vec<Slot>,
+    pub(super) variables: Vec<Variable>,
 }
 
 impl Builder {

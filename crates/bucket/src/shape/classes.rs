@@ -10,7 +10,7 @@ pub(super) const VALUE_END: u8 = 2;
 pub(super) const JSON_END: u8 = 4;
 /// Breaker of the segmenter: ends a word.
 pub(super) const BREAKER: u8 = 8;
-/// Letter, digit or underscore: part of a word that can name a slot.
+/// Letter, digit or underscore: part of a word that can name a variable.
 pub(super) const WORD: u8 = 16;
 /// Digit of a lower-case hexadecimal number.
 pub(super) const HEX: u8 = 32;

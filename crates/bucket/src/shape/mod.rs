@@ -1,7 +1,7 @@
 //! Shaped slabs: the texts of a slab taken apart into the columns of `quarry_event::shape`.
 //!
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
-//! (`crate::columns`) stores it. `slots` says where variables are, `trie` finds the template of a text, `splitter`
+//! (`crate::columns`) stores it. `variables` says where variables are, `trie` finds the template of a text, `splitter`
 //! grows the templates of a column, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
 //! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
@@ -51,7 +51,7 @@ pub(crate) struct ShapedSlab {
 pub(crate) struct ShapedColumn {
     /// The template column whose templates name this one; `None` for column 0.
     pub(crate) parent: Option<u32>,
-    /// The same for columns of different slabs that stand for each other: follows from the words before the slots.
+    /// The same for columns of different slabs that stand for each other: follows from the words before the variables.
     pub(crate) path: u64,
     pub(crate) values: SlabValues,
     pub(crate) traits: ValueTraits,
@@ -125,7 +125,7 @@ fn finish(builder: Builder) -> ShapedSlab {
         let (values, traits) = finish_values(kind);
         slab.columns.push(ShapedColumn { parent, path, values, traits, page_starts });
     }
-    // The columns of slots come behind the column whose templates name them.
+    // The columns of variables come behind the column whose templates name them.
     for at in (0..slab.columns.len()).rev() {
         if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
             slab.columns[at].traits = traits::of_templates(templates, &slab.columns);

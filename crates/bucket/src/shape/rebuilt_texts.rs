@@ -1,7 +1,7 @@
 //! Texts from the columns in memory, to check the one against the other. Debug builds and tests only.
 
 use quarry_event::EventBatch;
-use quarry_event::shape::Part;
+use quarry_event::shape::TemplatePart;
 
 use super::{ShapedSlab, SlabValues};
 
@@ -30,8 +30,8 @@ impl<'s> Filler<'s> {
             SlabValues::Templates { templates, codes } => {
                 for part in &templates[codes[at] as usize].parts {
                     match part {
-                        Part::Literal(literal) => out.extend_from_slice(literal),
-                        Part::Slot(slot) => self.next(*slot as usize, out),
+                        TemplatePart::Literal(literal) => out.extend_from_slice(literal),
+                        TemplatePart::Variable(variable) => self.next(*variable as usize, out),
                     }
                 }
             }

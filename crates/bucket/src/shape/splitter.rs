@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Part, Template};
+use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::Builder;
 use super::classes::{CLASS, WORD, same};
 use super::trie::{Filled, Span, Trie};
-use super::variables::{Slot, SlotKind, split_event, split_words};
+use super::variables::{Variable, VariableKind, split_event, split_words};
 
 /// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.
 const KEPT_FOR_PLAIN: usize = 512;
@@ -22,13 +22,13 @@ const TEMPLATES_FREE: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
 /// Values before a column may give up learning.
 const LEARNING_VALUES: usize = 4_096;
-/// Longer texts, texts of more slots and texts of more literal bytes are plain.
+/// Longer texts, texts of more variables and texts of more literal bytes are plain.
 const SHAPED_BYTES_MAX: usize = 256 << 10;
-const SLOTS_MAX: usize = 512;
+const VARIABLES_MAX: usize = 512;
 const LITERAL_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a role at most.
 const ROLE_BYTES_MAX: usize = 64;
-/// Bytes that name a slot that no word stands before.
+/// Bytes that name a variable that no word stands before.
 const BARE_ROLE_BYTES: usize = 8;
 /// Stands for how often the role of plain texts came before.
 const PLAIN_TIMES: u32 = u32::MAX;
@@ -42,8 +42,8 @@ pub(super) enum Splitter {
     Event,
     /// Words with digits.
     Words,
-    /// All values look like this one: the same length, the same bytes outside the slots.
-    Layout { text: Vec<u8>, slots: Vec<Slot> },
+    /// All values look like this one: the same length, the same bytes outside the variables.
+    Layout { text: Vec<u8>, variables: Vec<Variable> },
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct TemplateColumn {
     trie: Trie,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
-    /// Columns of the slots, ascending.
+    /// Columns of the variables, ascending.
     pub(super) children: Vec<u32>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
     /// Template and column of plain texts.
@@ -82,13 +82,13 @@ impl Builder {
         self.splits < KEPT_FOR_PLAIN
     }
 
-    /// Finds the template of each value and hands its slots to their columns.
+    /// Finds the template of each value and hands its variables to their columns.
     pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
         for span in spans {
             let text = span.of(base);
             let known = match &split.splitter {
-                Splitter::Layout { text: shape, slots } => {
-                    fit_layout(shape, slots, text, &split.children, &mut self.filled).then_some(0)
+                Splitter::Layout { text: shape, variables } => {
+                    fit_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
                 _ => split.trie.find(text, true, &mut self.filled),
             };
@@ -97,9 +97,9 @@ impl Builder {
                 _ => self.learn(column, split, text),
             };
             split.codes.push(template);
-            for slot in &self.filled {
-                let place = Span { start: span.start + slot.start, len: slot.end - slot.start };
-                self.inboxes[slot.column as usize].push(place);
+            for variable in &self.filled {
+                let place = Span { start: span.start + variable.start, len: variable.end - variable.start };
+                self.inboxes[variable.column as usize].push(place);
             }
         }
     }
@@ -112,63 +112,63 @@ impl Builder {
         if values >= LEARNING_VALUES && plain > values / 2 {
             return self.plain(column, split, text);
         }
-        self.slots.clear();
+        self.variables.clear();
         match &split.splitter {
-            Splitter::Layout { text: shape, slots } => {
+            Splitter::Layout { text: shape, variables } => {
                 if !split.templates.is_empty() || text.len() != shape.len() {
                     return self.plain(column, split, text);
                 }
-                self.slots.extend_from_slice(slots);
+                self.variables.extend_from_slice(variables);
             }
             _ if text.len() > SHAPED_BYTES_MAX => return self.plain(column, split, text),
-            Splitter::Event => split_event(text, &mut self.slots),
-            Splitter::Words => split_words(text, &mut self.slots),
+            Splitter::Event => split_event(text, &mut self.variables),
+            Splitter::Words => split_words(text, &mut self.variables),
         }
-        if let Some(template) = split.trie.find_exact(text, &self.slots, &mut self.filled) {
+        if let Some(template) = split.trie.find_exact(text, &self.variables, &mut self.filled) {
             return template;
         }
-        // A lone word where numbers stand is another thing: only one slot among others may take it.
-        if !self.slots.is_empty()
+        // A lone word where numbers stand is another thing: only one variable among others may take it.
+        if !self.variables.is_empty()
             && let Some(template) = split.trie.find(text, false, &mut self.filled)
         {
             return template;
         }
-        let in_slots: usize = self.slots.iter().map(|slot| slot.end - slot.start).sum();
-        let is_plain = self.slots.len() > SLOTS_MAX
-            || text.len() - in_slots > LITERAL_BYTES_MAX
+        let in_variables: usize = self.variables.iter().map(|variable| variable.end - variable.start).sum();
+        let is_plain = self.variables.len() > VARIABLES_MAX
+            || text.len() - in_variables > LITERAL_BYTES_MAX
             || self.templates + KEPT_FOR_PLAIN >= MAX_TEMPLATES
-            || self.columns.len() + self.slots.len() + KEPT_FOR_PLAIN > MAX_COLUMNS
+            || self.columns.len() + self.variables.len() + KEPT_FOR_PLAIN > MAX_COLUMNS
             || split.templates.len() >= TEMPLATES_FREE + split.codes.len() / VALUES_PER_TEMPLATE;
         if is_plain { self.plain(column, split, text) } else { self.add_template(column, split, text) }
     }
 
-    /// Makes a template of a text and its slots.
+    /// Makes a template of a text and its variables.
     fn add_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
         let template = split.templates.len() as u32;
-        let mut parts = Vec::with_capacity(self.slots.len() * 2 + 1);
-        let mut columns = Vec::with_capacity(self.slots.len());
+        let mut parts = Vec::with_capacity(self.variables.len() * 2 + 1);
+        let mut columns = Vec::with_capacity(self.variables.len());
         let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
         let mut at = 0;
         self.filled.clear();
-        for place in 0..self.slots.len() {
-            let slot = self.slots[place];
-            let literal = &text[at..slot.start];
+        for place in 0..self.variables.len() {
+            let variable = self.variables[place];
+            let literal = &text[at..variable.start];
             let name = role(literal);
             let times = seen.entry(name).or_default();
             let child = self.child(column, split, name, *times);
             *times += 1;
             if !literal.is_empty() {
-                parts.push(Part::Literal(literal.into()));
+                parts.push(TemplatePart::Literal(literal.into()));
             }
-            parts.push(Part::Slot(child));
+            parts.push(TemplatePart::Variable(child));
             columns.push(child);
-            self.filled.push(Filled { column: child, start: slot.start as u32, end: slot.end as u32 });
-            at = slot.end;
+            self.filled.push(Filled { column: child, start: variable.start as u32, end: variable.end as u32 });
+            at = variable.end;
         }
         if at < text.len() {
-            parts.push(Part::Literal(text[at..].into()));
+            parts.push(TemplatePart::Literal(text[at..].into()));
         }
-        split.trie.insert(text, &self.slots, &columns, template);
+        split.trie.insert(text, &self.variables, &columns, template);
         split.templates.push(Template { parts });
         self.templates += 1;
         template
@@ -202,7 +202,7 @@ impl Builder {
                 let path = path_below(self.columns[column as usize].path, &[], PLAIN_TIMES);
                 let child = self.add_child(column, split, path, PLAIN_DEPTH);
                 let template = split.templates.len() as u32;
-                split.templates.push(Template { parts: vec![Part::Slot(child)] });
+                split.templates.push(Template { parts: vec![TemplatePart::Variable(child)] });
                 self.templates += 1;
                 *split.plain.insert((template, child))
             }
@@ -214,20 +214,20 @@ impl Builder {
     }
 }
 
-/// Whether a value has the layout; fills its slots.
+/// Whether a value has the layout; fills its variables.
 #[inline]
-fn fit_layout(shape: &[u8], slots: &[Slot], text: &[u8], columns: &[u32], filled: &mut Vec<Filled>) -> bool {
+fn fit_layout(shape: &[u8], variables: &[Variable], text: &[u8], columns: &[u32], filled: &mut Vec<Filled>) -> bool {
     filled.clear();
     if text.len() != shape.len() {
         return false;
     }
     let mut at = 0;
-    for (slot, column) in slots.iter().zip(columns) {
-        if !same(&text[at..slot.start], &shape[at..slot.start]) {
+    for (variable, column) in variables.iter().zip(columns) {
+        if !same(&text[at..variable.start], &shape[at..variable.start]) {
             return false;
         }
-        filled.push(Filled { column: *column, start: slot.start as u32, end: slot.end as u32 });
-        at = slot.end;
+        filled.push(Filled { column: *column, start: variable.start as u32, end: variable.end as u32 });
+        at = variable.end;
     }
     same(&text[at..], &shape[at..])
 }
@@ -237,7 +237,7 @@ fn path_below(path: u64, name: &[u8], times: u32) -> u64 {
     xxh3_64_with_seed(name, path.rotate_left(17).wrapping_add(u64::from(times) + 1))
 }
 
-/// What names the slot that follows a literal.
+/// What names the variable that follows a literal.
 fn role(literal: &[u8]) -> &[u8] {
     // `sshd[4242]`, `cron[1]`: what the brackets hold is one thing, whoever stands before them.
     if literal.ends_with(b"[") {
@@ -255,26 +255,26 @@ fn role(literal: &[u8]) -> &[u8] {
 /// Templates a sample of values would have as words, up to a limit beyond which nothing is counted.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
-    let (mut filled, mut slots, mut count) = (Vec::new(), Vec::new(), 0);
+    let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);
     for text in values {
         if trie.find(text, true, &mut filled).is_some() {
             continue;
         }
-        slots.clear();
-        split_words(text, &mut slots);
-        if slots.len() > SLOTS_MAX {
+        variables.clear();
+        split_words(text, &mut variables);
+        if variables.len() > VARIABLES_MAX {
             return usize::MAX;
         }
-        let is_known = trie.find_exact(text, &slots, &mut filled).is_some()
-            || (!slots.is_empty() && trie.find(text, false, &mut filled).is_some());
+        let is_known = trie.find_exact(text, &variables, &mut filled).is_some()
+            || (!variables.is_empty() && trie.find(text, false, &mut filled).is_some());
         if is_known {
             continue;
         }
         if count == limit {
             return usize::MAX;
         }
-        debug_assert!(slots.iter().all(|slot| slot.kind == SlotKind::Word));
-        trie.insert(text, &slots, &vec![0; slots.len()], count as u32);
+        debug_assert!(variables.iter().all(|variable| variable.kind == VariableKind::Word));
+        trie.insert(text, &variables, &vec![0; variables.len()], count as u32);
         count += 1;
     }
     count

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, Part, ValueTraits};
+use quarry_event::shape::{ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, TemplatePart, ValueTraits};
 use quarry_event::{EventBatch, Metadata};
 
 use super::rebuilt_texts::Filler;
@@ -91,7 +91,7 @@ fn check_templates(slab: &ShapedSlab, column: u32, templates: &[Template], codes
             }
         }
         for code in &codes[page[0] as usize..page[1] as usize] {
-            templates[*code as usize].slots().for_each(|slot| counts[slot as usize] += 1);
+            templates[*code as usize].variables().for_each(|variable| counts[variable as usize] += 1);
         }
     }
     for (at, count) in counts.into_iter().enumerate() {
@@ -99,12 +99,17 @@ fn check_templates(slab: &ShapedSlab, column: u32, templates: &[Template], codes
         assert_eq!(count as usize, if of_this { len(&slab.columns[at].values) } else { 0 });
     }
     for template in templates {
-        let literals = template.parts.windows(2).filter(|pair| matches!(pair, [Part::Literal(_), Part::Literal(_)]));
+        let literals = template
+            .parts
+            .windows(2)
+            .filter(|pair| matches!(pair, [TemplatePart::Literal(_), TemplatePart::Literal(_)]));
         assert_eq!(literals.count(), 0);
-        assert!(template.parts.iter().all(|part| !matches!(part, Part::Literal(literal) if literal.is_empty())));
-        let slots: BTreeSet<u32> = template.slots().collect();
-        assert_eq!(slots.len(), template.slots().count());
-        assert!(slots.iter().all(|slot| slab.columns[*slot as usize].parent == Some(column)));
+        assert!(
+            template.parts.iter().all(|part| !matches!(part, TemplatePart::Literal(literal) if literal.is_empty()))
+        );
+        let variables: BTreeSet<u32> = template.variables().collect();
+        assert_eq!(variables.len(), template.variables().count());
+        assert!(variables.iter().all(|variable| slab.columns[*variable as usize].parent == Some(column)));
     }
 }
 
@@ -201,10 +206,10 @@ fn no_events_are_no_slab_and_empty_ones_are_one_template() {
 }
 
 /// The column that the only template of column 0 names at `place`.
-fn slot(slab: &ShapedSlab, place: usize) -> &ShapedColumn {
+fn variable(slab: &ShapedSlab, place: usize) -> &ShapedColumn {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     assert_eq!(templates.len(), 1, "{templates:?}");
-    &slab.columns[templates[0].slots().nth(place).unwrap() as usize]
+    &slab.columns[templates[0].variables().nth(place).unwrap() as usize]
 }
 
 fn format_of(column: &ShapedColumn) -> Option<NumberFormat> {
@@ -239,15 +244,15 @@ fn fields_become_columns_of_their_kind() {
             at % 500
         )
     })));
-    assert!(matches!(format_of(slot(&slab, 0)), Some(NumberFormat::Time(_))));
-    assert_eq!(format_of(slot(&slab, 1)), Some(NumberFormat::Integer));
-    assert_eq!(format_of(slot(&slab, 2)), Some(NumberFormat::Ip4));
-    assert_eq!(format_of(slot(&slab, 3)), Some(NumberFormat::Decimal { digits: 1 }));
-    assert_eq!(format_of(slot(&slab, 4)), Some(NumberFormat::Hex { digits: 16 }));
-    assert!(matches!(&slot(&slab, 5).values, SlabValues::Templates { templates, .. } if templates.len() == 1));
-    assert!(matches!(&slot(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
-    assert!(matches!(&slot(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
-    assert_eq!(format_of(slot(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
+    assert!(matches!(format_of(variable(&slab, 0)), Some(NumberFormat::Time(_))));
+    assert_eq!(format_of(variable(&slab, 1)), Some(NumberFormat::Integer));
+    assert_eq!(format_of(variable(&slab, 2)), Some(NumberFormat::Ip4));
+    assert_eq!(format_of(variable(&slab, 3)), Some(NumberFormat::Decimal { digits: 1 }));
+    assert_eq!(format_of(variable(&slab, 4)), Some(NumberFormat::Hex { digits: 16 }));
+    assert!(matches!(&variable(&slab, 5).values, SlabValues::Templates { templates, .. } if templates.len() == 1));
+    assert!(matches!(&variable(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
+    assert!(matches!(&variable(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
+    assert_eq!(format_of(variable(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
     assert!(shape_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
 
@@ -260,8 +265,8 @@ fn values_that_change_their_kind_late_change_the_column() {
     }));
     let slab = shaped(&events);
     // One odd value among numbers is a template beside theirs.
-    assert!(matches!(&slot(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
-    assert!(matches!(&slot(&slab, 1).values, SlabValues::Templates { .. }));
+    assert!(matches!(&variable(&slab, 0).values, SlabValues::Templates { templates, .. } if templates.len() == 2));
+    assert!(matches!(&variable(&slab, 1).values, SlabValues::Templates { .. }));
 }
 
 #[test]
@@ -336,20 +341,20 @@ proptest! {
     }
 
     #[test]
-    fn slots_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
+    fn variables_lie_in_order_with_literals_between(pieces in proptest::collection::vec(piece(), 0..20)) {
         let text = pieces.concat();
         for split in [variables::split_event, variables::split_words] {
-            let mut slots = Vec::new();
-            split(text.as_bytes(), &mut slots);
+            let mut variables = Vec::new();
+            split(text.as_bytes(), &mut variables);
             let mut at = 0;
-            for slot in &slots {
-                prop_assert!(slot.start >= at && slot.end > slot.start && slot.end <= text.len());
-                prop_assert!(at == 0 || slot.start > at);
+            for variable in &variables {
+                prop_assert!(variable.start >= at && variable.end > variable.start && variable.end <= text.len());
+                prop_assert!(at == 0 || variable.start > at);
                 let edge = |at: usize| at == 0 || at == text.len()
                     || classes::breaks(text.as_bytes()[at]) || classes::breaks(text.as_bytes()[at - 1]);
-                prop_assert!(edge(slot.start) && edge(slot.end));
-                prop_assert_eq!(variables::slot_end(slot.kind, text.as_bytes(), slot.start, true), Some(slot.end));
-                at = slot.end;
+                prop_assert!(edge(variable.start) && edge(variable.end));
+                prop_assert_eq!(variables::variable_end(variable.kind, text.as_bytes(), variable.start, true), Some(variable.end));
+                at = variable.end;
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
 //! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
 
-use quarry_event::shape::{ByteSet, NumberFormat, Part, Template, TimeLayout, ValueTraits};
+use quarry_event::shape::{ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits};
 
 use super::ShapedColumn;
 use super::dictionary::TextRun;
@@ -96,7 +96,7 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     }
 }
 
-/// Traits of filled templates; the columns of their slots have theirs.
+/// Traits of filled templates; the columns of their variables have theirs.
 pub(super) fn of_templates(templates: &[Template], columns: &[ShapedColumn]) -> ValueTraits {
     let mut all = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
     for template in templates {
@@ -126,10 +126,10 @@ fn until_filled<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterat
     parts.take_while(move |part| std::mem::replace(&mut open, part.min_len == 0))
 }
 
-fn of_part(part: &Part, columns: &[ShapedColumn]) -> ValueTraits {
+fn of_part(part: &TemplatePart, columns: &[ShapedColumn]) -> ValueTraits {
     match part {
-        Part::Slot(column) => columns[*column as usize].traits.clone(),
-        Part::Literal(literal) => {
+        TemplatePart::Variable(column) => columns[*column as usize].traits.clone(),
+        TemplatePart::Literal(literal) => {
             let mut traits = ValueTraits::default();
             traits.add(literal, true);
             traits

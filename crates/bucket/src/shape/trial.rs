@@ -117,8 +117,8 @@ fn layout(texts: &TextRun) -> Option<Splitter> {
     if first.len() > LAYOUT_BYTES_MAX {
         return None;
     }
-    let (mut slots, mut other) = (Vec::new(), Vec::new());
-    split_layout(first, &mut slots)?;
+    let (mut variables, mut other) = (Vec::new(), Vec::new());
+    split_layout(first, &mut variables)?;
     for text in texts.iter() {
         other.clear();
         if text.len() != first.len() {
@@ -126,15 +126,15 @@ fn layout(texts: &TextRun) -> Option<Splitter> {
         }
         split_layout(text, &mut other)?;
         let mut at = 0;
-        for slot in &slots {
-            if text[at..slot.start] != first[at..slot.start] {
+        for variable in &variables {
+            if text[at..variable.start] != first[at..variable.start] {
                 return None;
             }
-            at = slot.end;
+            at = variable.end;
         }
-        if other != slots || text[at..] != first[at..] {
+        if other != variables || text[at..] != first[at..] {
             return None;
         }
     }
-    Some(Splitter::Layout { text: first.to_vec(), slots })
+    Some(Splitter::Layout { text: first.to_vec(), variables })
 }

@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use foldhash::fast::FixedState;
 
 use super::classes::same;
-use super::variables::{Slot, SlotKind, slot_end};
+use super::variables::{Variable, VariableKind, variable_end};
 
 /// Edges tried before a text counts as unknown.
 const TRIES_MAX: u32 = 96;
@@ -29,7 +29,7 @@ impl Span {
     }
 }
 
-/// A slot found by the trie: its column and its place in the text.
+/// A variable found by the trie: its column and its place in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Filled {
     pub(super) column: u32,
@@ -40,7 +40,7 @@ pub(super) struct Filled {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     End { template: u32 },
-    Slot { kind: SlotKind, column: u32, node: u32 },
+    Variable { kind: VariableKind, column: u32, node: u32 },
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct Step {
     at: u32,
 }
 
-/// A template by its literals: one before each slot and one at the end.
+/// A template by its literals: one before each variable and one at the end.
 #[derive(Debug)]
 struct Skeleton {
     literals: Box<[Box<[u8]>]>,
@@ -75,22 +75,22 @@ struct Skeleton {
 }
 
 impl Skeleton {
-    fn is_of(&self, text: &[u8], slots: &[Slot]) -> bool {
-        self.columns.len() == slots.len()
-            && self.literals.iter().zip(literals(text, slots)).all(|(mine, literal)| same(mine, literal))
+    fn is_of(&self, text: &[u8], variables: &[Variable]) -> bool {
+        self.columns.len() == variables.len()
+            && self.literals.iter().zip(literals(text, variables)).all(|(mine, literal)| same(mine, literal))
     }
 }
 
-/// What stands before each slot and behind the last one.
-fn literals<'t>(text: &'t [u8], slots: &'t [Slot]) -> impl Iterator<Item = &'t [u8]> {
-    let starts = std::iter::once(0).chain(slots.iter().map(|slot| slot.end));
-    let ends = slots.iter().map(|slot| slot.start).chain(std::iter::once(text.len()));
+/// What stands before each variable and behind the last one.
+fn literals<'t>(text: &'t [u8], variables: &'t [Variable]) -> impl Iterator<Item = &'t [u8]> {
+    let starts = std::iter::once(0).chain(variables.iter().map(|variable| variable.end));
+    let ends = variables.iter().map(|variable| variable.start).chain(std::iter::once(text.len()));
     starts.zip(ends).map(|(start, end)| &text[start..end])
 }
 
-fn skeleton_hash(text: &[u8], slots: &[Slot]) -> u64 {
+fn skeleton_hash(text: &[u8], variables: &[Variable]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
-    literals(text, slots).for_each(|literal| {
+    literals(text, variables).for_each(|literal| {
         hasher.write(literal);
         hasher.write_u8(0xff);
     });
@@ -110,7 +110,7 @@ impl Trie {
         Trie { nodes: vec![TrieNode::default()], skeletons: HashMap::default(), steps: Vec::new() }
     }
 
-    /// The template of a text, its slots in `filled`. `strict` is as in [`slot_end`].
+    /// The template of a text, its variables in `filled`. `strict` is as in [`variable_end`].
     #[inline]
     pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<Filled>) -> Option<u32> {
         let mut tries = TRIES_MAX;
@@ -125,7 +125,7 @@ impl Trie {
                     self.move_forward();
                     return Some(template);
                 }
-                Some((edge, Match::Slot { column, start, end, node: next })) => {
+                Some((edge, Match::Variable { column, start, end, node: next })) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
                     filled.push(Filled { column, start: start as u32, end: end as u32 });
                     node = next;
@@ -164,13 +164,13 @@ impl Trie {
             let literal = &*edge.literal;
             match edge.target {
                 Target::End { template } if same(rest, literal) => return Some((place as u32, Match::End(template))),
-                Target::Slot { kind, column, node } if edge.goes_on(rest) => {
+                Target::Variable { kind, column, node } if edge.goes_on(rest) => {
                     let start = at + literal.len();
                     if start >= text.len() {
                         continue;
                     }
-                    if let Some(end) = slot_end(kind, text, start, strict) {
-                        return Some((place as u32, Match::Slot { column, start, end, node }));
+                    if let Some(end) = variable_end(kind, text, start, strict) {
+                        return Some((place as u32, Match::Variable { column, start, end, node }));
                     }
                 }
                 _ => {}
@@ -188,50 +188,53 @@ impl Trie {
         }
     }
 
-    /// The template with exactly these slots, if there is one; fills `filled`. Found by a hash of the literals, because
+    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals, because
     /// free text gives the first node an edge for every other line.
-    pub(super) fn find_exact(&self, text: &[u8], slots: &[Slot], filled: &mut Vec<Filled>) -> Option<u32> {
+    pub(super) fn find_exact(&self, text: &[u8], variables: &[Variable], filled: &mut Vec<Filled>) -> Option<u32> {
         filled.clear();
-        let candidates = self.skeletons.get(&skeleton_hash(text, slots))?;
-        let found = candidates.iter().find(|skeleton| skeleton.is_of(text, slots))?;
-        let columns = found.columns.iter().zip(slots);
-        filled.extend(columns.map(|(column, slot)| Filled {
+        let candidates = self.skeletons.get(&skeleton_hash(text, variables))?;
+        let found = candidates.iter().find(|skeleton| skeleton.is_of(text, variables))?;
+        let columns = found.columns.iter().zip(variables);
+        filled.extend(columns.map(|(column, variable)| Filled {
             column: *column,
-            start: slot.start as u32,
-            end: slot.end as u32,
+            start: variable.start as u32,
+            end: variable.end as u32,
         }));
         Some(found.template)
     }
 
-    fn slot_edge(&self, node: u32, literal: &[u8], slot: SlotKind) -> Option<&Edge> {
+    fn variable_edge(&self, node: u32, literal: &[u8], variable: VariableKind) -> Option<&Edge> {
         let head = head_of(literal);
         self.nodes[node as usize].edges.iter().find(|edge| {
             edge.head == head
                 && *edge.literal == *literal
-                && matches!(edge.target, Target::Slot { kind, .. } if kind == slot)
+                && matches!(edge.target, Target::Variable { kind, .. } if kind == variable)
         })
     }
 
-    /// Adds a template whose slots are filled by these columns. The same beginning has the same columns.
-    pub(super) fn insert(&mut self, text: &[u8], slots: &[Slot], columns: &[u32], template: u32) {
-        let skeleton =
-            Skeleton { literals: literals(text, slots).map(Box::from).collect(), columns: columns.into(), template };
-        self.skeletons.entry(skeleton_hash(text, slots)).or_default().push(skeleton);
+    /// Adds a template whose variables are filled by these columns. The same beginning has the same columns.
+    pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
+        let skeleton = Skeleton {
+            literals: literals(text, variables).map(Box::from).collect(),
+            columns: columns.into(),
+            template,
+        };
+        self.skeletons.entry(skeleton_hash(text, variables)).or_default().push(skeleton);
         let (mut node, mut at) = (0u32, 0);
-        for (slot, column) in slots.iter().zip(columns) {
-            let literal = &text[at..slot.start];
-            let known = self.slot_edge(node, literal, slot.kind).map(|edge| edge.target);
+        for (variable, column) in variables.iter().zip(columns) {
+            let literal = &text[at..variable.start];
+            let known = self.variable_edge(node, literal, variable.kind).map(|edge| edge.target);
             let next = match known {
-                Some(Target::Slot { node, .. }) => node,
+                Some(Target::Variable { node, .. }) => node,
                 _ => {
                     let next = self.nodes.len() as u32;
                     self.nodes.push(TrieNode::default());
-                    let target = Target::Slot { kind: slot.kind, column: *column, node: next };
+                    let target = Target::Variable { kind: variable.kind, column: *column, node: next };
                     self.nodes[node as usize].edges.push(Edge::new(literal, target));
                     next
                 }
             };
-            (node, at) = (next, slot.end);
+            (node, at) = (next, variable.end);
         }
         self.nodes[node as usize].edges.push(Edge::new(&text[at..], Target::End { template }));
     }
@@ -240,7 +243,7 @@ impl Trie {
 #[derive(Clone, Copy)]
 enum Match {
     End(u32),
-    Slot { column: u32, start: usize, end: usize, node: u32 },
+    Variable { column: u32, start: usize, end: usize, node: u32 },
 }
 
 impl Edge {

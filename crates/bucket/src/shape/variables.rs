@@ -3,16 +3,16 @@
 //! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
 //! XML tags, fields between commas, and any chunk that holds a digit are variables. [`split_words`] reads the value of
 //! one variable: words between breakers of the segmenter that hold a digit are variables, so that no term straddles a
-//! variable's edge. What lies between variables is literal. [`slot_end`] finds the end of one variable whose kind is
+//! variable's edge. What lies between variables is literal. [`variable_end`] finds the end of one variable whose kind is
 //! known, by the same rules, so that a text of a known template is never tokenised.
 
 use memchr::{memchr, memchr2};
 
 use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run, run_word};
 
-/// What a slot is, which says where it ends.
+/// What a variable is, which says where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SlotKind {
+pub(super) enum VariableKind {
     /// Chunk with a digit, or a lone dash, up to a delimiter.
     Chunk,
     /// Any chunk between two separators of a kind.
@@ -31,33 +31,33 @@ pub(super) enum SlotKind {
     Word,
 }
 
-/// A slot of a text.
+/// A variable of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(super) struct Variable {
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) kind: SlotKind,
+    pub(super) kind: VariableKind,
 }
 
-/// End of a slot of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
+/// End of a variable of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
 /// for; else a chunk needs no digit.
 #[inline]
-pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
+pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
-        SlotKind::Chunk => {
+        VariableKind::Chunk => {
             let end = trim_chunk(text, at, run(text, at, DELIMITER));
-            if strict && !is_slot(&text[at..end]) {
+            if strict && !is_variable(&text[at..end]) {
                 return None;
             }
             end
         }
-        SlotKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
-        SlotKind::Quoted => closing_quote(text, at)?,
-        SlotKind::Single => at + memchr(b'\'', text.get(at..)?)?,
-        SlotKind::Value => run(text, at, VALUE_END),
-        SlotKind::Json => run(text, at, JSON_END),
-        SlotKind::Markup => at + memchr(b'<', text.get(at..)?)?,
-        SlotKind::Word => {
+        VariableKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
+        VariableKind::Quoted => closing_quote(text, at)?,
+        VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
+        VariableKind::Value => run(text, at, VALUE_END),
+        VariableKind::Json => run(text, at, JSON_END),
+        VariableKind::Markup => at + memchr(b'<', text.get(at..)?)?,
+        VariableKind::Word => {
             let end = word_end(text, at);
             if strict && !has_digit(&text[at..end]) {
                 return None;
@@ -68,9 +68,9 @@ pub(super) fn slot_end(kind: SlotKind, text: &[u8], at: usize, strict: bool) -> 
     (end > at).then_some(end)
 }
 
-/// Whether a chunk is a slot: it holds a digit, or is the dash that stands for nothing.
+/// Whether a chunk is a variable: it holds a digit, or is the dash that stands for nothing.
 #[inline]
-fn is_slot(text: &[u8]) -> bool {
+fn is_variable(text: &[u8]) -> bool {
     has_digit(text) || text == b"-"
 }
 
@@ -111,8 +111,8 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Slots of a slot's value.
-pub(super) fn split_words(text: &[u8], slots: &mut Vec<Slot>) {
+/// Variables of a variable's value.
+pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     let mut at = 0;
     while at < text.len() {
         let end = word_end(text, at);
@@ -121,15 +121,15 @@ pub(super) fn split_words(text: &[u8], slots: &mut Vec<Slot>) {
             continue;
         }
         if has_digit(&text[at..end]) {
-            slots.push(Slot { start: at, end, kind: SlotKind::Word });
+            variables.push(Variable { start: at, end, kind: VariableKind::Word });
         }
         at = end;
     }
 }
 
-/// Slots of a value whose breakers stand at fixed places, with lower-case hexadecimal digits between; `None` when there
+/// Variables of a value whose breakers stand at fixed places, with lower-case hexadecimal digits between; `None` when there
 /// are other bytes, no breakers or longer runs of digits than a number holds.
-pub(super) fn split_layout(text: &[u8], slots: &mut Vec<Slot>) -> Option<()> {
+pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     const DIGITS_MAX: usize = 16;
     let mut start = 0;
     for at in 0..=text.len() {
@@ -144,17 +144,18 @@ pub(super) fn split_layout(text: &[u8], slots: &mut Vec<Slot>) -> Option<()> {
             return None;
         }
         if at > start {
-            slots.push(Slot { start, end: at, kind: SlotKind::Word });
+            variables.push(Variable { start, end: at, kind: VariableKind::Word });
         }
         start = at + 1;
     }
-    (slots.len() > 1 || slots.first().is_some_and(|slot| slot.end - slot.start < text.len())).then_some(())
+    (variables.len() > 1 || variables.first().is_some_and(|variable| variable.end - variable.start < text.len()))
+        .then_some(())
 }
 
-/// Slots of an event.
-pub(super) fn split_event(text: &[u8], slots: &mut Vec<Slot>) {
+/// Variables of an event.
+pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
-    let mut scan = Scan { text, slots, is_markup, quotes: true, singles: true };
+    let mut scan = Scan { text, variables, is_markup, quotes: true, singles: true };
     let mut at = 0;
     while at < text.len() {
         at = match text[at] {
@@ -169,7 +170,7 @@ pub(super) fn split_event(text: &[u8], slots: &mut Vec<Slot>) {
 
 struct Scan<'t, 's> {
     text: &'t [u8],
-    slots: &'s mut Vec<Slot>,
+    variables: &'s mut Vec<Variable>,
     /// Whether the event begins with a tag.
     is_markup: bool,
     /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
@@ -178,14 +179,14 @@ struct Scan<'t, 's> {
 }
 
 impl Scan<'_, '_> {
-    fn push(&mut self, start: usize, end: usize, kind: SlotKind) -> usize {
+    fn push(&mut self, start: usize, end: usize, kind: VariableKind) -> usize {
         if end > start {
-            self.slots.push(Slot { start, end, kind });
+            self.variables.push(Variable { start, end, kind });
         }
         end
     }
 
-    /// A quote at `at`: a JSON key is literal, other texts are slots.
+    /// A quote at `at`: a JSON key is literal, other texts are variables.
     fn quoted(&mut self, at: usize) -> usize {
         let close = if self.quotes { closing_quote(self.text, at + 1) } else { None };
         let Some(close) = close else {
@@ -194,7 +195,7 @@ impl Scan<'_, '_> {
         };
         let behind = self.skip_blanks(close + 1);
         if self.text.get(behind) != Some(&b':') {
-            self.push(at + 1, close, SlotKind::Quoted);
+            self.push(at + 1, close, VariableKind::Quoted);
             return close + 1;
         }
         let value = self.skip_blanks(behind + 1);
@@ -202,7 +203,7 @@ impl Scan<'_, '_> {
             None | Some(b'"' | b'{' | b'[') => value,
             Some(_) => {
                 let end = run(self.text, value, JSON_END);
-                self.push(value, end, SlotKind::Json)
+                self.push(value, end, VariableKind::Json)
             }
         }
     }
@@ -227,14 +228,14 @@ impl Scan<'_, '_> {
             _ if !has_key => from,
             Some(b'"') if self.quotes => match closing_quote(self.text, from + 1) {
                 Some(close) => {
-                    self.push(from + 1, close, SlotKind::Quoted);
+                    self.push(from + 1, close, VariableKind::Quoted);
                     close + 1
                 }
                 None => self.quoted(from),
             },
             Some(b'\'') if self.is_markup && self.singles => match memchr(b'\'', &self.text[from + 1..]) {
                 Some(len) => {
-                    self.push(from + 1, from + 1 + len, SlotKind::Single);
+                    self.push(from + 1, from + 1 + len, VariableKind::Single);
                     from + len + 2
                 }
                 None => {
@@ -244,7 +245,7 @@ impl Scan<'_, '_> {
             },
             _ => {
                 let end = run(self.text, from, VALUE_END);
-                self.push(from, end, SlotKind::Value)
+                self.push(from, end, VariableKind::Value)
             }
         }
     }
@@ -255,16 +256,16 @@ impl Scan<'_, '_> {
         let Some(len) = memchr(b'<', &self.text[from..]) else { return from };
         let end = from + len;
         let is_text = self.text.get(end + 1) == Some(&b'/') && self.skip_blanks(from) < end;
-        if is_text { self.push(from, end, SlotKind::Markup) } else { end.max(from) }
+        if is_text { self.push(from, end, VariableKind::Markup) } else { end.max(from) }
     }
 
     fn chunk(&mut self, at: usize) -> usize {
         let end = run(self.text, at, DELIMITER);
         let trimmed = trim_chunk(self.text, at, end);
-        if is_slot(&self.text[at..trimmed]) {
-            self.push(at, trimmed, SlotKind::Chunk);
+        if is_variable(&self.text[at..trimmed]) {
+            self.push(at, trimmed, VariableKind::Chunk);
         } else if self.is_field(at, end) {
-            self.push(at, trimmed, SlotKind::Field);
+            self.push(at, trimmed, VariableKind::Field);
         }
         end
     }

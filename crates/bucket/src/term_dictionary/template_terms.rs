@@ -6,7 +6,7 @@
 //! only hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
-use quarry_event::shape::{Part, Template, ValueTraits};
+use quarry_event::shape::{Template, TemplatePart, ValueTraits};
 
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
@@ -81,8 +81,8 @@ fn pages_of_codes(column: &ShapedColumn, codes: &[u32], len: usize) -> Vec<u64> 
 
 fn literals(template: &Template) -> impl Iterator<Item = &[u8]> {
     template.parts.iter().filter_map(|part| match part {
-        Part::Literal(bytes) => Some(&**bytes),
-        Part::Slot(_) => None,
+        TemplatePart::Literal(bytes) => Some(&**bytes),
+        TemplatePart::Variable(_) => None,
     })
 }
 
@@ -174,14 +174,14 @@ fn reaches(slab: &ShapedSlab) -> Vec<Reach> {
     reaches
 }
 
-fn part_reach(part: &Part, reaches: &[Reach]) -> Reach {
+fn part_reach(part: &TemplatePart, reaches: &[Reach]) -> Reach {
     match part {
-        Part::Literal(bytes) => Reach::of_literal(bytes),
-        Part::Slot(column) => reaches[*column as usize],
+        TemplatePart::Literal(bytes) => Reach::of_literal(bytes),
+        TemplatePart::Variable(column) => reaches[*column as usize],
     }
 }
 
-/// Whether tokens may straddle the edges of this template's slots.
+/// Whether tokens may straddle the edges of this template's variables.
 fn straddles(template: &Template, reaches: &[Reach]) -> bool {
     let mut before = Reach::EMPTY;
     template.parts.iter().any(|part| {
@@ -211,7 +211,7 @@ fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], tokens: &mu
     }
 }
 
-/// Fills one value after the other; each slot's values come in the order of its parent's.
+/// Fills one value after the other; each variable's values come in the order of its parent's.
 struct Filler<'a> {
     slab: &'a ShapedSlab,
     /// Place of the next value of each column.
@@ -223,13 +223,13 @@ impl<'a> Filler<'a> {
     fn fill(&mut self, template: &'a Template) {
         for part in &template.parts {
             match part {
-                Part::Literal(bytes) => self.text.extend_from_slice(bytes),
-                Part::Slot(column) => self.fill_slot(*column as usize),
+                TemplatePart::Literal(bytes) => self.text.extend_from_slice(bytes),
+                TemplatePart::Variable(column) => self.fill_variable(*column as usize),
             }
         }
     }
 
-    fn fill_slot(&mut self, column: usize) {
+    fn fill_variable(&mut self, column: usize) {
         let at = self.next[column];
         self.next[column] += 1;
         match &self.slab.columns[column].values {

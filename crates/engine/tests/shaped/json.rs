@@ -1,4 +1,4 @@
-//! JSON whose values take every form: doubt about one slot costs no other field, and none an answer.
+//! JSON whose values take every form: doubt about one variable costs no other field, and none an answer.
 
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;

@@ -1,4 +1,4 @@
-//! Segments shaped by hand, in several ways, also ways no shaper would choose: slots that begin inside words, templates
+//! Segments shaped by hand, in several ways, also ways no shaper would choose: variables that begin inside words, templates
 //! inside templates, dictionaries of numbers, plain texts.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::shape::{
-    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Part, Shapes, Template,
-    Texts, ValueCounts, ValueTraits,
+    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Shapes, Template,
+    TemplatePart, Texts, ValueCounts, ValueTraits,
 };
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
@@ -20,9 +20,9 @@ const COUNTED: usize = 24;
 pub(crate) struct Manner {
     /// Bytes between which a text is split.
     pub(crate) breaks: &'static [u8],
-    /// Bytes of a slot that stay in the literal before it.
+    /// Bytes of a variable that stay in the literal before it.
     pub(crate) shift: usize,
-    /// Whether only words with digits become slots.
+    /// Whether only words with digits become variables.
     pub(crate) digits_only: bool,
     /// Whether values of many kinds are templates again.
     pub(crate) nested: bool,
@@ -30,9 +30,9 @@ pub(crate) struct Manner {
     pub(crate) no_numbers: bool,
     /// Distinct texts up to which a column is a dictionary.
     pub(crate) dictionary: usize,
-    /// Whether text in quotes is one slot.
+    /// Whether text in quotes is one variable.
     pub(crate) quotes: bool,
-    /// Every so manieth text is a template of one slot.
+    /// Every so manieth text is a template of one variable.
     pub(crate) outliers: usize,
     /// Whether the segment tells which rows may hold a token.
     pub(crate) rows_known: bool,
@@ -164,15 +164,15 @@ impl Making {
         depth: usize,
         root: bool,
     ) -> ColumnKind {
-        type SlotKey = (Vec<u8>, usize);
-        let mut slots: Vec<(SlotKey, Vec<u32>, Vec<Vec<u8>>)> = Vec::new();
+        type VariableKey = (Vec<u8>, usize);
+        let mut variables: Vec<(VariableKey, Vec<u32>, Vec<Vec<u8>>)> = Vec::new();
         let mut shapes: Vec<Vec<Result<Vec<u8>, usize>>> = Vec::new();
         for (at, (row, text)) in values.rows.iter().zip(texts).enumerate() {
             let outlier = root && self.manner.outliers > 0 && at % self.manner.outliers == self.manner.outliers - 1;
             let pieces = if outlier { vec![(true, text.clone())] } else { self.split(text, depth) };
             let mut parts: Vec<Result<Vec<u8>, usize>> = Vec::new();
-            for (slot, bytes) in pieces {
-                if !slot {
+            for (variable, bytes) in pieces {
+                if !variable {
                     match parts.last_mut() {
                         Some(Ok(before)) => before.extend_from_slice(&bytes),
                         _ => parts.push(Ok(bytes)),
@@ -184,19 +184,19 @@ impl Making {
                     _ => Vec::new(),
                 };
                 let mut key = (before, 0);
-                let slot = loop {
-                    let found = slots.iter().position(|(known, _, _)| *known == key).unwrap_or_else(|| {
-                        slots.push((key.clone(), Vec::new(), Vec::new()));
-                        slots.len() - 1
+                let variable = loop {
+                    let found = variables.iter().position(|(known, _, _)| *known == key).unwrap_or_else(|| {
+                        variables.push((key.clone(), Vec::new(), Vec::new()));
+                        variables.len() - 1
                     });
                     if !parts.contains(&Err(found)) {
                         break found;
                     }
                     key.1 += 1;
                 };
-                slots[slot].1.push(*row);
-                slots[slot].2.push(bytes);
-                parts.push(Err(slot));
+                variables[variable].1.push(*row);
+                variables[variable].2.push(bytes);
+                parts.push(Err(variable));
             }
             let code = shapes.iter().position(|known| *known == parts).unwrap_or_else(|| {
                 shapes.push(parts);
@@ -204,22 +204,22 @@ impl Making {
             });
             values.codes.push(code as u32);
         }
-        let columns: Vec<u32> = slots
+        let columns: Vec<u32> = variables
             .into_iter()
             .map(|(_, rows, texts)| self.column(Some(number), rows, texts, depth + 1, false))
             .collect();
         let templates = shapes.into_iter().map(|parts| Template {
             parts: (parts.into_iter())
                 .map(|part| match part {
-                    Ok(literal) => Part::Literal(literal.into()),
-                    Err(slot) => Part::Slot(columns[slot]),
+                    Ok(literal) => TemplatePart::Literal(literal.into()),
+                    Err(variable) => TemplatePart::Variable(columns[variable]),
                 })
                 .collect(),
         });
         ColumnKind::Templates(templates.collect())
     }
 
-    /// Pieces of a text, and which are slots.
+    /// Pieces of a text, and which are variables.
     fn split(&self, text: &[u8], depth: usize) -> Vec<(bool, Vec<u8>)> {
         let mut pieces = Vec::new();
         let mut at = 0;
@@ -395,8 +395,8 @@ impl HandPage {
             (ColumnValues::Codes(codes), ColumnKind::Templates(templates)) => {
                 for part in &templates[codes[place] as usize].parts {
                     match part {
-                        Part::Literal(literal) => out.extend_from_slice(literal),
-                        Part::Slot(column) => self.write(*column, row, out),
+                        TemplatePart::Literal(literal) => out.extend_from_slice(literal),
+                        TemplatePart::Variable(column) => self.write(*column, row, out),
                     }
                 }
             }

@@ -1,8 +1,8 @@
-//! Regular expressions over templates: where in a template a match can be, before any value of its slots is known.
+//! Regular expressions over templates: where in a template a match can be, before any value of its variables is known.
 //!
 //! The texts of a slab fall into a few hundred templates. For each of them a [`Planner`] tries every place a match can
-//! start at, literal byte by literal byte and slot by slot: it steps an anchored automaton over the literals and, at a
-//! slot, over every string its [`ValueTraits`] allow. Places whose attempts all die without a match are out. The others
+//! start at, literal byte by literal byte and variable by variable: it steps an anchored automaton over the literals and, at a
+//! variable, over every string its [`ValueTraits`] allow. Places whose attempts all die without a match are out. The others
 //! become [`Window`]s: the parts of the template an attempt can read before it has ended one way or the other. The
 //! expression then runs once per combination of the values in a window, on a text of a few bytes, and gives exactly
 //! what it gives on the whole event.
@@ -18,7 +18,7 @@ mod dependence;
 mod memo;
 
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
+use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -36,7 +36,7 @@ const STEPS_MAX: usize = 400_000;
 /// Most memory the lazy automaton of one expression may take, in bytes.
 const AUTOMATON_BYTES_MAX: usize = 4 << 20;
 
-/// A template with the templates in its slots put in place.
+/// A template with the templates in its variables put in place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlatTemplate {
     parts: Vec<FlatPart>,
@@ -48,7 +48,7 @@ pub enum FlatPart {
     /// These bytes, whole characters.
     Literal(Box<[u8]>),
     /// A value of this column, whole characters, of which this is known.
-    Slot(u32, ValueTraits),
+    Variable(u32, ValueTraits),
 }
 
 impl FlatTemplate {
@@ -65,13 +65,13 @@ impl FlatTemplate {
         FlatTemplate { parts: joined }
     }
 
-    /// A template of these shapes as it is; `None` if a slot is no column.
+    /// A template of these shapes as it is; `None` if a variable is no column.
     pub fn of(shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
         Some(FlatTemplate::new(flat_parts(shapes, template)?))
     }
 
-    /// The template with one of the templates of a slot's column in place of the slot.
-    pub fn with_slot(&self, part: usize, shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+    /// The template with one of the templates of a variable's column in place of the variable.
+    pub fn with_variable(&self, part: usize, shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
         let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
         let inner = flat_parts(shapes, template)?;
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
@@ -85,8 +85,8 @@ impl FlatTemplate {
                 let end = if last { to.offset } else { bytes.len() };
                 Some(FlatPart::Literal(bytes.get(start..end)?.into()))
             }
-            (FlatPart::Slot(..), _, true) => None,
-            (slot, _, false) => Some(slot.clone()),
+            (FlatPart::Variable(..), _, true) => None,
+            (variable, _, false) => Some(variable.clone()),
         };
         FlatTemplate::new((from.part..=to.part).filter_map(cut))
     }
@@ -94,13 +94,13 @@ impl FlatTemplate {
     /// Literals and columns, which tell templates of the same shapes apart.
     pub fn key(&self) -> Template {
         let parts = self.parts.iter().map(|part| match part {
-            FlatPart::Literal(bytes) => Part::Literal(bytes.clone()),
-            FlatPart::Slot(column, _) => Part::Slot(*column),
+            FlatPart::Literal(bytes) => TemplatePart::Literal(bytes.clone()),
+            FlatPart::Variable(column, _) => TemplatePart::Variable(*column),
         });
         Template { parts: parts.collect() }
     }
 
-    /// Appends the text between two places; `value` appends the value of the slot that is this part.
+    /// Appends the text between two places; `value` appends the value of the variable that is this part.
     pub fn write_between(
         &self,
         from: TemplatePosition,
@@ -131,26 +131,28 @@ impl FlatTemplate {
         }
     }
 
-    /// Parts of a range of places that are slots.
-    fn slots(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
+    /// Parts of a range of places that are variables.
+    fn variables(&self, from: TemplatePosition, to: TemplatePosition) -> Vec<usize> {
         (from.part..to.part).filter(|part| self.literal(*part).is_none()).collect()
     }
 }
 
 fn flat_parts(shapes: &Shapes, template: &Template) -> Option<Vec<FlatPart>> {
-    let flat = |part: &Part| match part {
-        Part::Literal(bytes) => Some(FlatPart::Literal(bytes.clone())),
-        Part::Slot(column) => Some(FlatPart::Slot(*column, shapes.columns.get(*column as usize)?.traits.clone())),
+    let flat = |part: &TemplatePart| match part {
+        TemplatePart::Literal(bytes) => Some(FlatPart::Literal(bytes.clone())),
+        TemplatePart::Variable(column) => {
+            Some(FlatPart::Variable(*column, shapes.columns.get(*column as usize)?.traits.clone()))
+        }
     };
     template.parts.iter().map(flat).collect()
 }
 
-/// A place in a template: before byte `offset` of a literal, or before a slot.
+/// A place in a template: before byte `offset` of a literal, or before a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TemplatePosition {
     /// Number of the part; the number of parts is the end of the template.
     pub part: usize,
-    /// Byte of the literal; 0 at a slot.
+    /// Byte of the literal; 0 at a variable.
     pub offset: usize,
 }
 
@@ -176,11 +178,11 @@ pub struct Window {
     pub starts_end: TemplatePosition,
     /// Where the text of the window ends.
     pub end: TemplatePosition,
-    /// Parts of the text that are slots, in order.
-    pub slots: Vec<usize>,
-    /// Those of the slots whose values decide the wanted groups, in order.
+    /// Parts of the text that are variables, in order.
+    pub variables: Vec<usize>,
+    /// Those of the variables whose values decide the wanted groups, in order.
     pub read: Vec<usize>,
-    /// The other slots with a value that may stand in them whatever they hold.
+    /// The other variables with a value that may stand in them whatever they hold.
     pub fillers: Vec<(usize, Box<str>)>,
     /// Whether every text of the template has a match here.
     pub certain: bool,
@@ -199,7 +201,7 @@ pub enum Outcome {
 
 impl Window {
     /// Runs the expression on this window with these values of [`Window::read`]; `text` becomes the window's text, with
-    /// fillers in the other slots. Places of groups that are not wanted mean nothing.
+    /// fillers in the other variables. Places of groups that are not wanted mean nothing.
     pub fn evaluate<'v>(
         &self,
         template: &FlatTemplate,
@@ -339,13 +341,13 @@ impl Planner {
         for (part, kind) in template.parts.iter().enumerate() {
             let places = match kind {
                 FlatPart::Literal(bytes) => bytes.len(),
-                FlatPart::Slot(..) => 1,
+                FlatPart::Variable(..) => 1,
             };
             for offset in 0..places {
                 let start = TemplatePosition { part, offset };
                 let starts = match kind {
                     FlatPart::Literal(bytes) => self.firsts.contains(bytes[offset]),
-                    FlatPart::Slot(_, traits) => self.firsts.meets(traits.bytes),
+                    FlatPart::Variable(_, traits) => self.firsts.meets(traits.bytes),
                 };
                 if !starts {
                     continue;
@@ -375,7 +377,7 @@ impl Planner {
         Ok(windows)
     }
 
-    /// The window of the attempts that start at one byte of a literal or anywhere in a slot.
+    /// The window of the attempts that start at one byte of a literal or anywhere in a variable.
     fn window(&self, template: &FlatTemplate, start: TemplatePosition, attempt: &Attempt) -> Window {
         let starts_end = match template.literal(start.part) {
             Some(bytes) if start.offset + 1 < bytes.len() => {
@@ -384,9 +386,9 @@ impl Planner {
             _ => TemplatePosition { part: start.part + 1, offset: 0 },
         };
         let context = self.context(template, start);
-        let slots = template.slots(context, attempt.end);
-        let (read, fillers, certain) = (slots.clone(), Vec::new(), attempt.certain);
-        Window { context, start, starts_end, end: attempt.end, slots, read, fillers, certain, groups: None }
+        let variables = template.variables(context, attempt.end);
+        let (read, fillers, certain) = (variables.clone(), Vec::new(), attempt.certain);
+        Window { context, start, starts_end, end: attempt.end, variables, read, fillers, certain, groups: None }
     }
 
     /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an
@@ -421,8 +423,8 @@ impl Planner {
         let mut offset = start.offset;
         if offset == 0 {
             part -= 1;
-            // Behind a slot that can be empty lies what is before it.
-            while part > 0 && matches!(&template.parts[part], FlatPart::Slot(_, traits) if traits.min_len == 0) {
+            // Behind a variable that can be empty lies what is before it.
+            while part > 0 && matches!(&template.parts[part], FlatPart::Variable(_, traits) if traits.min_len == 0) {
                 part -= 1;
             }
             offset = template.literal(part).map_or(0, <[u8]>::len);
@@ -462,16 +464,16 @@ impl Planner {
 
 /// Whether two windows, one after the other, are better asked as one: it needs no more values than one of them.
 fn joins(template: &FlatTemplate, first: &Window, second: &Window) -> bool {
-    let slots = template.slots(first.context.min(second.context), first.end.max(second.end)).len();
-    slots <= first.slots.len().max(second.slots.len())
+    let variables = template.variables(first.context.min(second.context), first.end.max(second.end)).len();
+    variables <= first.variables.len().max(second.variables.len())
 }
 
 fn join(template: &FlatTemplate, first: &mut Window, second: &Window) {
     first.context = first.context.min(second.context);
     first.starts_end = second.starts_end;
     first.end = first.end.max(second.end);
-    first.slots = template.slots(first.context, first.end);
-    first.read = first.slots.clone();
+    first.variables = template.variables(first.context, first.end);
+    first.read = first.variables.clone();
     first.certain |= second.certain;
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use quarry_eval::EngineError;
 use quarry_eval::rows::DECIMAL_PRECISION;
 use quarry_event::Metadata;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Part, Texts};
+use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_pipeline::extract::json_string;
 
 use super::page::{PageReader, Rows};
@@ -271,26 +271,26 @@ impl TextWriter {
 fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let keys = page.keys()?;
     let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
-    let mut slots: Vec<SlotTexts> = Vec::new();
+    let mut variables: Vec<VariableTexts> = Vec::new();
     for row in rows.iter() {
-        let (one, many): (Option<u32>, &[Part]) = match place_of(row) {
-            ValueLocation::Slot(column) => (Some(*column), &[]),
+        let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
+            ValueLocation::Variable(column) => (Some(*column), &[]),
             ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
             _ => (None, &[]),
         };
         let named = many.iter().filter_map(|part| match part {
-            Part::Slot(column) => Some(*column),
-            Part::Literal(_) => None,
+            TemplatePart::Variable(column) => Some(*column),
+            TemplatePart::Literal(_) => None,
         });
         for column in one.into_iter().chain(named) {
-            match slots.iter_mut().find(|slot| slot.column == column) {
-                Some(slot) => slot.rows.push(row),
-                None => slots.push(SlotTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
+            match variables.iter_mut().find(|variable| variable.column == column) {
+                Some(variable) => variable.rows.push(row),
+                None => variables.push(VariableTexts { column, rows: vec![row], texts: Texts::default(), next: 0 }),
             }
         }
     }
-    for slot in &mut slots {
-        slot.texts = page.texts(slot.column, &slot.rows)?;
+    for variable in &mut variables {
+        variable.texts = page.texts(variable.column, &variable.rows)?;
     }
     let mut writer = TextWriter::default();
     let mut written = Vec::new();
@@ -301,11 +301,11 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
                 continue;
             }
             ValueLocation::Constant(text) => writer.bytes.extend_from_slice(text.as_bytes()),
-            ValueLocation::Slot(column) => append_slot(&mut slots, *column, &mut writer.bytes),
-            ValueLocation::Composite(parts) => append_parts(&mut slots, parts, &mut writer.bytes),
+            ValueLocation::Variable(column) => append_variable(&mut variables, *column, &mut writer.bytes),
+            ValueLocation::Composite(parts) => append_parts(&mut variables, parts, &mut writer.bytes),
             ValueLocation::Escaped(parts) => {
                 written.clear();
-                append_parts(&mut slots, parts, &mut written);
+                append_parts(&mut variables, parts, &mut written);
                 let text = std::str::from_utf8(&written).ok().and_then(json_string);
                 let Some(text) = text else {
                     return Err(EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket"));
@@ -318,29 +318,29 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     writer.finish()
 }
 
-/// Texts of a slot in ascending rows.
-struct SlotTexts {
+/// Texts of a variable in ascending rows.
+struct VariableTexts {
     column: u32,
     rows: Vec<u32>,
     texts: Texts,
     next: usize,
 }
 
-/// Appends literals and the values of slots in this order.
-fn append_parts(slots: &mut [SlotTexts], parts: &[Part], out: &mut Vec<u8>) {
+/// Appends literals and the values of variables in this order.
+fn append_parts(variables: &mut [VariableTexts], parts: &[TemplatePart], out: &mut Vec<u8>) {
     for part in parts {
         match part {
-            Part::Literal(literal) => out.extend_from_slice(literal),
-            Part::Slot(column) => append_slot(slots, *column, out),
+            TemplatePart::Literal(literal) => out.extend_from_slice(literal),
+            TemplatePart::Variable(column) => append_variable(variables, *column, out),
         }
     }
 }
 
-fn append_slot(slots: &mut [SlotTexts], column: u32, out: &mut Vec<u8>) {
-    if let Some(slot) = slots.iter_mut().find(|slot| slot.column == column)
-        && slot.next < slot.texts.ends.len()
+fn append_variable(variables: &mut [VariableTexts], column: u32, out: &mut Vec<u8>) {
+    if let Some(variable) = variables.iter_mut().find(|variable| variable.column == column)
+        && variable.next < variable.texts.ends.len()
     {
-        out.extend_from_slice(slot.texts.get(slot.next));
-        slot.next += 1;
+        out.extend_from_slice(variable.texts.get(variable.next));
+        variable.next += 1;
     }
 }

@@ -66,7 +66,7 @@ struct MetadataTest {
 
 /// How a test is answered in one slab.
 pub(super) struct FieldPlan {
-    /// By key, where no slot decides.
+    /// By key, where no variable decides.
     base: Vec<u8>,
     columns: Vec<(u32, ColumnPlan)>,
     /// By key whether the field is made of several parts there; empty for nowhere.
@@ -340,7 +340,7 @@ impl FieldTest {
                     composite[key] = true;
                 }
                 ValueLocation::Text => base[key] = MAYBE,
-                ValueLocation::Slot(column) => {
+                ValueLocation::Variable(column) => {
                     if !columns.iter().any(|(known, _)| known == column) {
                         columns.push((*column, self.column_plan(*column, slab)?));
                     }
@@ -428,7 +428,7 @@ impl FieldTest {
             for (place, answer) in found.above_no(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
-                let is_there = field.places.get(key as usize) == Some(&ValueLocation::Slot(*column));
+                let is_there = field.places.get(key as usize) == Some(&ValueLocation::Variable(*column));
                 if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }

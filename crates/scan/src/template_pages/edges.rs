@@ -3,7 +3,7 @@
 //! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless where no digit of such a code
 //! can follow; where one may follow, nothing is *free*.
 
-use quarry_event::shape::{ByteSet, Part, Shapes, ValueTraits};
+use quarry_event::shape::{ByteSet, Shapes, TemplatePart, ValueTraits};
 
 /// Bytes a percent-encoded breaker has at most.
 const PERCENT_REACH: u32 = 5;
@@ -24,7 +24,7 @@ pub(super) struct Around {
 /// The edges of a template's parts.
 pub(super) struct Edges<'a> {
     pub shapes: &'a Shapes,
-    pub parts: &'a [Part],
+    pub parts: &'a [TemplatePart],
     pub around: Around,
     /// By column: whether no value holds what may be an encoded breaker.
     pub free: &'a [bool],
@@ -38,11 +38,11 @@ impl<'a> Edges<'a> {
     /// First and last bytes of a part, and whether it is never empty.
     pub(super) fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
         match &self.parts[at] {
-            Part::Literal(literal) => match (literal.first(), literal.last()) {
+            TemplatePart::Literal(literal) => match (literal.first(), literal.last()) {
                 (Some(first), Some(last)) => (ByteSet::of(&[*first]), ByteSet::of(&[*last]), true),
                 _ => (ByteSet::EMPTY, ByteSet::EMPTY, false),
             },
-            Part::Slot(column) => {
+            TemplatePart::Variable(column) => {
                 let traits = self.traits(*column);
                 (traits.firsts, traits.lasts, traits.min_len > 0)
             }
@@ -84,8 +84,8 @@ impl<'a> Edges<'a> {
             }
             if before < at {
                 length += match &self.parts[before] {
-                    Part::Literal(literal) => literal.len() as u32,
-                    Part::Slot(column) => self.traits(*column).min_len,
+                    TemplatePart::Literal(literal) => literal.len() as u32,
+                    TemplatePart::Variable(column) => self.traits(*column).min_len,
                 };
             }
             if length >= PERCENT_REACH {
@@ -99,9 +99,9 @@ impl<'a> Edges<'a> {
     pub(super) fn part_is_free(&self, at: usize) -> bool {
         let ends_free = || !self.bytes_after(at + 1).0.meets(PERCENT_NEXT);
         match &self.parts[at] {
-            Part::Literal(literal) => memchr::memchr_iter(b'%', literal)
+            TemplatePart::Literal(literal) => memchr::memchr_iter(b'%', literal)
                 .all(|place| literal.get(place + 1).map_or_else(ends_free, |next| !PERCENT_NEXT.contains(*next))),
-            Part::Slot(column) => {
+            TemplatePart::Variable(column) => {
                 self.free[*column as usize] && (!self.traits(*column).lasts.contains(b'%') || ends_free())
             }
         }

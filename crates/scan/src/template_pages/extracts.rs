@@ -1,6 +1,6 @@
 //! Where the rules of search time (`EXTRACT-`) put a field in the texts of one template.
 //!
-//! A rule whose group lies at the same place of a template whatever its slots hold ([`quarry_eval::pattern::template_match`]) makes
+//! A rule whose group lies at the same place of a template whatever its variables hold ([`quarry_eval::pattern::template_match`]) makes
 //! the field a part of the template, just as automatic extraction does: from there on nobody asks the pattern. Rules are
 //! asked in their order, as the first that finds the field wins. Where only the values tell, rows go to
 //! [`super::rex::RexReader`].
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use quarry_eval::pattern::template_match::{FlatTemplate, MatchPlan, Planner};
-use quarry_event::shape::{Part, Shapes, Template};
+use quarry_event::shape::{Shapes, Template, TemplatePart};
 
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
@@ -22,7 +22,7 @@ pub(super) enum RulePlace {
     Nowhere,
     /// Always there.
     At(ValueLocation),
-    /// The values of the slots decide.
+    /// The values of the variables decide.
     ByValue,
 }
 
@@ -66,17 +66,19 @@ fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template
     let Some(groups) = windows.first().and_then(|window| window.groups.as_ref()) else { return RulePlace::ByValue };
     let Some((start, end)) = groups.get(group).copied().flatten() else { return RulePlace::Nowhere };
     let parts = flat.between(start, end).key().parts;
-    let may_be_empty = |part: &Part| match part {
-        Part::Literal(_) => false,
-        Part::Slot(column) => shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0),
+    let may_be_empty = |part: &TemplatePart| match part {
+        TemplatePart::Literal(_) => false,
+        TemplatePart::Variable(column) => {
+            shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
+        }
     };
     // What an empty group makes is the text's business.
     if parts.iter().all(may_be_empty) {
         return RulePlace::ByValue;
     }
     match parts.as_slice() {
-        [Part::Slot(column)] => RulePlace::At(ValueLocation::Slot(*column)),
-        [Part::Literal(text)] => match std::str::from_utf8(text) {
+        [TemplatePart::Variable(column)] => RulePlace::At(ValueLocation::Variable(*column)),
+        [TemplatePart::Literal(text)] => match std::str::from_utf8(text) {
             Ok(text) => RulePlace::At(ValueLocation::Constant(text.into())),
             Err(_) => RulePlace::ByValue,
         },

@@ -1,6 +1,6 @@
 //! Which field is which part of a template, found once per template instead of once per event.
 //!
-//! The real extraction runs on one text of the template, with a digit in each slot. That is right for every event of
+//! The real extraction runs on one text of the template, with a digit in each variable. That is right for every event of
 //! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
 //! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
 //!
@@ -11,13 +11,13 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use quarry_conf::KvMode;
-use quarry_event::shape::{ByteSet, Part, Shapes, Template, ValueTraits};
+use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
 use super::json::JsonColumns;
 use super::value_location::ValueLocation;
 
-/// What stands in a slot while the extraction runs.
+/// What stands in a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
 /// Bytes that end a value without quotes (`quarry_pipeline::extract::auto_kv`).
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
@@ -88,14 +88,14 @@ struct Region {
 }
 
 impl<'a> Sample<'a> {
-    /// `None` if the template's literals are no text or a slot is no column.
+    /// `None` if the template's literals are no text or a variable is no column.
     fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         for part in &template.parts {
             let start = bytes.len();
             match part {
-                Part::Literal(literal) => bytes.extend_from_slice(literal),
-                Part::Slot(column) => {
+                TemplatePart::Literal(literal) => bytes.extend_from_slice(literal),
+                TemplatePart::Variable(column) => {
                     shapes.columns.get(*column as usize)?;
                     bytes.push(PLACEHOLDER);
                 }
@@ -109,28 +109,28 @@ impl<'a> Sample<'a> {
         &self.shapes.columns[column as usize].traits
     }
 
-    /// Slots with the place of their placeholder.
-    fn slots(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+    /// Variables with the place of their placeholder.
+    fn variables(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.parts.iter().zip(&self.template.parts).filter_map(|(range, part)| match part {
-            Part::Slot(column) => Some((range.start, *column)),
-            Part::Literal(_) => None,
+            TemplatePart::Variable(column) => Some((range.start, *column)),
+            TemplatePart::Literal(_) => None,
         })
     }
 
-    /// The slot whose placeholder is at this place.
-    fn slot_at(&self, at: usize) -> Option<u32> {
-        self.slots().find(|(place, _)| *place == at).map(|(_, column)| column)
+    /// The variable whose placeholder is at this place.
+    fn variable_at(&self, at: usize) -> Option<u32> {
+        self.variables().find(|(place, _)| *place == at).map(|(_, column)| column)
     }
 
     /// Whether the first sign is an opening brace; `None` if values decide.
     fn begins_as_object(&self) -> Option<bool> {
         match self.template.parts.first()? {
-            Part::Literal(literal) => {
+            TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
                 // Of blanks alone the next part decides.
                 text.chars().next().map(|first| first == '{')
             }
-            Part::Slot(column) => {
+            TemplatePart::Variable(column) => {
                 let traits = self.traits(*column);
                 let unclear = traits.min_len == 0
                     || traits.firsts.iter().any(|byte| byte <= b' ' || byte >= 0x80 || byte == b'{' || byte == 0x7f);
@@ -141,19 +141,19 @@ impl<'a> Sample<'a> {
 
     /// The parts that a range of the text is made of.
     fn place(&self, range: Range<usize>) -> ValueLocation {
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<TemplatePart> = Vec::new();
         for (lies, part) in self.parts.iter().zip(&self.template.parts) {
             let (start, end) = (lies.start.max(range.start), lies.end.min(range.end));
             if start < end {
                 parts.push(match part {
-                    Part::Slot(column) => Part::Slot(*column),
-                    Part::Literal(_) => Part::Literal(self.text.as_bytes()[start..end].into()),
+                    TemplatePart::Variable(column) => TemplatePart::Variable(*column),
+                    TemplatePart::Literal(_) => TemplatePart::Literal(self.text.as_bytes()[start..end].into()),
                 });
             }
         }
         match parts.as_slice() {
-            [Part::Slot(column)] => ValueLocation::Slot(*column),
-            [] | [Part::Literal(_)] => ValueLocation::Constant(self.text[range].into()),
+            [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),
+            [] | [TemplatePart::Literal(_)] => ValueLocation::Constant(self.text[range].into()),
             _ => ValueLocation::Composite(parts.into()),
         }
     }
@@ -196,7 +196,7 @@ impl Sample<'_> {
         }
         let is_sure = clear
             && regions.iter().all(|region| self.region_holds(region, escaped))
-            && self.slots().all(|(at, column)| {
+            && self.variables().all(|(at, column)| {
                 regions.iter().any(|region| region.range.contains(&at)) || !self.traits(column).bytes.contains(b'=')
             })
             && self.equals_are_sure(&regions);
@@ -220,9 +220,9 @@ impl Sample<'_> {
         (bytes.get(end) == Some(&b'"')).then_some(Region { range: from..end, quoted: true })
     }
 
-    /// Whether no value of the slots inside ends the region early or makes its value empty.
+    /// Whether no value of the variables inside ends the region early or makes its value empty.
     fn region_holds(&self, region: &Region, escaped: bool) -> bool {
-        let inside: Vec<(usize, &ValueTraits)> = (self.slots())
+        let inside: Vec<(usize, &ValueTraits)> = (self.variables())
             .filter(|(at, _)| region.range.contains(at))
             .map(|(at, column)| (at, self.traits(column)))
             .collect();
@@ -269,7 +269,7 @@ impl Sample<'_> {
         let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
         for at in equals {
             // A value right behind, first byte of which may make another operator.
-            if let Some(column) = self.slot_at(at + 1) {
+            if let Some(column) = self.variable_at(at + 1) {
                 let traits = self.traits(column);
                 if traits.min_len == 0 || traits.firsts.contains(b'=') || traits.firsts.contains(b'"') {
                     return false;
@@ -278,7 +278,7 @@ impl Sample<'_> {
             let mut begin = at;
             while begin > 0 && outside(&(begin - 1)) && is_key_byte(bytes[begin - 1]) {
                 begin -= 1;
-                if let Some(column) = self.slot_at(begin) {
+                if let Some(column) = self.variable_at(begin) {
                     let traits = self.traits(column);
                     let is_part = traits.min_len == 0 || traits.lasts.iter().any(is_key_byte);
                     if is_part {

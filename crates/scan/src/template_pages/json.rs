@@ -1,13 +1,13 @@
 //! Where the fields of JSON lie in the texts of one template.
 //!
-//! The real reader runs on one text of the template, with a placeholder in each slot, so that paths, nesting and repeated
-//! keys are its business alone. That one text stands for all events of the template if every slot keeps to the place it
+//! The real reader runs on one text of the template, with a placeholder in each variable, so that paths, nesting and repeated
+//! keys are its business alone. That one text stands for all events of the template if every variable keeps to the place it
 //! has in the grammar: inside a string its values neither close the string nor leave an escape half done, elsewhere each
 //! of its values is one scalar. Both are looked up per column, down to the values of its dictionary, and remembered for
 //! the slab ([`JsonColumns`]).
 //!
-//! What a slot leaves open costs only the fields it concerns: a string with escapes is cut from the text for its own path,
-//! a slot in a key for the paths that it may make.
+//! What a variable leaves open costs only the fields it concerns: a string with escapes is cut from the text for its own path,
+//! a variable in a key for the paths that it may make.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 
@@ -16,16 +16,16 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Part, Shapes, Template};
+use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Shapes, Template, TemplatePart};
 use quarry_pipeline::extract::{beside_own, json_fields};
 
 use super::value_location::ValueLocation;
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
-/// Stands for the values of a slot: a number outside of strings, a character of the text inside.
+/// Stands for the values of a variable: a number outside of strings, a character of the text inside.
 const PLACEHOLDER: char = '7';
-/// Stands for the values of a slot in a key: a character that no name of a field has (U+E000, for private use).
+/// Stands for the values of a variable in a key: a character that no name of a field has (U+E000, for private use).
 const KEY_PLACEHOLDER: char = '\u{e000}';
 /// How names begin that [`beside_own`] gives.
 const BESIDE_OWN: &str = "extracted_";
@@ -64,12 +64,12 @@ pub(super) struct JsonColumns<'a> {
 struct Sample {
     text: String,
     /// Where the parts of the template lie in it.
-    parts: Vec<(Range<usize>, Part)>,
-    /// Where escapes are, or slots whose values may hold some.
+    parts: Vec<(Range<usize>, TemplatePart)>,
+    /// Where escapes are, or variables whose values may hold some.
     escapes: Vec<Range<usize>>,
-    /// Slots with values that are not their own text.
+    /// Variables with values that are not their own text.
     quoted: Vec<Range<usize>>,
-    has_key_slots: bool,
+    has_key_variables: bool,
 }
 
 /// Where in the grammar a place of a template is.
@@ -98,7 +98,7 @@ impl<'a> JsonColumns<'a> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
         let whole = json_fields(&sample.text, &mut |path, value| {
-            if sample.has_key_slots && path.contains(KEY_PLACEHOLDER) {
+            if sample.has_key_variables && path.contains(KEY_PLACEHOLDER) {
                 let may_be = |name: &str| may_be_path(path, name);
                 let named = names
                     .iter()
@@ -124,8 +124,8 @@ impl<'a> JsonColumns<'a> {
         for (at, part) in template.parts.iter().enumerate() {
             let start = sample.text.len();
             match part {
-                Part::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
-                Part::Slot(column) => match lexed {
+                TemplatePart::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
+                TemplatePart::Variable(column) => match lexed {
                     Lexed::Escape => return None,
                     Lexed::Outside => {
                         let form = match self.scalar(*column) {
@@ -148,7 +148,7 @@ impl<'a> JsonColumns<'a> {
                         if is_in_key && !form.is_plain {
                             return None;
                         }
-                        sample.has_key_slots |= is_in_key;
+                        sample.has_key_variables |= is_in_key;
                         sample.text.push(if is_in_key { KEY_PLACEHOLDER } else { PLACEHOLDER });
                         if !form.is_plain {
                             sample.escapes.push(start..sample.text.len());
@@ -182,7 +182,7 @@ impl<'a> JsonColumns<'a> {
             ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
                 let values = (self.dictionary)(column)?;
                 let all = (0..*len).filter(|code| (*code as usize) < values.len());
-                same(all.map(|code| self.string_parts(&[Part::Literal(values.get(code).into())])))
+                same(all.map(|code| self.string_parts(&[TemplatePart::Literal(values.get(code).into())])))
             }
             ColumnKind::Templates(templates) => {
                 same(templates.iter().map(|template| self.string_parts(&template.parts)))
@@ -192,20 +192,20 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// What a value of these parts does to a string.
-    fn string_parts(&self, parts: &[Part]) -> Option<InString> {
+    fn string_parts(&self, parts: &[TemplatePart]) -> Option<InString> {
         let (mut lexed, mut is_plain) = (Lexed::String, true);
         for part in parts {
             match part {
-                Part::Literal(literal) => {
+                TemplatePart::Literal(literal) => {
                     lexed = lexed_within(lexed, literal)?;
                     is_plain &= !literal.contains(&b'\\');
                 }
-                Part::Slot(column) if lexed == Lexed::String => {
+                TemplatePart::Variable(column) if lexed == Lexed::String => {
                     let form = self.in_string(*column)?;
                     is_plain &= form.is_plain && !form.opens_escape;
                     lexed = if form.opens_escape { Lexed::Escape } else { Lexed::String };
                 }
-                Part::Slot(_) => return None,
+                TemplatePart::Variable(_) => return None,
             }
         }
         Some(InString { opens_escape: lexed == Lexed::Escape, is_plain: is_plain && lexed == Lexed::String })
@@ -230,7 +230,7 @@ impl<'a> JsonColumns<'a> {
             ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
                 let values = (self.dictionary)(column)?;
                 let all = (0..*len).filter(|code| (*code as usize) < values.len());
-                widest(all.map(|code| self.scalar_parts(&[Part::Literal(values.get(code).into())])))
+                widest(all.map(|code| self.scalar_parts(&[TemplatePart::Literal(values.get(code).into())])))
             }
             ColumnKind::Templates(templates) => {
                 widest(templates.iter().map(|template| self.scalar_parts(&template.parts)))
@@ -240,14 +240,14 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// What a value of these parts is.
-    fn scalar_parts(&self, parts: &[Part]) -> Option<Scalar> {
+    fn scalar_parts(&self, parts: &[TemplatePart]) -> Option<Scalar> {
         match parts {
-            [Part::Slot(column)] => self.scalar(*column),
-            [Part::Literal(text)] => {
+            [TemplatePart::Variable(column)] => self.scalar(*column),
+            [TemplatePart::Literal(text)] => {
                 let text = std::str::from_utf8(text).ok()?;
                 is_scalar(text).then_some(if text.starts_with('"') { Scalar::Quoted } else { Scalar::Bare })
             }
-            [Part::Literal(first), ..] if first.starts_with(b"\"") => {
+            [TemplatePart::Literal(first), ..] if first.starts_with(b"\"") => {
                 let sample = self.sample(&Template { parts: parts.to_vec() })?;
                 is_scalar(&sample.text).then_some(Scalar::Quoted)
             }
@@ -255,17 +255,17 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// Whether a slot is a part of a number that lies in neighbouring parts, as in `12.5`.
-    fn is_in_number(&self, parts: &[Part], at: usize) -> bool {
+    /// Whether a variable is a part of a number that lies in neighbouring parts, as in `12.5`.
+    fn is_in_number(&self, parts: &[TemplatePart], at: usize) -> bool {
         let is_sign = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
-        let mut token: Vec<Part> = vec![parts[at].clone()];
+        let mut token: Vec<TemplatePart> = vec![parts[at].clone()];
         for part in parts[..at].iter().rev() {
             match part {
-                Part::Slot(_) => token.insert(0, part.clone()),
-                Part::Literal(literal) => {
+                TemplatePart::Variable(_) => token.insert(0, part.clone()),
+                TemplatePart::Literal(literal) => {
                     let from = literal.iter().rposition(|byte| !is_sign(byte)).map_or(0, |last| last + 1);
                     if from < literal.len() {
-                        token.insert(0, Part::Literal(literal[from..].into()));
+                        token.insert(0, TemplatePart::Literal(literal[from..].into()));
                     }
                     if from > 0 {
                         break;
@@ -275,11 +275,11 @@ impl<'a> JsonColumns<'a> {
         }
         for part in &parts[at + 1..] {
             match part {
-                Part::Slot(_) => token.push(part.clone()),
-                Part::Literal(literal) => {
+                TemplatePart::Variable(_) => token.push(part.clone()),
+                TemplatePart::Literal(literal) => {
                     let to = literal.iter().position(|byte| !is_sign(byte)).unwrap_or(literal.len());
                     if to > 0 {
-                        token.push(Part::Literal(literal[..to].into()));
+                        token.push(TemplatePart::Literal(literal[..to].into()));
                     }
                     if to < literal.len() {
                         break;
@@ -291,15 +291,15 @@ impl<'a> JsonColumns<'a> {
     }
 
     /// Whether every value of these parts is a number as JSON writes it.
-    fn is_number(&self, parts: &[Part]) -> bool {
+    fn is_number(&self, parts: &[TemplatePart]) -> bool {
         let mut text = String::new();
         for (at, part) in parts.iter().enumerate() {
             match part {
-                Part::Literal(literal) => match std::str::from_utf8(literal) {
+                TemplatePart::Literal(literal) => match std::str::from_utf8(literal) {
                     Ok(literal) => text.push_str(literal),
                     Err(_) => return false,
                 },
-                Part::Slot(column) => {
+                TemplatePart::Variable(column) => {
                     let Some(described) = self.shapes.columns.get(*column as usize) else { return false };
                     let traits = &described.traits;
                     let is_integer =
@@ -311,7 +311,7 @@ impl<'a> JsonColumns<'a> {
                     // A number that begins with zero has no other digit before its point.
                     let begins = text.is_empty() || text == "-";
                     let is_followed = match parts.get(at + 1) {
-                        Some(Part::Literal(literal)) => literal.first().is_some_and(u8::is_ascii_digit),
+                        Some(TemplatePart::Literal(literal)) => literal.first().is_some_and(u8::is_ascii_digit),
                         next => next.is_some(),
                     };
                     let is_zero_alone = is_integer || traits.max_len == 1;
@@ -328,14 +328,14 @@ impl<'a> JsonColumns<'a> {
 
 impl Sample {
     /// Adds a literal, which is part number `at`, and tells where in the grammar its end is.
-    fn push_literal(&mut self, parts: &[Part], at: usize, literal: &[u8], before: Lexed) -> Option<Lexed> {
+    fn push_literal(&mut self, parts: &[TemplatePart], at: usize, literal: &[u8], before: Lexed) -> Option<Lexed> {
         let start = self.text.len();
         self.text.push_str(std::str::from_utf8(literal).ok()?);
         let (mut lexed, mut place) = (before, 0);
         while place < literal.len() {
             let len = match (lexed, literal[place]) {
                 (Lexed::String, b'\\') => escape_len(&literal[place..])?,
-                // The first half of the escape is the end of a slot's values.
+                // The first half of the escape is the end of a variable's values.
                 (Lexed::Escape, _) => 1,
                 _ => {
                     lexed = lexed_after(lexed, &literal[place..=place])?;
@@ -364,12 +364,12 @@ impl Sample {
             return ValueLocation::Text;
         }
         let parts = self.parts.iter().filter(|(lies, _)| within(lies));
-        let parts: Vec<Part> = parts
+        let parts: Vec<TemplatePart> = parts
             .map(|(lies, part)| match part {
-                Part::Slot(column) => Part::Slot(*column),
-                Part::Literal(literal) => {
+                TemplatePart::Variable(column) => TemplatePart::Variable(*column),
+                TemplatePart::Literal(literal) => {
                     let (from, to) = (lies.start.max(range.start), lies.end.min(range.end));
-                    Part::Literal(literal[from - lies.start..to - lies.start].into())
+                    TemplatePart::Literal(literal[from - lies.start..to - lies.start].into())
                 }
             })
             .collect();
@@ -377,8 +377,8 @@ impl Sample {
             return ValueLocation::Escaped(parts.into());
         }
         match parts.as_slice() {
-            [Part::Slot(column)] => ValueLocation::Slot(*column),
-            [] | [Part::Literal(_)] => ValueLocation::Constant(value.into()),
+            [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),
+            [] | [TemplatePart::Literal(_)] => ValueLocation::Constant(value.into()),
             _ => ValueLocation::Composite(parts.into()),
         }
     }
@@ -387,7 +387,7 @@ impl Sample {
 /// Bytes of the escape that a text begins with.
 fn escape_len(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1) {
-        // A slot behind it would be the second half.
+        // A variable behind it would be the second half.
         None => Some(1),
         Some(b'u') => (bytes.len() >= 6).then_some(6),
         Some(_) => Some(2),
@@ -427,32 +427,32 @@ fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> O
     Some(lexed)
 }
 
-/// Whether a slot outside of strings is a whole value: a sign of the grammar or a blank on both sides.
-fn stands_alone(parts: &[Part], at: usize) -> bool {
+/// Whether a variable outside of strings is a whole value: a sign of the grammar or a blank on both sides.
+fn stands_alone(parts: &[TemplatePart], at: usize) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
-        Some(Part::Literal(literal)) => {
+        Some(TemplatePart::Literal(literal)) => {
             literal.last().is_some_and(|byte| matches!(byte, b':' | b',' | b'[' | b' ' | b'\t' | b'\n' | b'\r'))
         }
-        Some(Part::Slot(_)) => false,
+        Some(TemplatePart::Variable(_)) => false,
     };
     let after = match parts.get(at + 1) {
         None => true,
-        Some(Part::Literal(literal)) => {
+        Some(TemplatePart::Literal(literal)) => {
             literal.first().is_some_and(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))
         }
-        Some(Part::Slot(_)) => false,
+        Some(TemplatePart::Variable(_)) => false,
     };
     before && after
 }
 
 /// Whether the string around byte `from` of part `at` is followed by a colon. `lexed` is where in the grammar it is.
-fn is_in_key(parts: &[Part], at: usize, from: usize, lexed: Lexed) -> bool {
+fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bool {
     let mut lexed = lexed;
-    let bytes = |(number, part): (usize, &'_ Part)| match part {
-        Part::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
+    let bytes = |(number, part): (usize, &'_ TemplatePart)| match part {
+        TemplatePart::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
         // No sign that ends a string.
-        Part::Slot(_) => vec![PLACEHOLDER as u8],
+        TemplatePart::Variable(_) => vec![PLACEHOLDER as u8],
     };
     let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
     for byte in rest.by_ref() {
@@ -501,7 +501,7 @@ fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     widest
 }
 
-/// Whether a path with slots for keys may be this name.
+/// Whether a path with variables for keys may be this name.
 fn may_be_path(path: &str, name: &str) -> bool {
     let (first, last) = (path.split(KEY_PLACEHOLDER).next(), path.rsplit(KEY_PLACEHOLDER).next());
     name.starts_with(first.unwrap_or_default()) && name.ends_with(last.unwrap_or_default())

@@ -1,6 +1,6 @@
 //! Groups of a `rex` command or an `EXTRACT` rule from templates and dictionaries.
 //!
-//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]); a slot that is made of templates
+//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]); a variable that is made of templates
 //! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
 //! once, and a row costs the look-up of its codes. Rows whose template the plan does not answer are left to their text.
 //!
@@ -421,7 +421,7 @@ impl Tree {
         for window in windows {
             let (mut columns, mut has_codes) = (Vec::new(), true);
             for part in parts_read(&window, work.groups) {
-                let Some(FlatPart::Slot(column, _)) = template.parts().get(part) else { continue };
+                let Some(FlatPart::Variable(column, _)) = template.parts().get(part) else { continue };
                 match &shapes.columns[*column as usize].kind {
                     ColumnKind::Templates(templates) => {
                         self.nodes[at] = match cut {
@@ -448,7 +448,7 @@ impl Tree {
         self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template, windows: asked }));
     }
 
-    /// New nodes, one for each template of a slot.
+    /// New nodes, one for each template of a variable.
     fn branch(
         &mut self,
         template: &FlatTemplate,
@@ -465,7 +465,7 @@ impl Tree {
         if first + inner.len() > NODES_MAX {
             return TemplateNode::Unknown;
         }
-        self.nodes.extend(inner.iter().map(|inner| node(template.with_slot(part, shapes, inner))));
+        self.nodes.extend(inner.iter().map(|inner| node(template.with_variable(part, shapes, inner))));
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
     }

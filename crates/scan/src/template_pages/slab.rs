@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
-use quarry_event::shape::{ColumnKind, Part, Shapes, Template};
+use quarry_event::shape::{ColumnKind, Shapes, Template, TemplatePart};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
@@ -356,21 +356,21 @@ fn fields_of(
 fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocation]) -> ValueColumns {
     let mut known = vec![false; shapes.columns.len()];
     let mut literals = false;
-    let mut reach = |parts: &[Part]| {
-        let mut left: Vec<u32> = slots(parts).collect();
+    let mut reach = |parts: &[TemplatePart]| {
+        let mut left: Vec<u32> = variables(parts).collect();
         while let Some(column) = left.pop() {
             let Some(known) = known.get_mut(column as usize).filter(|known| !**known) else { continue };
             *known = true;
             if let ColumnKind::Templates(nested) = &shapes.columns[column as usize].kind {
-                left.extend(nested.iter().flat_map(Template::slots));
+                left.extend(nested.iter().flat_map(Template::variables));
             }
         }
     };
     for (at, place) in places.iter().enumerate() {
-        literals |= !matches!(place, ValueLocation::Absent | ValueLocation::Slot(_));
+        literals |= !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_));
         match place {
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
-            ValueLocation::Slot(column) => reach(&[Part::Slot(*column)]),
+            ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
             // The value is written otherwise than it reads.
             ValueLocation::Escaped(_) | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
@@ -380,23 +380,23 @@ fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocatio
     ValueColumns { columns, literals }
 }
 
-fn slots(parts: &[Part]) -> impl Iterator<Item = u32> + '_ {
+fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
     parts.iter().filter_map(|part| match part {
-        Part::Slot(column) => Some(*column),
-        Part::Literal(_) => None,
+        TemplatePart::Variable(column) => Some(*column),
+        TemplatePart::Literal(_) => None,
     })
 }
 
 /// The column whose values are the field's in every template that names it, and in no other place is a value.
 fn only_column(templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
     let column = places.iter().find_map(|place| match place {
-        ValueLocation::Slot(column) => Some(*column),
+        ValueLocation::Variable(column) => Some(*column),
         _ => None,
     })?;
     let agrees = |(at, place): (usize, &ValueLocation)| {
         let named = templates[at % templates.len()].names(column);
         match place {
-            ValueLocation::Slot(other) => *other == column,
+            ValueLocation::Variable(other) => *other == column,
             ValueLocation::Absent => !named,
             _ => false,
         }

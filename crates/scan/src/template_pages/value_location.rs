@@ -2,7 +2,7 @@
 //!
 //! Not here: how it is found ([`super::fields`], [`super::json`], [`super::extracts`]) and read ([`super::columns`]).
 
-use quarry_event::shape::Part;
+use quarry_event::shape::TemplatePart;
 
 /// Where the value of a field lies in the texts of one template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,11 +12,11 @@ pub(super) enum ValueLocation {
     /// In the literals.
     Constant(Box<str>),
     /// It is the value of this column.
-    Slot(u32),
-    /// Literals and slots in this order.
-    Composite(Box<[Part]>),
+    Variable(u32),
+    /// Literals and variables in this order.
+    Composite(Box<[TemplatePart]>),
     /// The same, written with the escapes of JSON.
-    Escaped(Box<[Part]>),
+    Escaped(Box<[TemplatePart]>),
     /// Only the text tells.
     Text,
 }

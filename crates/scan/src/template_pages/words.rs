@@ -1,6 +1,6 @@
 //! Words, phrases and wildcard words on templates and columns instead of text.
 //!
-//! A match lies in a literal, in the value of a slot, or across an edge between them. Literals and dictionary texts are
+//! A match lies in a literal, in the value of a variable, or across an edge between them. Literals and dictionary texts are
 //! looked at once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match
 //! at all. What may lie across an edge, or is bounded by bytes that are not known, is a *maybe*: the rows are then
 //! decided by their text. Nothing here says yes or no where the text could say otherwise.
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use quarry_eval::EngineError;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Part, Shapes, Template,
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Shapes, Template, TemplatePart,
     TimeLayout, ValueTraits,
 };
 use quarry_store::Segment;
@@ -71,7 +71,7 @@ enum ProbePlan {
     Equals(i64),
     /// Value by value.
     Each(Around),
-    /// By the template, and by the slots' values where these say more.
+    /// By the template, and by the variables' values where these say more.
     Templates { base: Vec<u8>, children: Vec<Child> },
 }
 
@@ -293,7 +293,7 @@ impl Probe {
                 return Ok(found_of(&values, numbers.iter().map(|number| if number == wanted { YES } else { NO })));
             }
         };
-        // The templates are not read where slots alone decide.
+        // The templates are not read where variables alone decide.
         let needs_codes = base.iter().any(|answer| *answer != NO);
         let mut all =
             if needs_codes { self.run(&ProbePlan::Codes(base.clone()), column, page)? } else { PageAnswers::Same(NO) };
@@ -381,7 +381,7 @@ fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnsw
     PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
 }
 
-/// The rows of a slot whose template lets it count.
+/// The rows of a variable whose template lets it count.
 fn counted(
     child: &Child,
     parent: u32,
@@ -483,7 +483,7 @@ impl Planner<'_> {
             let facts = self.facts.parts(column, number);
             let mut answer = if self.may_straddle(&edges, facts) { MAYBE } else { NO };
             for (part, facts) in template.parts.iter().zip(facts) {
-                if let Part::Literal(literal) = part {
+                if let TemplatePart::Literal(literal) = part {
                     let inside = facts.around(around, self.probe.bounds);
                     answer = answer.max(self.probe.answer(literal, inside, &mut scratch));
                 }
@@ -493,7 +493,7 @@ impl Planner<'_> {
                 continue;
             }
             for (part, facts) in template.parts.iter().zip(facts) {
-                let Part::Slot(column) = part else { continue };
+                let TemplatePart::Variable(column) = part else { continue };
                 let inside = facts.around(around, self.probe.bounds);
                 let known = children.iter().position(|child| (child.column, child.around) == (*column, inside));
                 let child = match known {
@@ -540,10 +540,10 @@ impl Planner<'_> {
     /// Whether the text up to part `at` can end with `head`.
     fn may_end(&self, edges: &Edges<'_>, at: usize, head: &[u8]) -> bool {
         match &edges.parts[at] {
-            Part::Literal(literal) => {
+            TemplatePart::Literal(literal) => {
                 head.iter().rev().zip(literal.iter().rev()).all(|(mine, byte)| self.probe.is(*mine, *byte))
             }
-            Part::Slot(column) => {
+            TemplatePart::Variable(column) => {
                 let traits = edges.traits(*column);
                 let (lasts, _) = edges.bytes_before(at + 1);
                 let sure = head.len().min(traits.min_len as usize);
@@ -556,8 +556,10 @@ impl Planner<'_> {
     /// Whether the text from part `at` on can begin with `tail`.
     fn may_begin(&self, edges: &Edges<'_>, at: usize, tail: &[u8]) -> bool {
         match &edges.parts[at] {
-            Part::Literal(literal) => tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.is(*mine, *byte)),
-            Part::Slot(column) => {
+            TemplatePart::Literal(literal) => {
+                tail.iter().zip(literal.iter()).all(|(mine, byte)| self.probe.is(*mine, *byte))
+            }
+            TemplatePart::Variable(column) => {
                 let traits = edges.traits(*column);
                 let (firsts, _) = edges.bytes_after(at);
                 let sure = tail.len().min(traits.min_len as usize);

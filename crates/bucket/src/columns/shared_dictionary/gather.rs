@@ -78,7 +78,7 @@ impl SharedColumns {
         for (number, column) in shaped.columns.iter().enumerate() {
             let columns = match &column.values {
                 SlabValues::Templates { templates, .. } if templates.len() == 1 => {
-                    templates[0].slots().collect::<Vec<u32>>()
+                    templates[0].variables().collect::<Vec<u32>>()
                 }
                 SlabValues::Numbers { .. } if !taken[number] => vec![number as u32],
                 _ => continue,

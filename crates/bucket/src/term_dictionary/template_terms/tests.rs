@@ -56,8 +56,8 @@ fn assert_covers(slab: &ShapedSlab) -> Terms {
 
 fn template(parts: &[Result<&str, u32>]) -> Template {
     let part = |part: &Result<&str, u32>| match part {
-        Ok(literal) => Part::Literal(literal.as_bytes().into()),
-        Err(column) => Part::Slot(*column),
+        Ok(literal) => TemplatePart::Literal(literal.as_bytes().into()),
+        Err(column) => TemplatePart::Variable(*column),
     };
     Template { parts: parts.iter().map(part).collect() }
 }
@@ -174,7 +174,7 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
 }
 
 #[test]
-fn empty_slots_let_their_neighbours_touch() {
+fn empty_variables_let_their_neighbours_touch() {
     let slab = ShapedSlab {
         columns: vec![
             templates(None, &[template(&[Ok("left"), Err(1), Ok("right")])], &[0, 0], &[0, 1, 2]),

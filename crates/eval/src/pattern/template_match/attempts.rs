@@ -23,7 +23,7 @@ pub(super) struct Attempt {
     pub(super) end: TemplatePosition,
     /// Whether one may have matched.
     pub(super) matched: bool,
-    /// Whether the one attempt there is matches whatever the slots hold.
+    /// Whether the one attempt there is matches whatever the variables hold.
     pub(super) certain: bool,
 }
 
@@ -39,15 +39,15 @@ struct Attempts {
 }
 
 impl Planner {
-    /// Makes all attempts that start at a place: anywhere in it, if it is a slot.
+    /// Makes all attempts that start at a place: anywhere in it, if it is a variable.
     pub(super) fn attempt(&mut self, template: &FlatTemplate, start: TemplatePosition) -> Result<Attempt, TooMuch> {
         let mut attempts = Attempts::default();
         let mut place = start;
-        let in_slot = template.literal(start.part).is_none();
+        let in_variable = template.literal(start.part).is_none();
         self.begin(template, start, &mut attempts)?;
-        if let FlatPart::Slot(_, traits) = &template.parts[start.part] {
+        if let FlatPart::Variable(_, traits) = &template.parts[start.part] {
             let inside = ValueTraits { firsts: traits.bytes, min_len: 1, ..traits.clone() };
-            self.through_slot(&mut attempts, &inside)?;
+            self.through_variable(&mut attempts, &inside)?;
             place = TemplatePosition { part: start.part + 1, offset: 0 };
         }
         while !attempts.live.is_empty() {
@@ -56,8 +56,8 @@ impl Planner {
                     self.at_end(&mut attempts)?;
                     break;
                 }
-                Some(FlatPart::Slot(_, traits)) => {
-                    self.through_slot(&mut attempts, traits)?;
+                Some(FlatPart::Variable(_, traits)) => {
+                    self.through_variable(&mut attempts, traits)?;
                     place = TemplatePosition { part: place.part + 1, offset: 0 };
                 }
                 Some(FlatPart::Literal(bytes)) => {
@@ -68,7 +68,7 @@ impl Planner {
                 }
             }
         }
-        let certain = attempts.matched && !attempts.failed && !in_slot;
+        let certain = attempts.matched && !attempts.failed && !in_variable;
         Ok(Attempt { end: place, matched: attempts.matched, certain })
     }
 
@@ -82,7 +82,7 @@ impl Planner {
         let mut behind = vec![];
         let mut bytes = ByteSet::EMPTY;
         if self.looks {
-            if let FlatPart::Slot(_, traits) = &template.parts[start.part] {
+            if let FlatPart::Variable(_, traits) = &template.parts[start.part] {
                 bytes = bytes.union(traits.bytes);
             }
             let mut at = start;
@@ -99,7 +99,7 @@ impl Planner {
                 at = TemplatePosition { part: at.part - 1, offset: 0 };
                 match &template.parts[at.part] {
                     FlatPart::Literal(bytes) => at.offset = bytes.len(),
-                    FlatPart::Slot(_, traits) => {
+                    FlatPart::Variable(_, traits) => {
                         bytes = bytes.union(traits.lasts);
                         if traits.min_len > 0 {
                             break;
@@ -144,8 +144,8 @@ impl Planner {
         Ok(at)
     }
 
-    /// Over every value a slot may have.
-    fn through_slot(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+    /// Over every value a variable may have.
+    fn through_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
         let shortest = traits.min_len.min(LENGTH_MAX);
         let mut current = std::mem::take(&mut attempts.live);
         let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };

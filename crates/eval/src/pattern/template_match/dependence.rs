@@ -1,14 +1,14 @@
-//! Which slots decide the wanted groups of a window, found by running the expression over all values at once.
+//! Which variables decide the wanted groups of a window, found by running the expression over all values at once.
 //!
 //! This is an abstract interpretation of a Pike machine: the threads of the expression run over the template with
-//! *places* of it as positions. A slot stands for every value its [`ValueTraits`] allow, so that behind it there is a
-//! set of *configurations*, one for each way the threads can come out. A slot behind which each configuration has only
+//! *places* of it as positions. A variable stands for every value its [`ValueTraits`] allow, so that behind it there is a
+//! set of *configurations*, one for each way the threads can come out. A variable behind which each configuration has only
 //! one successor decides nothing; a group decides nothing but itself, and groups nobody wants are not followed at all,
 //! so that one that is in doubt costs no other. What comes of it:
 //!
-//! - all wanted groups lie at the same places of the template whatever the slots hold ([`Dependence::groups`]): no
-//!   expression has to run, and a group that spans one slot is that slot's column;
-//! - or the answer depends on the values of some slots only ([`Dependence::read`]), and any allowed value may stand in
+//! - all wanted groups lie at the same places of the template whatever the variables hold ([`Dependence::groups`]): no
+//!   expression has to run, and a group that spans one variable is that variable's column;
+//! - or the answer depends on the values of some variables only ([`Dependence::read`]), and any allowed value may stand in
 //!   the others ([`filler`]).
 //!
 //! Where there are too many configurations, threads or steps, or an assertion cannot be followed, nothing is claimed.
@@ -51,7 +51,7 @@ pub(super) struct Dependence {
 enum Position {
     /// The same place for every text.
     Fixed(TemplatePosition),
-    /// Inside a slot, where the threads are now: at its end if the value ends here.
+    /// Inside a variable, where the threads are now: at its end if the value ends here.
     Here,
     /// Inside this part.
     Within(usize),
@@ -89,8 +89,8 @@ struct Configuration {
 
 /// One step of the walk: what each configuration before it became.
 struct Layer {
-    /// The slot that was passed; `None` for a byte of a literal.
-    slot: Option<usize>,
+    /// The variable that was passed; `None` for a byte of a literal.
+    variable: Option<usize>,
     /// By configuration before the step, the numbers of those behind it.
     next: Vec<Vec<usize>>,
 }
@@ -111,9 +111,9 @@ impl Planner {
             window.groups = found.groups;
             window.read.clear();
             window.fillers.clear();
-            for part in &window.slots {
+            for part in &window.variables {
                 match template.parts.get(*part) {
-                    Some(FlatPart::Slot(_, traits)) if !found.read.contains(part) => match filler(traits) {
+                    Some(FlatPart::Variable(_, traits)) if !found.read.contains(part) => match filler(traits) {
                         Some(filler) => window.fillers.push((*part, filler)),
                         None => window.read.push(*part),
                     },
@@ -140,7 +140,8 @@ impl Planner {
         let (steps, layers, reached) = (walk.steps, walk.layers, walk.reached);
         self.walked += steps;
         let groups = self.nfa.group_info().group_len(PatternID::ZERO);
-        let found = finals.map(|finals| dependence_of(&finals, deciding_slots(&layers, &finals), &self.wanted, groups));
+        let found =
+            finals.map(|finals| dependence_of(&finals, deciding_variables(&layers, &finals), &self.wanted, groups));
         // What the walk saw beyond the window is not in the key.
         if reached <= window.end && self.known.len() < KNOWN_MAX {
             let kept = found.as_ref().ok().map(|found| found.with_places(|place| place.seen_from(origin)));
@@ -174,7 +175,7 @@ impl Planner {
                         }
                     }
                 }
-                FlatPart::Slot(_, traits) if at < last.part => {
+                FlatPart::Variable(_, traits) if at < last.part => {
                     view.push(2);
                     for bytes in [traits.bytes, traits.firsts, traits.lasts] {
                         bytes.words().iter().for_each(|word| view.extend(word.to_le_bytes()));
@@ -182,7 +183,7 @@ impl Planner {
                     view.extend(traits.min_len.to_le_bytes());
                     view.extend(traits.max_len.to_le_bytes());
                 }
-                FlatPart::Slot(..) => {}
+                FlatPart::Variable(..) => {}
             }
         }
         view.into()
@@ -279,20 +280,20 @@ impl<'a> Walk<'a> {
                         let stepped = self.step(one, *byte, before, Position::Fixed(place), starts)?;
                         next.push(vec![add(&mut behind, stepped)?]);
                     }
-                    self.layers.push(Layer { slot: None, next });
+                    self.layers.push(Layer { variable: None, next });
                     all = behind;
                 }
-                FlatPart::Slot(_, traits) => {
-                    let (slot, mut behind, mut next) = (place.part, Vec::new(), Vec::new());
-                    place = TemplatePosition { part: slot + 1, offset: 0 };
+                FlatPart::Variable(_, traits) => {
+                    let (variable, mut behind, mut next) = (place.part, Vec::new(), Vec::new());
+                    place = TemplatePosition { part: variable + 1, offset: 0 };
                     self.reached = place;
                     for one in &all {
-                        let mut outcomes = self.outcomes(one, slot, traits)?;
+                        let mut outcomes = self.outcomes(one, variable, traits)?;
                         outcomes.iter_mut().for_each(|one| one.move_here(Position::Fixed(place)));
                         let numbers = outcomes.into_iter().map(|one| add(&mut behind, one));
                         next.push(numbers.collect::<Result<_, _>>()?);
                     }
-                    self.layers.push(Layer { slot: Some(slot), next });
+                    self.layers.push(Layer { variable: Some(variable), next });
                     all = behind;
                 }
             }
@@ -335,8 +336,8 @@ impl<'a> Walk<'a> {
         }
         match &self.template.parts[start.part - 1] {
             FlatPart::Literal(bytes) => bytes.last().map(|byte| behind(*byte)).ok_or(Unclear),
-            FlatPart::Slot(_, traits) if traits.min_len == 0 => Err(Unclear),
-            FlatPart::Slot(_, traits) => {
+            FlatPart::Variable(_, traits) if traits.min_len == 0 => Err(Unclear),
+            FlatPart::Variable(_, traits) => {
                 let mut kinds = traits.lasts.iter().map(behind);
                 let first = kinds.next().ok_or(Unclear)?;
                 if kinds.all(|kind| kind == first) { Ok(first) } else { Err(Unclear) }
@@ -344,7 +345,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What a configuration can become over the values of a slot.
+    /// What a configuration can become over the values of a variable.
     fn outcomes(
         &mut self,
         from: &Configuration,
@@ -580,23 +581,23 @@ fn add(all: &mut Vec<Configuration>, one: Configuration) -> Result<usize, Unclea
     if all.len() > CONFIGURATIONS_MAX { Err(Unclear) } else { Ok(all.len() - 1) }
 }
 
-/// The slots where configurations part that come to different answers.
-fn deciding_slots(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
+/// The variables where configurations part that come to different answers.
+fn deciding_variables(layers: &[Layer], finals: &[Configuration]) -> Vec<usize> {
     // From the end to the start: the answer that a configuration comes to, `None` where what follows decides.
     let wanted = |one: &Configuration| one.matched.as_ref().map(|registers| registers[1..].to_vec());
     let answers: Vec<_> = finals.iter().map(wanted).collect();
     let first_of = |answer| answers.iter().position(|known| known == answer);
     let mut behind: Vec<Option<usize>> = answers.iter().map(first_of).collect();
     let mut deciding = Vec::new();
-    for Layer { slot, next } in layers.iter().rev() {
+    for Layer { variable, next } in layers.iter().rev() {
         let only = |numbers: &Vec<usize>| {
             let first = behind.get(*numbers.first()?).copied().flatten();
             first.filter(|_| numbers.iter().all(|number| behind.get(*number) == Some(&first)))
         };
         let before: Vec<Option<usize>> = next.iter().map(only).collect();
         let parts = next.iter().zip(&before).any(|(numbers, answer)| numbers.len() != 1 && answer.is_none());
-        if let Some(slot) = slot.filter(|_| parts) {
-            deciding.push(slot);
+        if let Some(variable) = variable.filter(|_| parts) {
+            deciding.push(variable);
         }
         behind = before;
     }
@@ -647,7 +648,7 @@ fn holds(look: Look, behind: Behind, ahead: Ahead) -> Result<Option<bool>, Uncle
     }))
 }
 
-/// A text that the traits of a slot allow; `None` where only characters beyond ASCII make one.
+/// A text that the traits of a variable allow; `None` where only characters beyond ASCII make one.
 fn filler(traits: &ValueTraits) -> Option<Box<str>> {
     let ascii = |bytes: ByteSet| bytes.iter().find(u8::is_ascii);
     if traits.min_len == 0 {

@@ -9,7 +9,7 @@ pub(crate) const COMBINATIONS_MAX: usize = 65_536;
 #[derive(Clone, Debug)]
 pub struct CombinationMemo<T> {
     answers: Vec<T>,
-    /// Number of the answer, plus one, by the code of a single slot.
+    /// Number of the answer, plus one, by the code of a single variable.
     single: Vec<u32>,
     pairs: HashMap<u64, u32, foldhash::fast::FixedState>,
     others: HashMap<Box<[u32]>, u32, foldhash::fast::FixedState>,

@@ -5,7 +5,7 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
-/// A slot's values and what is known of them.
+/// A variable's values and what is known of them.
 fn traits(values: &[&str]) -> ValueTraits {
     let mut traits = ValueTraits::default();
     for (at, value) in values.iter().enumerate() {
@@ -14,7 +14,7 @@ fn traits(values: &[&str]) -> ValueTraits {
     traits
 }
 
-/// A template written down: `<a|b>` is a slot with these values.
+/// A template written down: `<a|b>` is a variable with these values.
 struct Sketch {
     template: FlatTemplate,
     /// Values of each part; a literal has one.
@@ -32,7 +32,7 @@ fn sketch(parts: Vec<Result<String, Vec<String>>>) -> Sketch {
     }
     let flat = joined.iter().zip(1..).map(|(part, column)| match part {
         Ok(text) => FlatPart::Literal(text.as_bytes().into()),
-        Err(values) => FlatPart::Slot(column, traits(&values.iter().map(String::as_str).collect::<Vec<_>>())),
+        Err(values) => FlatPart::Variable(column, traits(&values.iter().map(String::as_str).collect::<Vec<_>>())),
     });
     let template = FlatTemplate::new(flat);
     let values = joined.into_iter().map(|part| part.map_or_else(|values| values, |text| vec![text])).collect();
@@ -179,7 +179,7 @@ fn piece(longest: usize) -> impl Strategy<Value = String> {
 }
 
 /// Values of one kind, as the shaper makes them, or any.
-fn slot() -> impl Strategy<Value = Vec<String>> {
+fn variable() -> impl Strategy<Value = Vec<String>> {
     let digits = prop::collection::vec("[12]{1,3}", 1..4);
     let letters = prop::collection::vec("[ab]{2}", 1..4);
     let any = prop::collection::vec(piece(4), 1..4);
@@ -187,7 +187,7 @@ fn slot() -> impl Strategy<Value = Vec<String>> {
 }
 
 fn sketches() -> impl Strategy<Value = Sketch> {
-    let part = prop_oneof![piece(5).prop_map(Ok), slot().prop_map(Err)];
+    let part = prop_oneof![piece(5).prop_map(Ok), variable().prop_map(Err)];
     prop::collection::vec(part, 0..6).prop_map(sketch)
 }
 
@@ -228,21 +228,21 @@ fn one_planner_serves_many_templates() {
 }
 
 #[test]
-fn only_the_slots_a_match_reads_are_asked() {
+fn only_the_variables_a_match_reads_are_asked() {
     let shard = r"on shard-(?<shard>\d+) ";
     let found = windows(shard, "id <a1|b2> put <12|99>ms on shard-<1|22> for <ann|bob eve>");
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].slots, [5]);
+    assert_eq!(found[0].variables, [5]);
     assert!(found[0].certain);
     let groups = found[0].groups.as_ref().unwrap();
     assert_eq!(groups[1], Some((TemplatePosition { part: 5, offset: 0 }, TemplatePosition { part: 6, offset: 0 })));
-    // The slot may hold other than digits: its values are asked, and nothing behind it.
+    // The variable may hold other than digits: its values are asked, and nothing behind it.
     let found = windows(shard, "id <a1|b2> on shard-<1|x> for <ann|bob>");
-    assert_eq!(found[0].slots, [3]);
+    assert_eq!(found[0].variables, [3]);
     assert!(!found[0].certain && found[0].groups.is_none());
-    // The byte behind a settled match is not needed, although it is a slot.
+    // The byte behind a settled match is not needed, although it is a variable.
     let found = windows(shard, "on shard-<1|x> <ann|bob>");
-    assert_eq!(found[0].slots, [1]);
+    assert_eq!(found[0].variables, [1]);
 }
 
 #[test]
@@ -254,11 +254,11 @@ fn templates_without_a_match_are_left_out() {
 }
 
 #[test]
-fn a_slot_that_could_hold_the_start_is_asked_first() {
+fn a_variable_that_could_hold_the_start_is_asked_first() {
     let found = windows(r"on shard-(?<shard>\d+) ", "<on shard-9 x|free text> on shard-<1|2> ");
     assert_eq!(found.len(), 2);
-    assert_eq!(found[0].slots[0], 0);
-    assert_eq!(found[1].slots, [2]);
+    assert_eq!(found[0].variables[0], 0);
+    assert_eq!(found[1].variables, [2]);
     assert!(found[1].groups.is_some());
 }
 

@@ -79,7 +79,7 @@ impl FieldTest {
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
-                    | ValueLocation::Slot(_),
+                    | ValueLocation::Variable(_),
                 ) => tested.push((place, *row)),
                 Some(ValueLocation::Text) | None => {}
             }

@@ -8,7 +8,7 @@ use super::*;
 
 const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
 
-/// A template of literals and `@` for slots whose values are `values`, one list per slot, and the place of `f` in it.
+/// A template of literals and `@` for variables whose values are `values`, one list per variable, and the place of `f` in it.
 fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut shapes = Shapes::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
@@ -25,10 +25,10 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
     let mut template = Template::default();
     for (at, literal) in text.split('@').enumerate() {
         if at > 0 {
-            template.parts.push(Part::Slot(at as u32));
+            template.parts.push(TemplatePart::Variable(at as u32));
         }
         if !literal.is_empty() {
-            template.parts.push(Part::Literal(literal.as_bytes().into()));
+            template.parts.push(TemplatePart::Literal(literal.as_bytes().into()));
         }
     }
     let json = JsonColumns::new(&shapes, &|_| None);
@@ -42,21 +42,25 @@ fn constant(text: &str) -> ValueLocation {
 #[test]
 fn pairs_are_found_in_templates() {
     for (text, values, expected) in [
-        ("at @ f=@ x", &[&["12"][..], &["ab", "c"]][..], ValueLocation::Slot(2)),
-        ("f=@", &[&["ab"]], ValueLocation::Slot(1)),
-        ("f=\"@\" x", &[&["a b"]], ValueLocation::Slot(1)),
+        ("at @ f=@ x", &[&["12"][..], &["ab", "c"]][..], ValueLocation::Variable(2)),
+        ("f=@", &[&["ab"]], ValueLocation::Variable(1)),
+        ("f=\"@\" x", &[&["a b"]], ValueLocation::Variable(1)),
         ("f=plain a=@", &[&["b"]], constant("plain")),
         ("f=1 f=@", &[&["b"]], constant("1")),
         ("g=@", &[&["b"]], ValueLocation::Absent),
         ("f == @", &[&["b"]], ValueLocation::Absent),
         ("a=\"f=@\"", &[&["b"]], ValueLocation::Absent),
-        ("(@) f=@;", &[&["x y"], &["b=c"]], ValueLocation::Slot(2)),
-        ("(f=@) x", &[&["12", "ab"]], ValueLocation::Slot(1)),
-        ("[f=@] (g=@)", &[&["12"], &["3"]], ValueLocation::Slot(1)),
+        ("(@) f=@;", &[&["x y"], &["b=c"]], ValueLocation::Variable(2)),
+        ("(f=@) x", &[&["12", "ab"]], ValueLocation::Variable(1)),
+        ("[f=@] (g=@)", &[&["12"], &["3"]], ValueLocation::Variable(1)),
     ] {
         assert_eq!(place(KV, text, values), expected, "{text}");
     }
-    let parts = [Part::Literal(b"/v".as_slice().into()), Part::Slot(1), Part::Literal(b"?p".as_slice().into())];
+    let parts = [
+        TemplatePart::Literal(b"/v".as_slice().into()),
+        TemplatePart::Variable(1),
+        TemplatePart::Literal(b"?p".as_slice().into()),
+    ];
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
@@ -85,7 +89,7 @@ fn values_that_may_move_the_bounds_leave_it_to_the_text() {
     assert_eq!(place(KV, "@f=1", &[&["a:"]]), constant("1"));
     let escaped = Cutting { kv_mode: KvMode::AutoEscaped, ..KV };
     assert_eq!(place(escaped, "f=\"@\"", &[&["a\\"]]), ValueLocation::Text);
-    assert_eq!(place(escaped, "f=\"@\"", &[&["a"]]), ValueLocation::Slot(1));
+    assert_eq!(place(escaped, "f=\"@\"", &[&["a"]]), ValueLocation::Variable(1));
     assert_eq!(place(Cutting { by_pattern: true, ..KV }, "f=1", &[]), ValueLocation::Text);
     assert_eq!(place(Cutting { kv_mode: KvMode::None, ..KV }, "f=1", &[]), ValueLocation::Absent);
 }
@@ -93,8 +97,8 @@ fn values_that_may_move_the_bounds_leave_it_to_the_text() {
 #[test]
 fn json_is_found_in_templates() {
     for (text, values, expected) in [
-        ("{\"f\":\"@\"}", &[&["a=b", ""][..]][..], ValueLocation::Slot(1)),
-        ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Slot(1)),
+        ("{\"f\":\"@\"}", &[&["a=b", ""][..]][..], ValueLocation::Variable(1)),
+        ("{\"f\":@,\"g\":1}", &[&["12"]], ValueLocation::Variable(1)),
         ("{\"g\":\"@\",\"f\":\"x\"}", &[&["a"]], constant("x")),
         ("{\"a\":{\"f\":@}}", &[&["12"]], ValueLocation::Absent),
         // A quote inside, an escape, a key, a word, a part of a number, several values, and no JSON at all.
@@ -111,8 +115,8 @@ fn json_is_found_in_templates() {
     }
 }
 
-/// As [`place`] for JSON, with dictionaries and templates in the slots: a value with `@N` in it is a template.
-fn json_place(text: &str, slots: &[&[&str]], name: &str) -> ValueLocation {
+/// As [`place`] for JSON, with dictionaries and templates in the variables: a value with `@N` in it is a template.
+fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
     let mut shapes = Shapes::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
     shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
@@ -121,18 +125,18 @@ fn json_place(text: &str, slots: &[&[&str]], name: &str) -> ValueLocation {
         let mut rest = text;
         while let Some(at) = rest.find('@') {
             if at > 0 {
-                template.parts.push(Part::Literal(rest.as_bytes()[..at].into()));
+                template.parts.push(TemplatePart::Literal(rest.as_bytes()[..at].into()));
             }
-            template.parts.push(Part::Slot(u32::from(rest.as_bytes()[at + 1] - b'0')));
+            template.parts.push(TemplatePart::Variable(u32::from(rest.as_bytes()[at + 1] - b'0')));
             rest = &rest[at + 2..];
         }
         if !rest.is_empty() {
-            template.parts.push(Part::Literal(rest.as_bytes().into()));
+            template.parts.push(TemplatePart::Literal(rest.as_bytes().into()));
         }
         template
     };
     let mut dictionaries = vec![Arc::new(Dictionary::default())];
-    for values in slots {
+    for values in variables {
         let (mut traits, mut bytes, mut ends) = (ValueTraits::default(), Vec::new(), Vec::new());
         for (at, value) in values.iter().enumerate() {
             traits.add(value.as_bytes(), at == 0);
@@ -154,30 +158,43 @@ fn json_place(text: &str, slots: &[&[&str]], name: &str) -> ValueLocation {
 }
 
 #[test]
-fn a_slot_in_doubt_costs_no_other_field() {
+fn a_variable_in_doubt_costs_no_other_field() {
     let texts = &["a\\n", "b"][..];
-    for (text, slots, name, expected) in [
+    for (text, variables, name, expected) in [
         // Words and numbers of any form where a value is due.
-        ("{\"w\":@1,\"f\":@2}", &[&["true", "null", "1.5e3"][..], &["12"]][..], "f", ValueLocation::Slot(2)),
-        ("{\"f\":@1}", &[&["true", "false", "null"]], "f", ValueLocation::Slot(1)),
-        ("{\"f\":@1}", &[&["null", "@2"], &["12"]], "f", ValueLocation::Slot(1)),
-        ("{\"f\":@1}", &[&["@2", "@2.@3"], &["12"], &["07"]], "f", ValueLocation::Slot(1)),
+        ("{\"w\":@1,\"f\":@2}", &[&["true", "null", "1.5e3"][..], &["12"]][..], "f", ValueLocation::Variable(2)),
+        ("{\"f\":@1}", &[&["true", "false", "null"]], "f", ValueLocation::Variable(1)),
+        ("{\"f\":@1}", &[&["null", "@2"], &["12"]], "f", ValueLocation::Variable(1)),
+        ("{\"f\":@1}", &[&["@2", "@2.@3"], &["12"], &["07"]], "f", ValueLocation::Variable(1)),
         (
             "{\"f\":@1.@2}",
             &[&["12"], &["07"]],
             "f",
-            ValueLocation::Composite([Part::Slot(1), Part::Literal(b".".as_slice().into()), Part::Slot(2)].into()),
+            ValueLocation::Composite(
+                [TemplatePart::Variable(1), TemplatePart::Literal(b".".as_slice().into()), TemplatePart::Variable(2)]
+                    .into(),
+            ),
         ),
         // Strings among them: their quotes are no part of the value, and other fields do not mind.
         ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Text),
-        ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Slot(3)),
+        ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
         // Escapes: whole ones, and half ones that the text behind ends.
-        ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Slot(2)),
-        ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "g", ValueLocation::Escaped([Part::Slot(1)].into())),
-        ("{\"g\":\"\\\"@1\"\",\"f\":\"@2\"}", &[&["a\\", "b\\"], &["x"]], "f", ValueLocation::Slot(2)),
-        ("{\"g\":\"@1\",\"f\":\"@3\"}", &[&["said \\\"@2\\\"", "x @2"], &["1"], &["y"]], "f", ValueLocation::Slot(3)),
+        ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Variable(2)),
+        (
+            "{\"g\":\"@1\",\"f\":\"@2\"}",
+            &[texts, &["x"]],
+            "g",
+            ValueLocation::Escaped([TemplatePart::Variable(1)].into()),
+        ),
+        ("{\"g\":\"\\\"@1\"\",\"f\":\"@2\"}", &[&["a\\", "b\\"], &["x"]], "f", ValueLocation::Variable(2)),
+        (
+            "{\"g\":\"@1\",\"f\":\"@3\"}",
+            &[&["said \\\"@2\\\"", "x @2"], &["1"], &["y"]],
+            "f",
+            ValueLocation::Variable(3),
+        ),
         // Keys: fields that they cannot make.
-        ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Slot(2)),
+        ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "f", ValueLocation::Variable(2)),
         ("{\"a\":{\"@1\":1},\"f\":\"@2\"}", &[&["k", "f"], &["x"]], "a.f", ValueLocation::Text),
         ("{\"@1\":1}", &[&["k", "host"]], "extracted_host", ValueLocation::Text),
         // What is no value, breaks out of its string or is half an escape leaves all to the text.
@@ -194,6 +211,6 @@ fn a_slot_in_doubt_costs_no_other_field() {
         ("{\"w\":\"@1\",\"f\":1}", &[&["a\\u12", "b"]], "f", ValueLocation::Text),
         ("{\"w\":\"\\@1\",\"f\":1}", &[&["n", "t"]], "f", ValueLocation::Text),
     ] {
-        assert_eq!(json_place(text, slots, name), expected, "{name} in {text} {slots:?}");
+        assert_eq!(json_place(text, variables, name), expected, "{name} in {text} {variables:?}");
     }
 }
