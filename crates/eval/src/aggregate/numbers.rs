@@ -86,7 +86,12 @@ impl Figure {
     pub fn more(self) -> f64 {
         match self.value.abs() >= MAX_EXACT_INTEGER {
             true => self.rest.div_euclid(NS_PER_SEC) as f64,
-            false => self.rest as f64 / NS_PER_SEC as f64,
+            false if self.rest == 0 && self.scale != TIME_SCALE => 0.0,
+            // The double is no whole number of billionths itself; a sum of many would show that.
+            false => {
+                let part = (self.value - self.value.trunc()) * NS_PER_SEC as f64;
+                (self.rest as f64 + (part.round() - part)) / NS_PER_SEC as f64
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! From syntax tree to nodes: names become slots, constants are computed, patterns compiled.
 
+use quarry_event::value::exact_number;
 use quarry_spl::ast::{BinaryOp, CompareOp, Expr, ExprKind, UnaryOp};
 
 use super::arithmetic::Arithmetic;
@@ -241,9 +242,9 @@ impl Compiler<'_> {
     }
 }
 
-/// Integers as written keep all their digits.
+/// A number keeps the digits that it is written with, as one that a field holds.
 fn number(value: f64, written: &str) -> Value<'static> {
-    written.parse().map_or_else(|_| Value::number_of(value), Value::Int)
+    exact_number(written).map_or_else(|| Value::number_of(value), Value::of_number)
 }
 
 /// Puts a constant on the right, where it is read only once.

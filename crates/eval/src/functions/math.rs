@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::decimal::Decimal;
 use quarry_event::value::{Number, exact_number};
 
 use super::call::{Call, Prepared, Run, integer, number, take};
@@ -116,6 +118,11 @@ fn abs<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
 fn whole<'a>(args: &[Value<'a>], function: fn(f64) -> f64) -> Value<'a> {
     match args.first().and_then(Value::exact_number) {
         Some(Number::Int(value)) => Value::Int(value),
+        // Its double may be the next whole number already.
+        Some(Number::Nanos(ns)) => {
+            let (whole, rest) = (ns / NS_PER_SEC, ns % NS_PER_SEC);
+            Value::Int(whole + function(rest as f64 / NS_PER_SEC as f64) as i64)
+        }
         Some(number) => result(function(number.as_f64())),
         None => Value::Null,
     }
@@ -128,18 +135,20 @@ fn round<'a>(args: &mut [Value<'a>], _: &Call<'_>) -> Value<'a> {
     if digits == 0 {
         return whole(args, f64::round);
     }
-    let Some(value) = number(args, 0) else { return Value::Null };
+    let Some(exact) = args.first().and_then(Value::exact_number) else { return Value::Null };
+    let value = exact.as_f64();
     if !value.is_finite() {
         return Value::Float(value);
     }
     let digits = digits.min(ROUND_DIGITS_MAX) as usize;
-    let rounded = round_to(value, digits);
-    let text = format!("{rounded:.digits$}");
+    // Rounds the decimal a user sees, so that 1.005 gives 1.01 although the double lies below it.
+    let decimal = Decimal::of(exact).and_then(|decimal| decimal.fixed(digits as u32));
+    let text = decimal.unwrap_or_else(|| format!("{:.digits$}", round_to(value, digits)));
     let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
     Value::owned(if is_zero { text.trim_start_matches('-').to_owned() } else { text })
 }
 
-/// Rounds the decimal a user sees, so that 1.005 gives 1.01 although the double lies below it.
+/// Rounds a double that is no decimal.
 fn round_to(value: f64, digits: usize) -> f64 {
     let scale = 10f64.powi(digits as i32);
     let scaled = value * scale;

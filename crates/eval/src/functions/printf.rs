@@ -5,6 +5,10 @@
 
 use std::borrow::Cow;
 
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::value::Number;
+use quarry_event::value::decimal::Decimal;
+
 use super::call::{Call, PRINTF_WIDTH_MAX};
 use crate::rows::Value;
 
@@ -86,7 +90,8 @@ impl Conversion {
         let value = values.next();
         let number = value.and_then(Value::number).unwrap_or(0.0);
         let exact = match value.and_then(Value::exact_number) {
-            Some(quarry_event::value::Number::Int(value)) => value,
+            Some(Number::Int(value)) => value,
+            Some(Number::Nanos(ns)) => ns / NS_PER_SEC,
             _ => number as i64,
         };
         match kind {
@@ -104,7 +109,11 @@ impl Conversion {
                 let end = self.precision.and_then(|count| text.char_indices().nth(count)).map(|(at, _)| at);
                 self.pad("", &text[..end.unwrap_or(text.len())], false, out);
             }
-            'f' | 'F' | 'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.write_float(kind, number, out),
+            'f' | 'F' => {
+                let digits = value.and_then(Value::exact_number).and_then(|number| self.digits_of_instant(number));
+                self.write_float(kind, number, digits, out);
+            }
+            'e' | 'E' | 'g' | 'G' | 'a' | 'A' => self.write_float(kind, number, None, out),
             // An unknown conversion shows as written.
             other => {
                 out.push('%');
@@ -128,10 +137,19 @@ impl Conversion {
         self.pad(&sign, &digits, self.zero && self.precision.is_none(), out);
     }
 
-    fn write_float(&self, kind: char, number: f64, out: &mut String) {
+    /// The digits of a time with more of them than a double has.
+    fn digits_of_instant(&self, number: Number) -> Option<String> {
+        let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
+        let decimal = Decimal::of(number).filter(|_| matches!(number, Number::Nanos(_)))?;
+        Some(decimal.fixed(u32::try_from(precision).ok()?)?.trim_start_matches('-').to_owned())
+    }
+
+    /// `digits` are those that it has with `f`, where its double has fewer.
+    fn write_float(&self, kind: char, number: f64, digits: Option<String>, out: &mut String) {
         let magnitude = number.abs();
         let precision = self.precision.unwrap_or(DEFAULT_PRECISION);
         let mut text = match kind.to_ascii_lowercase() {
+            'f' if digits.is_some() => digits.unwrap_or_default(),
             _ if !number.is_finite() => if number.is_nan() { "nan" } else { "inf" }.to_owned(),
             'f' => format!("{magnitude:.precision$}"),
             'e' => scientific(magnitude, precision),

@@ -186,7 +186,39 @@ impl Decimal {
             return Some(Decimal { units: whole, scale: 0 }.number());
         }
         let holds = |value: i128| value.unsigned_abs() <= MAX_EXACT_INTEGER as u128;
-        (holds(a) && holds(b)).then(|| Number::of_float(as_float(a) / as_float(b)))
+        match holds(a) && holds(b) {
+            true => Some(Number::of_float(as_float(a) / as_float(b))),
+            false => self.part_of_instant(a, b),
+        }
+    }
+
+    /// The quotient of an instant with more digits than a double has, in billionths, where it is an instant, too: the
+    /// mean of instants.
+    fn part_of_instant(self, a: i128, b: i128) -> Option<Number> {
+        let (whole, rest) = quotient_and_rest(a.checked_mul(i128::from(NANOS_PER_UNIT))?, b)?;
+        let rounds_up = rest.checked_mul(2)?.unsigned_abs() >= b.unsigned_abs();
+        let units = whole + if rounds_up { a.signum() * b.signum() } else { 0 };
+        let decimal = Decimal { units, scale: 9 };
+        let is_instant = |ns: i64| INSTANTS.contains(&(ns / NANOS_PER_UNIT).abs());
+        (self.scale > 0 && decimal.nanos().is_some_and(is_instant)).then(|| decimal.number())
+    }
+
+    /// The decimal with so many digits after the point, zeros too; half is rounded away from zero. `None` where the
+    /// digits do not fit 128 bits.
+    pub fn fixed(self, digits: u32) -> Option<String> {
+        let units = match digits.checked_sub(self.scale) {
+            Some(missing) => self.units.checked_mul(power(missing)?)?,
+            None => {
+                let unit = power(self.scale - digits)?;
+                let (whole, rest) = quotient_and_rest(self.units, unit)?;
+                whole + if rest.unsigned_abs() * 2 >= unit.unsigned_abs() { self.units.signum() } else { 0 }
+            }
+        };
+        let sign = if units < 0 { "-" } else { "" };
+        let least = digits as usize + 1;
+        let text = format!("{:0>least$}", units.unsigned_abs());
+        let (whole, fraction) = text.split_at(text.len() - digits as usize);
+        Some(if digits == 0 { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
     }
 
     /// The rest of `self / other`, with the sign of `self`.
