@@ -15,7 +15,7 @@ use quarry_engine::EngineError;
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 use quarry_spl::ast::Span;
-use quarry_spl::{Diagnostic, Severity};
+use quarry_spl::{Diagnostic, Severity, excerpt};
 
 use crate::NamespaceError;
 
@@ -23,8 +23,6 @@ use crate::NamespaceError;
 pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
 /// Bytes of a refusal's text that is not ours.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// Characters of a search shown where it is wrong.
-const FRAGMENT_CHARS_MAX: usize = 60;
 /// When a client may come again that found all places taken.
 const RETRY_AFTER_S: u64 = 2;
 
@@ -146,10 +144,8 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     let Span { start, end } = diagnostic.span;
     let mut text = diagnostic.message.clone();
     if let Some(before) = search.get(..start) {
-        let fragment = search.get(start..end.max(start)).unwrap_or_default().trim();
-        let shown: String = fragment.chars().take(FRAGMENT_CHARS_MAX).collect();
-        let more = if shown.len() < fragment.len() { "…" } else { "" };
-        let shown = if shown.is_empty() { String::new() } else { format!(": `{shown}{more}`") };
+        let shown = excerpt(search.get(start..end.max(start)).unwrap_or_default());
+        let shown = if shown.is_empty() { String::new() } else { format!(": `{shown}`") };
         text.push_str(&format!(" at character {}{shown}", before.chars().count() + 1));
     }
     if let Some(hint) = &diagnostic.hint {

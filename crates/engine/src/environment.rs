@@ -12,7 +12,7 @@ use quarry_eval::rows::{self, RowIter};
 use quarry_scan::Report;
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
 
-use crate::commands::steps_of;
+use crate::commands::{execution, steps_of};
 use crate::custom::CommandSource;
 use crate::knowledge::KnowledgeSource;
 use crate::lower::{Environment, SearchEnvironment, Step, lower};
@@ -96,7 +96,23 @@ impl Environment for Surroundings<'_> {
     }
 
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
+        if let Subsearches::Explain(_) = self.subsearches {
+            if self.is_open(command) {
+                let mut inner = command.subsearches().into_iter();
+                inner.try_for_each(|inner| self.subsearch(inner, 0).map(drop))?;
+                return Ok(Vec::new());
+            }
+            execution(command).check(self.runner)?;
+        }
         steps_of(command, span, self)
+    }
+
+    fn is_open(&self, command: &Command) -> bool {
+        matches!(self.subsearches, Subsearches::Explain(explainer) if explainer.is_open(command))
+    }
+
+    fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+        self.runner.admit(pipeline)
     }
 }
 
@@ -158,6 +174,10 @@ impl Environment for Runner {
 
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError> {
         steps_of(command, span, self)
+    }
+
+    fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+        Runner::admit(self, pipeline)
     }
 
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {

@@ -15,12 +15,13 @@ use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
 use quarry_scan::EventScan;
 use quarry_scan::plan::{FieldSource, Order, Scan};
-use quarry_spl::ast::{Pipeline, Span, Stage};
+use quarry_spl::ast::{Command, Pipeline, Span, Stage};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
 
+use crate::commands::execution;
 use crate::environment::Surroundings;
-use crate::plan::{Plan, Planner, Source, SubsearchExplainer, Subsearches};
+use crate::plan::{Effects, Plan, Planner, SearchChecker, Source, SubsearchExplainer, Subsearches};
 use crate::run::Runner;
 use crate::run::deletion::event_commands;
 
@@ -149,10 +150,27 @@ pub struct Sieve {
     pub events: u64,
 }
 
+/// Looks for faults by explaining a search to nobody.
+pub(crate) struct FaultSearch;
+
+impl SearchChecker for FaultSearch {
+    fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError> {
+        // Remarks and figures come when it runs.
+        let context = CommandContext { messages: Arc::default(), ..runner.context.clone() };
+        let runner = Runner { context, progress: Arc::default(), ..runner.clone() };
+        let explainer = Explainer { is_shown: false, ..Explainer::new(false, effects) };
+        explainer.explain(&runner, pipeline, "").map(drop)
+    }
+}
+
 /// Explains the searches of one search.
 pub(crate) struct Explainer {
     /// Whether there is data to count.
     counts: bool,
+    /// What the search changes.
+    effects: Effects,
+    /// Whether anyone reads the explanation; else faults are looked for.
+    is_shown: bool,
     /// Searches being explained, the innermost last.
     open: RefCell<Vec<OpenSearch>>,
 }
@@ -167,8 +185,8 @@ struct OpenSearch {
 
 impl Explainer {
     /// Explains searches over data that is counted, or over none.
-    pub(crate) fn new(counts: bool) -> Explainer {
-        Explainer { counts, open: RefCell::default() }
+    pub(crate) fn new(counts: bool, effects: Effects) -> Explainer {
+        Explainer { counts, effects, is_shown: true, open: RefCell::default() }
     }
 
     /// What a search as it was written would do.
@@ -232,6 +250,9 @@ impl Explainer {
             }
             Source::Command(stage) => {
                 explained.stages.push(self.stage(stage.span, Phase::Reduce, StageShape::Makes));
+                if !self.is_open(&stage.command) {
+                    execution(&stage.command).check(runner)?;
+                }
                 for inner in stage.command.subsearches() {
                     self.explain_inner(runner, inner)?;
                 }
@@ -322,6 +343,11 @@ impl SubsearchExplainer for Explainer {
         let inner = self.within(self.text(), || self.explained(runner, &planner.plan(pipeline)?))?;
         self.note(inner);
         Ok(())
+    }
+
+    fn is_open(&self, command: &Command) -> bool {
+        // One with subsearches in its text is shown as it reads without what they find.
+        (!self.is_shown && matches!(command, Command::Filled(_))) || self.effects.reach(command)
     }
 }
 

@@ -27,12 +27,12 @@ use quarry_scan::summary::{NoSummaries, SummaryStore};
 use quarry_scan::{PartialStates, ScanProgress, ScanRules};
 use quarry_spl::ast::{Command, DataModelName, FromCommand, PercentileMethod, Pipeline, UnionCommand};
 use quarry_spl::macros::{Expansion, SpanMap};
-use quarry_spl::{Diagnostic, Parsed, Severity};
+use quarry_spl::{Diagnostic, Parsed, Severity, excerpt};
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::row_source::{MadeRows, Work};
 use crate::custom::{CommandSource, NoCommands};
-use crate::explain::{Explainer, Explanation};
+use crate::explain::{Explainer, Explanation, FaultSearch};
 use crate::field_formats::ShownFormats;
 use crate::knowledge::macros::expanded;
 use crate::knowledge::{KnowledgeSource, NoKnowledge, data_model};
@@ -255,7 +255,7 @@ impl Engine {
         let runner = self.runner(request, source);
         let planned = with_stack(|| {
             caught("a search was planned", || {
-                runner.permit_all(&parsed.pipeline)?;
+                runner.admit(&parsed.pipeline)?;
                 Planner::new(&runner, Subsearches::Run).plan_search(&parsed.pipeline)
             })
         });
@@ -302,16 +302,17 @@ impl Engine {
         source: Option<Arc<dyn SnapshotSource>>,
     ) -> Result<Explanation, Vec<Diagnostic>> {
         let (expansion, parsed, spans) = self.parsed(&request)?;
-        let explainer = Explainer::new(source.is_some());
+        let counts = source.is_some();
         let source = source.unwrap_or_else(|| Arc::new(MemoryStore::new("none")));
         let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
         let runner = self.runner(request, source);
         let messages = Arc::clone(&runner.context.messages);
         told.into_iter().for_each(|warning| messages.push(warning));
         let formats = ShownFormats::of(&parsed.pipeline, &runner.context);
-        let permitted = runner.permit_all(&parsed.pipeline).and(formats);
+        let permitted = runner.permit_all(&parsed.pipeline).and_then(|effects| formats.map(|_| effects));
         let explained = caught("a search was explained", || {
-            permitted.and_then(|_| explainer.explain(&runner, &parsed.pipeline, &expansion.text))
+            let explainer = Explainer::new(counts, permitted?);
+            explainer.explain(&runner, &parsed.pipeline, &expansion.text)
         });
         let plan = explained.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])?;
         let Expansion { text: expanded, replaced: macros, .. } = expansion;
@@ -329,7 +330,7 @@ impl Engine {
         let mut parsed = quarry_spl::parse_with_commands(&expansion.text, &self.commands.names());
         for remark in &mut parsed.diagnostics {
             if let Some(fragment) = spans.fragment(remark.span) {
-                let reads = format!("the macro reads `{fragment}`");
+                let reads = format!("the macro reads `{}`", excerpt(&fragment));
                 remark.hint = Some(remark.hint.take().map_or_else(|| reads.clone(), |hint| format!("{hint}; {reads}")));
             }
             remark.span = spans.original(remark.span);
@@ -370,6 +371,7 @@ impl Engine {
             states: self.states.clone(),
             deletion_bytes: self.deletion_bytes,
             summaries: Arc::clone(&self.summaries),
+            checker: Arc::new(FaultSearch),
             depth: 0,
         }
     }

@@ -93,6 +93,12 @@ pub(crate) trait Environment {
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
     /// The steps of a command that gets rows from another.
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError>;
+    /// Whether it shows only when the search runs what a command is.
+    fn is_open(&self, _command: &Command) -> bool {
+        false
+    }
+    /// Refuses a search that the user may not run, and one with effects that has a fault, before any of it runs.
+    fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
 /// What commands that make rows need besides: they begin a search, which is not only explained.
@@ -110,6 +116,11 @@ pub(crate) trait Execute {
     /// The steps that run it on rows of the commands before it; those that only begin a search have none.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Err(lowering.not_first())
+    }
+
+    /// Tells of a fault that else shows when the rows come: a table or a model that is not there.
+    fn check(&self, _environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        Ok(())
     }
 
     /// The rows it makes where it begins a search; `None` where it takes rows.

@@ -17,6 +17,7 @@ use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline,
 use quarry_spl::capabilities::{demand_of, each_command};
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
+use crate::plan::Effects;
 use crate::run::Runner;
 use crate::source::SnapshotSource;
 
@@ -76,22 +77,35 @@ fn not_writable(permissions: &Permissions, index: &str) -> String {
 }
 
 impl Runner {
-    /// Refuses a search with a command that the user may not run.
-    pub(crate) fn permit_all(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+    /// Refuses a search that the user may not run. One with effects is looked through for faults as well, so that none of
+    /// it has run when a later command is refused.
+    pub(crate) fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
+        let effects = self.permit_all(pipeline)?;
+        if effects.any { self.checker.check(self, pipeline, effects) } else { Ok(()) }
+    }
+
+    /// Refuses a search with a command that the user may not run; else tells what it changes.
+    pub(crate) fn permit_all(&self, pipeline: &Pipeline) -> Result<Effects, EngineError> {
         if !self.context.permissions.holds(SEARCH) {
             return Err(self.forbidden("search", SEARCH, pipeline.span));
         }
-        let mut texts = Texts::default();
-        each_command(pipeline, &mut |command, span| self.permit_text(command, span, &mut texts))?;
+        let (mut texts, mut effects) = (Texts::default(), Effects::default());
+        each_command(pipeline, &mut |command, span| {
+            effects.add(command);
+            self.permit_text(command, span, &mut texts)
+        })?;
         // Texts of texts come behind them.
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
             // What does not read is told where it runs.
             let parsed = quarry_spl::parse_with_commands(&text, &self.commands.names());
-            each_command(&parsed.pipeline, &mut |command, _| self.permit_text(command, span, &mut texts))?;
+            each_command(&parsed.pipeline, &mut |command, _| {
+                effects.add(command);
+                self.permit_text(command, span, &mut texts)
+            })?;
             at += 1;
         }
-        Ok(())
+        Ok(effects)
     }
 
     /// Looks at a command, and notes the text that it runs; `span` is where the search as written runs it.

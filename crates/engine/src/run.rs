@@ -37,7 +37,7 @@ use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::Step;
 use crate::node::NodeSource;
 use crate::plan::name::partial_name;
-use crate::plan::{InnerSearch, Plan, Planner, Source, Subsearches};
+use crate::plan::{InnerSearch, Plan, Planner, SearchChecker, Source, Subsearches};
 use crate::source::SnapshotSource;
 
 /// Told of a command that makes no rows.
@@ -69,6 +69,8 @@ pub(crate) struct Runner {
     pub deletion_bytes: usize,
     /// Summaries of data models.
     pub summaries: Arc<dyn SummaryStore>,
+    /// Looks through searches that have effects.
+    pub checker: Arc<dyn SearchChecker>,
     /// Saved searches this one is run by.
     pub depth: usize,
 }

@@ -8,6 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
+use quarry_spl::excerpt;
 
 /// Rows of a subsearch that become conditions (limits.conf `[subsearch] maxout`).
 pub(crate) const CONDITION_ROWS_MAX: usize = 10_000;
@@ -38,7 +39,10 @@ fn field_condition(name: &str, values: Vec<String>, span: Span) -> Result<Search
         if matches!(name, "search" | "query") {
             let parsed = quarry_spl::parse_condition(&value).map_err(|diagnostics| {
                 let reason = diagnostics.first().map(|diagnostic| diagnostic.message.clone()).unwrap_or_default();
-                EngineError::Invalid { message: format!("the subsearch gave '{value}': {reason}"), span: Some(span) }
+                EngineError::Invalid {
+                    message: format!("the subsearch gave '{}': {reason}", excerpt(&value)),
+                    span: Some(span),
+                }
             })?;
             parts.push(parsed);
             continue;

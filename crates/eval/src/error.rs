@@ -1,12 +1,13 @@
 //! What can go wrong while a search runs, and which kind it is for the caller.
 
 use quarry_spl::ast::Span;
+use quarry_spl::bounded;
 
 /// Failure of a search.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The search asks for something that cannot be; the text is for the user.
-    #[error("{message}")]
+    #[error("{}", bounded(message.clone()))]
     Invalid {
         /// What is wrong and what to do.
         message: String,
@@ -54,10 +55,10 @@ pub enum EngineError {
     #[error(transparent)]
     Store(#[from] quarry_store::StoreError),
     /// Arrow refused an operation: a bug of ours unless memory ran out.
-    #[error("arrow: {0}")]
+    #[error("arrow: {}", bounded(.0.to_string()))]
     Arrow(#[from] arrow::error::ArrowError),
     /// DataFusion failed.
-    #[error("execution: {0}")]
+    #[error("execution: {}", bounded(.0.to_string()))]
     DataFusion(datafusion_common::DataFusionError),
 }
 

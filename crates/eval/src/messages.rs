@@ -8,6 +8,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use quarry_spl::bounded;
+
 /// Longest text a replacement or concatenation may make, in bytes; what would be longer is null.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Steps that PCRE2 takes for one match.
@@ -30,7 +32,7 @@ impl Messages {
 
     /// Adds a message unless it is already there.
     pub fn push(&self, message: impl Into<String>) {
-        let message = message.into();
+        let message = bounded(message.into());
         self.pushes.fetch_add(1, Ordering::Relaxed);
         let mut all = self.list.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if all.len() < Self::LIMIT && !all.contains(&message) {

@@ -32,17 +32,17 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// An error without hint.
     pub fn error(message: impl Into<String>, span: Span) -> Diagnostic {
-        Diagnostic { severity: Severity::Error, message: message.into(), span, hint: None }
+        Diagnostic { severity: Severity::Error, message: bounded(message.into()), span, hint: None }
     }
 
     /// A warning without hint.
     pub fn warning(message: impl Into<String>, span: Span) -> Diagnostic {
-        Diagnostic { severity: Severity::Warning, message: message.into(), span, hint: None }
+        Diagnostic { severity: Severity::Warning, message: bounded(message.into()), span, hint: None }
     }
 
     /// The same with a hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
-        self.hint = Some(hint.into());
+        self.hint = Some(bounded(hint.into()));
         self
     }
 
@@ -58,13 +58,11 @@ impl Diagnostic {
         // A note without advice is about a command as a whole, which it names.
         let is_plain = self.severity == Severity::Warning && self.hint.is_none();
         if !is_plain && let (Some(before), Some(fragment)) = (search.get(..start), search.get(start..end.max(start))) {
-            let fragment = fragment.trim();
-            let shown: String = fragment.chars().take(FRAGMENT_CHARS_MAX).collect();
-            let more = if shown.len() < fragment.len() { "…" } else { "" };
+            let shown = excerpt(fragment);
             text.push_str(&format!(" at character {}", before.chars().count() + 1));
             // A message that quotes the place need not do so twice.
-            if !shown.is_empty() && !text.contains(&shown) {
-                text.push_str(&format!(": `{shown}{more}`"));
+            if !shown.is_empty() && !text.contains(shown.trim_end_matches('…')) {
+                text.push_str(&format!(": `{shown}`"));
             }
         }
         if let Some(hint) = &self.hint {
@@ -90,8 +88,31 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Longest part of a search that a remark quotes, in characters.
-const FRAGMENT_CHARS_MAX: usize = 60;
+/// Longest message and hint, in bytes. Names, values and what subsearches found get into them, which have no bound of
+/// their own.
+pub const MESSAGE_BYTES_MAX: usize = 2_000;
+
+/// A message cut at [`MESSAGE_BYTES_MAX`].
+pub fn bounded(mut message: String) -> String {
+    if message.len() > MESSAGE_BYTES_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_BYTES_MAX - '…'.len_utf8()));
+        message.push('…');
+    }
+    message
+}
+
+/// Longest part of a search or of a value that a remark quotes, in characters.
+const EXCERPT_CHARS_MAX: usize = 60;
+
+/// The begin of a text as a remark quotes it.
+pub fn excerpt(text: &str) -> String {
+    let text = text.trim();
+    let mut shown: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
 
 /// Longest word worth a suggestion, so that a hostile text costs nothing.
 const SUGGESTED_WORD_MAX: usize = 32;

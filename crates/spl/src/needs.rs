@@ -15,6 +15,8 @@ pub struct Needs {
     pub data_models: BTreeSet<String>,
     /// Objects of data models that it names.
     pub objects: BTreeSet<String>,
+    /// Models that it applies or tells of.
+    pub models: BTreeSet<String>,
     /// Saved searches.
     pub saved_searches: BTreeSet<String>,
     /// Texts that `map` runs, whose macros are replaced then.

@@ -25,6 +25,7 @@ pub(crate) use cursor::{Parser, Read, Word, unescape, with_stack};
 pub(crate) use expansion::{eval_field, quote};
 pub(crate) use options::{Known, OptionArg};
 pub(crate) use search::has_inner_time;
+pub(crate) use stage::UNKNOWN_COMMAND;
 
 /// Longest search text read.
 pub const MAX_SEARCH_BYTES: usize = 1 << 20;

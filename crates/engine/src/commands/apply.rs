@@ -13,11 +13,15 @@ use quarry_spl::ast::ApplyCommand;
 use super::Execute;
 use super::models::{Applying, fault, model, options_of};
 use crate::blocking::Blocking;
-use crate::lower::{Lowering, Step, blocking};
+use crate::lower::{Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for ApplyCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Ok(vec![blocking(Apply { command: self.clone(), models: lowering.environment.lookups() })])
+    }
+
+    fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        model("apply", &self.model, environment.lookups().as_ref()).map(drop)
     }
 }
 

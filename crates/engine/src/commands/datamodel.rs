@@ -10,6 +10,10 @@ use crate::knowledge::{KnowledgeSource, model_names, model_text};
 use crate::lower::SearchEnvironment;
 
 impl Execute for DataModelCommand {
+    fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        self.generate(search).map(drop)
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         Ok(Some(of_batches(vec![definitions(self.name.as_ref(), search.knowledge().as_ref())?])))
     }

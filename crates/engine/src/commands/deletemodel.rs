@@ -5,10 +5,14 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::DeleteModelCommand;
 
 use super::Execute;
-use super::models::{no_model, table};
+use super::models::{model, no_model, table};
 use crate::lower::SearchEnvironment;
 
 impl Execute for DeleteModelCommand {
+    fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        model("deletemodel", &self.0, search.lookups().as_ref()).map(drop)
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let (name, models) = (&self.0, search.lookups());
         let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };

@@ -43,6 +43,15 @@ pub(crate) fn all_filled<'a>(
     let mut commands = Vec::with_capacity(pipeline.commands.len());
     for stage in &pipeline.commands {
         match &stage.command {
+            // Of a condition it is known that it selects events; rows of anything else are unknown.
+            Command::Filled(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
+                [Command::Search(_)] if command.first => {
+                    command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
+                    let search = SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() };
+                    commands.push(Stage { command: search.into(), span: stage.span });
+                }
+                _ => commands.push(stage.clone()),
+            },
             Command::Filled(command) => {
                 let read = filled(command, stage.span, environment)?;
                 commands.extend(read.into_iter().map(|command| Stage { command, span: stage.span }));
@@ -60,7 +69,8 @@ fn filled(command: &FilledCommand, span: Span, environment: &dyn Environment) ->
         let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);
         if !stays_in_place(&text) {
             let message = format!(
-                "a subsearch gave `{text}`: a pipe, a bracket or half a quote cannot stand in a command; put it in quotes"
+                "a subsearch gave `{}`: a pipe, a bracket or half a quote cannot stand in a command; put it in quotes",
+                quarry_spl::excerpt(&text)
             );
             return Err(EngineError::Invalid { message, span: Some(span) });
         }
@@ -84,7 +94,8 @@ fn filled(command: &FilledCommand, span: Span, environment: &dyn Environment) ->
         return Ok(vec![Command::Search(SearchCommand { expr, time: TimeModifiers::default() })]);
     }
     let reason = fault.map(|remark| remark.to_string()).unwrap_or_default();
-    let message = format!("with what its subsearch gave ({}), the command does not read: {reason}", texts.join("; "));
+    let given: Vec<String> = texts.iter().map(|text| quarry_spl::excerpt(text)).collect();
+    let message = format!("with what its subsearch gave ({}), the command does not read: {reason}", given.join("; "));
     Err(EngineError::Invalid { message, span: Some(span) })
 }
 

@@ -67,7 +67,7 @@ fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment)
     let text_of_commands = format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'));
     let parsed = quarry_spl::parse_with_commands(&text_of_commands, &environment.commands().names());
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
-        return Err(invalid(format!("foreach: `{text}`: {fault}")));
+        return Err(invalid(format!("foreach: `{}`: {fault}", quarry_spl::excerpt(text))));
     }
     let mut steps = Vec::new();
     for stage in &parsed.pipeline.commands {

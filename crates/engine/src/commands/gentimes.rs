@@ -18,6 +18,10 @@ const ROWS_MAX: usize = 1_000_000;
 const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
 
 impl Execute for GenTimesCommand {
+    fn check(&self, search: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        self.generate(search).map(drop)
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         Ok(Some(of_batches(vec![gen_times(self, search.context())?])))
     }

@@ -20,6 +20,13 @@ impl Execute for InputLookupCommand {
         Ok(vec![blocking(Append { rows })])
     }
 
+    fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        match environment.table(&self.table, self.table_span) {
+            Err(error) if self.strict => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         match rows_of(self, search) {
             Ok(rows) => Ok(Some(of_batches(vec![rows]))),

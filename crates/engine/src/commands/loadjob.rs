@@ -1,20 +1,27 @@
 //! `loadjob`: the result of a search that ended.
 
-use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::{LoadJobCommand, LoadedJob};
 
 use super::Execute;
 use crate::lower::SearchEnvironment;
+use crate::node::KeptJob;
 
 impl Execute for LoadJobCommand {
+    fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        job_of(self, environment).map(drop)
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
-        rows_of(self, search).map(|rows| Some(of_batches(rows)))
+        let (sid, job) = job_of(self, search)?;
+        job.messages.iter().for_each(|message| search.context().messages.push(format!("job {sid}: {message}")));
+        Ok(Some(of_batches(job.rows)))
     }
 }
 
-fn rows_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<Vec<RecordBatch>, EngineError> {
+/// The job that is meant, and its name.
+fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(String, KeptJob), EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     let sid = match &command.job {
         LoadedJob::Sid(sid) => sid.clone(),
@@ -28,10 +35,7 @@ fn rows_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<V
         Ok(Some(job)) if command.events && !job.events => {
             Err(invalid(format!("loadjob: the events of job {sid} are not kept, only its result: drop events=true")))
         }
-        Ok(Some(job)) => {
-            job.messages.iter().for_each(|message| search.context().messages.push(format!("job {sid}: {message}")));
-            Ok(job.rows)
-        }
+        Ok(Some(job)) => Ok((sid, job)),
         Ok(None) => Err(invalid(format!(
             "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \
              REST, in the header X-Quarry-Sid"

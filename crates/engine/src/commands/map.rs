@@ -6,6 +6,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
+use quarry_spl::excerpt;
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
 
 use super::Execute;
@@ -113,9 +114,11 @@ impl Blocking for Map {
                 let parsed = quarry_spl::parse_with_commands(&text, &self.environment.commands().names());
                 let fault = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
                 if let Some(fault) = fault {
-                    return Err(self.invalid(format!("map: `{text}`: {fault}")));
+                    return Err(self.invalid(format!("map: `{}`: {fault}", excerpt(&text))));
                 }
-                let rows = self.environment.subsearch(&parsed.pipeline, ROWS_MAX).map_err(|error| match error {
+                let admitted = self.environment.admit(&parsed.pipeline);
+                let rows = admitted.and_then(|()| self.environment.subsearch(&parsed.pipeline, ROWS_MAX));
+                let rows = rows.map_err(|error| match error {
                     EngineError::Invalid { message, .. } => self.invalid(format!("map: {message}")),
                     other => other,
                 })?;

@@ -18,6 +18,7 @@ mod extracted_fields;
 mod field_facts;
 mod field_texts;
 pub(crate) mod filled;
+mod measurements;
 pub(crate) mod models;
 pub(crate) mod series_table;
 
@@ -33,6 +34,7 @@ macro_rules! dispatch {
             match command {
                 $(Command::$variant(node) => node,)*
                 Command::Filled(node) => node,
+                Command::Measurements(node) => node,
             }
         }
     };

@@ -16,11 +16,19 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::custom::chunk::{is_multi, write_body};
 use crate::custom::{AlertCall, CommandSource};
-use crate::lower::{Lowering, Step, blocking};
+use crate::lower::{Lowering, SearchEnvironment, Step, blocking};
 
 impl Execute for SendAlertCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Ok(vec![blocking(SendAlert { command: self.clone(), source: lowering.environment.commands() })])
+    }
+
+    fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        let checked = environment.commands().check_alert(&self.action);
+        checked.map_err(|fault| EngineError::Invalid {
+            message: format!("sendalert: {fault}"),
+            span: Some(self.action_span),
+        })
     }
 }
 

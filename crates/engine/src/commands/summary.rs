@@ -9,6 +9,10 @@ use super::models::{model, table};
 use crate::lower::SearchEnvironment;
 
 impl Execute for SummaryCommand {
+    fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
+        model("summary", &self.0, environment.lookups().as_ref()).map(drop)
+    }
+
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let rows = table(&model("summary", &self.0, search.lookups().as_ref())?.summary())?;
         Ok(Some(of_batches(vec![rows])))

@@ -9,6 +9,7 @@ use quarry_eval::rows::RowIter;
 use quarry_eval::{EngineError, messages, rows};
 use quarry_spl::ast::Pipeline;
 use quarry_spl::macros::SpanMap;
+use quarry_spl::{bounded, excerpt};
 
 use crate::field_formats::ShownFormats;
 use crate::plan::Plan;
@@ -57,7 +58,7 @@ impl MadeRows {
                 Work::Search(pipeline) => Cow::Borrowed(pipeline),
                 Work::Plan(plan) => Cow::Owned(plan.pipeline()),
             };
-            self.runner.permit_all(&pipeline)?;
+            self.runner.admit(&pipeline)?;
             let formats = ShownFormats::of(&pipeline, &self.runner.context)?;
             let rows = match &self.work {
                 Work::Search(pipeline) => self.runner.run_search(pipeline)?,
@@ -89,10 +90,10 @@ impl MadeRows {
             other => return other,
         };
         let message = match self.spans.fragment(span) {
-            Some(fragment) => format!("{message} (the macro reads `{fragment}`)"),
+            Some(fragment) => format!("{message} (the macro reads `{}`)", excerpt(&fragment)),
             None => message,
         };
-        EngineError::Invalid { message, span: Some(self.spans.original(span)) }
+        EngineError::Invalid { message: bounded(message), span: Some(self.spans.original(span)) }
     }
 }
 

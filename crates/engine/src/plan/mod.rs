@@ -31,7 +31,7 @@ use quarry_spl::analyse::is_transforming;
 use quarry_spl::ast::{DeleteCommand, Pipeline, Span, Stage, TstatsCommand};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use planner::{Planner, SubsearchExplainer, Subsearches};
+pub(crate) use planner::{Effects, Planner, SearchChecker, SubsearchExplainer, Subsearches};
 
 /// How a search runs: plain data that can be compared, printed, written to bytes and read back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,13 +4,15 @@
 //! `datamodel`, `from`, `savedsearch`, `delete`) are replaced by it here, so that nothing later knows of them. What a search is
 //! made of is asked here: subsearches of conditions run, unless the plan is only to be explained.
 
+use std::collections::BTreeSet;
+
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_event::TimeRange;
 use quarry_scan::plan::{FieldSource, Scan, SummaryScan};
 use quarry_spl::ast::{Command, Pipeline, SearchCommand, Stage, TypeAheadCommand, WalkLexCommand};
-use quarry_spl::commands::Kind;
+use quarry_spl::commands::{Effect, Kind};
 
 use super::pushdown::push_down;
 use super::{Plan, Source};
@@ -36,6 +38,44 @@ pub(crate) enum Subsearches<'a> {
 pub(crate) trait SubsearchExplainer {
     /// Explains a subsearch of the search at hand.
     fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError>;
+    /// Whether it shows only when the search runs what a command is: what it reads comes of the search itself.
+    fn is_open(&self, command: &Command) -> bool;
+}
+
+/// Looks for faults of a search that has effects before any of it runs.
+pub(crate) trait SearchChecker: Send + Sync {
+    /// Refuses a search of which a command cannot run.
+    fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError>;
+}
+
+/// What a search changes beside its result.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effects {
+    /// Whether it changes anything.
+    pub any: bool,
+    /// Lookup tables that it writes.
+    pub tables: BTreeSet<String>,
+    /// Models that it keeps or removes.
+    pub models: BTreeSet<String>,
+}
+
+impl Effects {
+    /// Adds what a command changes.
+    pub(crate) fn add(&mut self, command: &Command) {
+        let effect = command.effect();
+        self.any |= effect.is_some();
+        match effect {
+            Some(Effect::Table(name)) => self.tables.insert(name.to_owned()),
+            Some(Effect::Model(name)) => self.models.insert(name.to_owned()),
+            Some(Effect::Other) | None => false,
+        };
+    }
+
+    /// Whether a command reads what the search changes.
+    pub(crate) fn reach(&self, command: &Command) -> bool {
+        let needs = command.own_needs();
+        !needs.lookups.is_disjoint(&self.tables) || !needs.models.is_disjoint(&self.models)
+    }
 }
 
 /// Makes plans.

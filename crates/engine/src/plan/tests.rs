@@ -149,7 +149,7 @@ fn the_condition_holds_nothing_but_tests_of_events() {
 fn a_plan_that_is_explained_runs_no_subsearch() {
     let text = "index=a [ search index=b | head 1 | fields u ] | append [ search index=c ]";
     let parsed = quarry_spl::parse(text);
-    let explained = Explainer::new(false).explain(&runner(text), &parsed.pipeline, text).unwrap();
+    let explained = Explainer::new(false, Effects::default()).explain(&runner(text), &parsed.pipeline, text).unwrap();
     let indexes = |plan: &crate::ExplainedPlan| plan.events.as_ref().unwrap().indexes.join(",");
     assert_eq!(indexes(&explained), "a");
     assert_eq!(explained.subsearches.iter().map(indexes).collect::<Vec<_>>(), ["b", "c"]);

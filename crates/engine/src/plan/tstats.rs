@@ -12,9 +12,10 @@ use quarry_scan::plan::{FieldSource, SummaryScan};
 use quarry_spl::analyse::{required_fields, search_fields};
 use quarry_spl::ast::{
     Aggregate, AggregateArg, AssignTarget, Assignment, BinCommand, BinOptions, BinSpan, BinaryOp, Command, CompareOp,
-    DataModelName, DependsOn, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, NamePart, Pattern, Pipeline,
-    RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, SeriesOptions, Span,
-    SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand, TstatsSource,
+    DataModelName, DependsOn, EvalCommand, Expr, ExprKind, FieldPattern, FillNullCommand, MeasurementsCommand,
+    NamePart, Pattern, Pipeline, RenameCommand, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern,
+    SeriesOptions, Span, SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand,
+    TstatsSource,
 };
 
 use super::{Plan, Planner, Series, Source};
@@ -23,9 +24,9 @@ use crate::knowledge::{data_model, model_text};
 use crate::series_rates::{SPAN, groups_series, has_series_rates};
 
 /// Field with the name of a metric.
-const METRIC: &str = "metric_name";
+const METRIC: &str = MeasurementsCommand::METRIC;
 /// Field with its measurement.
-const VALUE: &str = "_value";
+const VALUE: &str = MeasurementsCommand::VALUE;
 
 impl Planner<'_> {
     /// The plan of `tstats` and the commands after it.
@@ -41,7 +42,16 @@ impl Planner<'_> {
             TstatsSource::DataModel(name) => self.tstats_of_model(name, tstats, span, rest),
             TstatsSource::Metrics => {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
-                let mut parts = vec![tstats.filter.clone(), plan.has_metric()];
+                let mut filter = tstats.filter.clone();
+                if asks_for_measurements(tstats) {
+                    // It is asked twice, of events and of measurements.
+                    let whole = self.resolved(&filter)?;
+                    filter = MeasurementsCommand::events_of(&whole);
+                    let left = MeasurementsCommand::left_of(&whole);
+                    let kept = SearchCommand { expr: left, time: TimeModifiers::default() };
+                    plan.before.splice(0..0, [Command::Measurements(MeasurementsCommand), kept.into()]);
+                }
+                let mut parts = vec![filter, plan.has_metric()];
                 parts.retain(|part| *part != SearchExpr::All);
                 let search = SearchCommand { expr: SearchExpr::And(parts), time: tstats.time.clone() };
                 if !has_series_rates(tstats) && !groups_series(tstats) {
@@ -320,6 +330,10 @@ impl TstatsPlan {
         if self.wanted.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
         }
+        // `_value` is the measurement of any metric.
+        if self.names.iter().any(|(name, _)| name == VALUE) {
+            return SearchExpr::All;
+        }
         let named = self.wanted.iter();
         let tests: Vec<SearchExpr> =
             named.flat_map(|name| [test(METRIC.to_owned(), name), test(format!("{METRIC}:{name}"), "*")]).collect();
@@ -490,6 +504,12 @@ impl TstatsPlan {
             dedup_split_values: false,
         })
     }
+}
+
+/// Whether a `mstats` asks for names of metrics, or for `_value`: measurements of both forms have these as rows only.
+fn asks_for_measurements(tstats: &TstatsCommand) -> bool {
+    let mut fields = tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats));
+    MeasurementsCommand::is_asked_for(&tstats.filter) || fields.any(|field| field == METRIC || field == VALUE)
 }
 
 /// Whether an aggregate looks at the times of events, which their spans must not take the place of.

@@ -422,7 +422,7 @@ const CONDITIONS: &[&str] = &[
     "nginx[1005]",
     "host03",
     "03",
-    "[1005]:",
+    "\"[1005]:\"",
     "user_id=7919 msg=*7919*",
     "items/155",
     "v2",

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::{LearnOption, ModelName};
+use crate::ast::{LearnOption, ModelName, Stage};
 use crate::diagnostic::Diagnostic;
+use crate::needs::Needs;
 use crate::parse::{Known, Parser, Read};
 
 /// Options that the algorithm of the model does not have are refused when the model is read.
@@ -62,5 +63,9 @@ impl Semantics for ApplyCommand {
         // Only the model knows what it reads.
         after.all = true;
         after
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        needs.models.insert(self.model.text.clone());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -128,6 +128,10 @@ impl Syntax for CollectCommand {
 }
 
 impl Semantics for CollectCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Other)
+    }
+
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::everything()
     }

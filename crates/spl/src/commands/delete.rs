@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
@@ -27,6 +27,10 @@ impl Syntax for DeleteCommand {
 }
 
 impl Semantics for DeleteCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Other)
+    }
+
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
     }

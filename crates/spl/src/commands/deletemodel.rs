@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::ModelName;
 use crate::parse::{Parser, Read};
@@ -31,6 +31,10 @@ impl Syntax for DeleteModelCommand {
 }
 
 impl Semantics for DeleteModelCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Model(&self.0.text))
+    }
+
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         FieldNeeds::default()
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -129,6 +129,10 @@ impl Syntax for DumpCommand {
 }
 
 impl Semantics for DumpCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Other)
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add(DUMP_FOLDER_FIELD);
         match (self.format, self.fields.is_empty()) {

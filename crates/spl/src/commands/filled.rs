@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Command, CommandInfo, Group, Kind, Semantics};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Pipeline, Span};
+use crate::diagnostic::{Diagnostic, excerpt};
 use crate::parse::{Parser, parse_with_commands, quoted_len};
 
 /// What a subsearch may give: a number, a field, a text, a condition, a list of fields, a
@@ -71,6 +72,9 @@ impl Parser<'_> {
     ) -> Option<Command> {
         let places = self.brackets(start);
         self.pos = start;
+        if self.item_in_brackets(start).is_some() {
+            return None;
+        }
         if places.is_empty() || places.len() > SUBSEARCHES_MAX || TEMPLATES.contains(&self.peek_name()) {
             return None;
         }
@@ -99,6 +103,31 @@ impl Parser<'_> {
         }
         let shape = shape.into_iter().skip(usize::from(!first)).collect();
         Some(Command::Filled(FilledCommand { pieces, subsearches, first, shape }))
+    }
+
+    /// A fault of `g[0]`, which would be a name with the result of a subsearch in it: an item of a multivalue field is
+    /// meant, or a name with brackets. The same for anything in brackets at the end of a name that is assigned.
+    pub(crate) fn item_in_brackets(&self, start: usize) -> Option<Diagnostic> {
+        let command = &self.text[start..self.end];
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '{' | '}' | '\'');
+        let name_of_command = command.find(|c: char| !is_name(c)).unwrap_or(command.len());
+        self.brackets(start).into_iter().find_map(|place| {
+            let before = &self.text[start..place.start];
+            let name = &before[before.trim_end_matches(is_name).len()..];
+            let inner = self.text[place.start + 1..place.end - 1].trim();
+            let is_item = inner.chars().all(|c| c.is_ascii_digit() || matches!(c, '-' | '*' | '"' | ':'));
+            let behind = self.text[place.end..self.end].trim_start();
+            let is_assigned = behind.starts_with('=') && !behind.starts_with("==");
+            if name.is_empty() || before.len() <= name_of_command || !(is_item || is_assigned) {
+                return None;
+            }
+            let span = Span { start: place.start - name.len(), end: place.end };
+            let (name, shown) = (excerpt(name), excerpt(&self.text[span.start..span.end]));
+            let remark = Diagnostic::error(format!("`{shown}` is no field: brackets hold a subsearch"), span);
+            Some(remark.with_hint(format!(
+                "write mvindex({name}, 0) for an item of several values, \"{shown}\" for a name with brackets"
+            )))
+        })
     }
 
     /// Places of the outermost `[...]` of the command, quotes aside.

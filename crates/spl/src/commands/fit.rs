@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, LearnOption, ModelName, Span};
 use crate::diagnostic::Diagnostic;
@@ -209,6 +209,10 @@ impl Syntax for FitCommand {
 }
 
 impl Semantics for FitCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        self.model.as_ref().map(|model| Effect::Model(&model.text))
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_all(self.target.iter().chain(&self.features));
         self.by.iter().for_each(|field| after.add(field));

@@ -7,7 +7,7 @@ use crate::analyse::FieldNeeds;
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
 use crate::needs::Needs;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{Known, MAX_SUBSEARCH_DEPTH, Parser, Read, UNKNOWN_COMMAND, check_commands};
 
 /// Searches run when `maxsearches=` is absent.
 const DEFAULT_SEARCHES: usize = 10;
@@ -75,8 +75,54 @@ impl Syntax for MapCommand {
             let remark = Diagnostic::error("map: no search is given", parser.here());
             return Err(remark.with_hint("write `map search=\"search index=main user=$user$\"`"));
         };
+        if let MapSearch::Text(text, span) = &search {
+            parser.look_for_unknown_commands(text, *span);
+        }
         Ok(MapCommand { search, max_searches })
     }
+}
+
+impl Parser<'_> {
+    /// Reports commands of the search that are not there. What else is wrong with it shows when values stand in it.
+    fn look_for_unknown_commands(&mut self, text: &str, span: Span) {
+        let (sample, tokens) = without_tokens(text);
+        let in_brackets = self.text.get(span.start..span.end).is_some_and(|written| written.trim() == text);
+        let depth = if in_brackets { self.subsearches + 1 } else { self.subsearches };
+        if self.subsearches >= MAX_SUBSEARCH_DEPTH {
+            return;
+        }
+        let (faults, _) = check_commands(&sample, depth, &self.custom);
+        let is_token = |place: Span| tokens.iter().any(|token| token.start < place.end && place.start < token.end);
+        for mut remark in faults {
+            if !remark.message.starts_with(UNKNOWN_COMMAND) || is_token(remark.span) {
+                continue;
+            }
+            let blank = self.text[span.start..].len() - self.text[span.start..].trim_start().len();
+            let at = span.start + blank;
+            // A quoted text may have lost backslashes.
+            let within = Span { start: at + remark.span.start, end: at + remark.span.end };
+            remark.span = if in_brackets { within } else { span };
+            self.report(remark);
+        }
+    }
+}
+
+/// The text with a word of the same length in place of each `$field$`, and where these are.
+fn without_tokens(text: &str) -> (String, Vec<Span>) {
+    let (mut sample, mut tokens) = (String::with_capacity(text.len()), Vec::new());
+    while let Some(start) = text[sample.len()..].find('$').map(|at| sample.len() + at) {
+        let name = &text[start + 1..];
+        let length = name.find(|c: char| c.is_whitespace() || c == '$').unwrap_or(name.len());
+        sample.push_str(&text[sample.len()..start]);
+        if name[length..].starts_with('$') {
+            sample.push_str(&"x".repeat(length + 2));
+            tokens.push(Span { start, end: sample.len() });
+        } else {
+            sample.push('$');
+        }
+    }
+    sample.push_str(&text[sample.len()..]);
+    (sample, tokens)
 }
 
 impl Semantics for MapCommand {

@@ -2,7 +2,9 @@
 
 use super::{Call, Command, CommandInfo, Group, Kind};
 use crate::analyse::search_fields;
-use crate::ast::{AggregateArg, CompareOp, SearchExpr, StatsFunction};
+use crate::ast::{
+    AggregateArg, CompareOp, MeasurementsCommand, SearchCommand, SearchExpr, StatsFunction, TimeModifiers,
+};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read, parse_condition, quote};
 
@@ -11,9 +13,6 @@ const OPTIONS: Known = Known {
     names: &["prestats", "append", "earliest", "latest"],
     ignored: &["chunk_size", "connector"],
 };
-
-/// Field with the name of a metric.
-const METRIC: &str = "metric_name";
 
 /// Names, help line and kind.
 pub(super) const INFO: CommandInfo = CommandInfo {
@@ -72,23 +71,32 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     }
     let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
     let filter = without_times(filter, &mut range);
-    let names_index = filter.to_ascii_lowercase().contains("index");
-    let scope = if names_index { "" } else { "index=*" };
-    // Conditions on names of metrics can be tested only once events have them.
-    let (before, after) = match parse_condition(&filter) {
-        _ if filter.is_empty() => (String::new(), String::new()),
-        Ok(expr) if !search_fields(&expr).contains(METRIC) => (format!("({filter})"), String::new()),
-        _ => (index_terms(&filter), format!("| search {filter}")),
+    let condition = if filter.is_empty() { Ok(SearchExpr::All) } else { parse_condition(&filter) };
+    // Names of metrics are asked of measurements; what a subsearch finds may be such names.
+    let (before, after) = match &condition {
+        Ok(expr) if expr.subsearches().is_empty() => {
+            (MeasurementsCommand::events_of(expr), MeasurementsCommand::left_of(expr))
+        }
+        Ok(expr) => (SearchExpr::All, expr.clone()),
+        Err(faults) => {
+            let fault = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+            return Err(Diagnostic::error(fault, parser.since(parser.stage_start())));
+        }
     };
     // With prestats=true the command that follows folds the rows.
     let fold = match prestats {
         true => format!("table _time {}", kept.join(" ")),
         false => format!("stats {aggregates} {by}"),
     };
-    parser.standing_for(&format!(
-        "search {scope} {before}{range} | foreach {METRIC}:* [ eval {METRIC}=if(isnull('<<FIELD>>'), {METRIC}, \
-         mvappend({METRIC}, \"<<MATCHSTR>>\")) ] | search {METRIC}=* {after} | {fold}"
-    ))
+    let scope = if search_fields(&before).contains("index") { "*" } else { "index=*" };
+    let mut commands = parser.standing_for(&format!("search {scope}{range}"))?;
+    if let Some(Command::Search(search)) = commands.first_mut() {
+        search.expr = SearchExpr::And(vec![search.expr.clone(), before]);
+    }
+    commands.push(Command::Measurements(MeasurementsCommand));
+    commands.push(SearchCommand { expr: after, time: TimeModifiers::default() }.into());
+    commands.extend(parser.standing_for(&format!("| {fold}"))?);
+    Ok(commands)
 }
 
 /// The text of a condition up to BY or the end.
@@ -121,14 +129,4 @@ fn without_times(mut filter: String, range: &mut String) -> String {
         }
     }
     filter.trim().to_owned()
-}
-
-/// The conditions on indexes of a text that is one AND.
-fn index_terms(filter: &str) -> String {
-    let is_plain = !filter.contains(['(', '"']) && !filter.split_whitespace().any(|word| word == "OR" || word == "NOT");
-    if !is_plain {
-        return "index=*".to_owned();
-    }
-    let terms: Vec<&str> = filter.split_whitespace().filter(|word| word.starts_with("index=")).collect();
-    if terms.is_empty() { "index=*".to_owned() } else { terms.join(" ") }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 mod filled;
 mod info;
+mod measurements;
 mod not_yet;
 mod registry;
 
@@ -254,11 +255,27 @@ pub(crate) trait Semantics {
         Vec::new()
     }
 
+    /// What it changes beside its rows; `None` where it only reads.
+    fn effect(&self) -> Option<Effect<'_>> {
+        None
+    }
+
     /// Adds the lookup tables, data models and saved searches that it names itself; `following` are the commands behind.
     fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
 
     /// Warns of what runs but was hardly meant.
     fn find_slips(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
+}
+
+/// What a command changes that outlives the search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect<'a> {
+    /// Writes the lookup table of this name.
+    Table(&'a str),
+    /// Keeps or removes the model of this name.
+    Model(&'a str),
+    /// Adds or deletes events, writes files, runs programs.
+    Other,
 }
 
 /// Where a command stands.
@@ -280,6 +297,7 @@ macro_rules! define_commands {
         /// Nodes of the syntax tree, and the types they are made of.
         pub(crate) mod nodes {
             pub use super::filled::*;
+            pub use super::measurements::*;
             $(pub use super::$module::*;)*
         }
 
@@ -289,6 +307,8 @@ macro_rules! define_commands {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
             /// A command with subsearches for parts of its text.
             Filled(FilledCommand),
+            /// Measurements of metrics as rows.
+            Measurements(MeasurementsCommand),
         }
 
         /// Every command, as the parser finds it.
@@ -309,6 +329,7 @@ macro_rules! define_commands {
                 match self {
                     $(Command::$variant(node) => (&<$node as Syntax>::INFO, node),)*
                     Command::Filled(node) => (&FilledCommand::INFO, node),
+                    Command::Measurements(node) => (&MeasurementsCommand::INFO, node),
                 }
             }
         }
@@ -349,6 +370,18 @@ impl Command {
     /// Whether it makes the same of a row in every search, at any time, so that partial states behind it can be kept.
     pub fn is_repeatable(&self) -> bool {
         self.node().is_repeatable()
+    }
+
+    /// What it changes beside its rows; `None` where it only reads.
+    pub fn effect(&self) -> Option<Effect<'_>> {
+        self.node().effect()
+    }
+
+    /// Tables, models and searches that it names itself, those of its subsearches not among them.
+    pub fn own_needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        self.node().add_needs(&[], &mut needs);
+        needs
     }
 
     /// How it consumes rows.

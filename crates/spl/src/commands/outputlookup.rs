@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -89,6 +89,10 @@ impl Syntax for OutputLookupCommand {
 }
 
 impl Semantics for OutputLookupCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Table(&self.table))
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.all = true;
         after

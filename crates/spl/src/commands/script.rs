@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CUSTOM_CAPABILITY, Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{CUSTOM_CAPABILITY, Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::parse::{Parser, Read, quoted_len};
@@ -47,6 +47,10 @@ impl Syntax for CustomCommand {
 }
 
 impl Semantics for CustomCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Other)
+    }
+
     fn fields_before(&self, _: FieldNeeds) -> FieldNeeds {
         // What a program of an app reads, and what it makes, only the program knows.
         FieldNeeds::everything()

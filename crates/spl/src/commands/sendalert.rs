@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -74,6 +74,10 @@ impl Syntax for SendAlertCommand {
 }
 
 impl Semantics for SendAlertCommand {
+    fn effect(&self) -> Option<Effect<'_>> {
+        Some(Effect::Other)
+    }
+
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.all = true;
         after

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
-use crate::ast::ModelName;
+use crate::ast::{ModelName, Stage};
+use crate::needs::Needs;
 use crate::parse::{Parser, Read};
 
 /// `summary`.
@@ -36,5 +37,9 @@ impl Semantics for SummaryCommand {
 
     fn makes_table(&self) -> bool {
         true
+    }
+
+    fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
+        needs.models.insert(self.0.text.clone());
     }
 }

@@ -14,6 +14,9 @@ use crate::functions::stats_function;
 const GENERATING: &[&str] =
     &["dbinspect", "gentimes", "inputlookup", "loadjob", "makeresults", "multisearch", "rest", "tstats"];
 
+/// How the remark on a command that is not there begins.
+pub(crate) const UNKNOWN_COMMAND: &str = "unknown command";
+
 /// Most subsearches of one command.
 const SUBSEARCHES_MAX: usize = 100;
 /// Longest part of a command that a hint repeats, in characters.
@@ -106,8 +109,8 @@ impl Parser<'_> {
         let opened = self.pos;
         self.skip_blank();
         let start = self.pos;
-        let implicit = implicit && !self.at_command();
         let begins_with_macro = self.macros.iter().any(|place| place.start >= opened && place.end <= start);
+        let implicit = implicit && !self.at_command() && (begins_with_macro || !self.at_bare_word());
         if self.stands_in && begins_with_macro && !implicit {
             return None;
         }
@@ -129,6 +132,7 @@ impl Parser<'_> {
         }
         let noted = self.noted();
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
+        let read = read.map_err(|remark| self.item_in_brackets(start).unwrap_or(remark));
         if read.is_err()
             && let Some(command) = self.filled(start, implicit, first, noted)
         {
@@ -182,6 +186,24 @@ impl Parser<'_> {
             || (self.subsearches > 0
                 && (is_command(&name) || reason_not_yet(&name).is_some() || self.custom.contains(&name)));
         alone && !operator && known
+    }
+
+    /// Whether a subsearch without leading `|` starts with a word that is compared with nothing. As in Splunk that word
+    /// is a command, known or not, and never one to search for.
+    fn at_bare_word(&self) -> bool {
+        let rest = self.rest();
+        let name = self.peek_name();
+        if self.subsearches == 0 || name.is_empty() || name == "NOT" {
+            return false;
+        }
+        let is_call = rest[name.len()..].starts_with('(') && matches!(name, "TERM" | "CASE");
+        let word = rest.split(|c: char| c.is_whitespace() || c == '|').next().unwrap_or_default();
+        let behind = rest[word.len()..].trim_start();
+        let in_list = behind.get(..2).is_some_and(|next| next.eq_ignore_ascii_case("in"))
+            && behind[2..].trim_start().starts_with('(');
+        let is_compared =
+            word.contains(['=', '<', '>']) || word.contains("::") || behind.starts_with(['=', '!', '<', '>']);
+        !is_call && !in_list && !is_compared
     }
 
     /// Warns of a search for the word `makeresults` where the command was meant.
@@ -249,17 +271,24 @@ impl Parser<'_> {
             let remark = Diagnostic::error(format!("unsupported: command `{name}` does not run yet"), span);
             if reason.is_empty() { remark } else { remark.with_hint(reason) }
         } else if let Some(hint) = crate::other_languages::command(name) {
-            Diagnostic::error(format!("unknown command `{name}`"), span).with_hint(hint)
+            Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`"), span).with_hint(hint)
         } else if stats_function(name).is_some() {
-            let remark = Diagnostic::error(format!("unknown command `{name}`: it is an aggregate"), span);
+            let remark = Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`: it is an aggregate"), span);
             let rest: String = self.rest().trim_end().chars().take(REST_CHARS_MAX).collect();
             remark.with_hint(format!("write `stats {name}{rest}`"))
         } else {
             let known = help().iter().map(|row| row.name).chain(NOT_YET.iter().map(|(name, _)| *name));
             let known = known.chain(self.custom.iter().map(String::as_str));
-            let remark = self.suggest(Diagnostic::error(format!("unknown command `{name}`"), span), name, known);
+            let remark = self.suggest(Diagnostic::error(format!("{UNKNOWN_COMMAND} `{name}`"), span), name, known);
+            let before = self.text[..span.start].trim_end();
+            let begins_subsearch = self.subsearches > 0 && (before.is_empty() || before.ends_with('['));
             match remark.hint {
                 Some(_) => remark,
+                None if begins_subsearch => {
+                    remark.with_hint(format!(
+                        "brackets begin with a command: write `search {name}` in them for the word, \"...\" around a text with brackets"
+                    ))
+                }
                 // Not a slip of the keyboard: a command that some app would bring along.
                 None => remark.with_hint(
                     "no app declares a command of this name in commands.conf; `quarry help` lists the built-in ones",

@@ -1,5 +1,6 @@
 //! Tables of searches and what the parser makes of them.
 
+mod brackets;
 mod commands;
 mod expressions;
 mod hostile;

@@ -1,0 +1,51 @@
+//! Measurements of metrics as rows: one for each field `metric_name:NAME`, and one for `metric_name` with `_value`.
+
+use arrow::array::UInt32Array;
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::field_names::names_of;
+use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
+use quarry_spl::ast::MeasurementsCommand;
+
+use super::Execute;
+use crate::lower::{Lowering, Step, row};
+
+impl Execute for MeasurementsCommand {
+    fn steps(&self, _: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
+        Ok(vec![row(|| Measurements)])
+    }
+}
+
+/// Makes the rows.
+struct Measurements;
+
+impl RowCommand for Measurements {
+    fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
+        let (metric, value) = (MeasurementsCommand::METRIC, MeasurementsCommand::VALUE);
+        let (named, measured) = (rows::reader(&rows, metric), rows::reader(&rows, value));
+        let fields: Vec<String> =
+            names_of(&rows).into_iter().filter(|name| name.starts_with(MeasurementsCommand::PREFIX)).collect();
+        let readers: Vec<ColumnReader> = fields.iter().map(|field| rows::reader(&rows, field)).collect();
+        let count = rows.num_rows();
+        let (mut places, mut names, mut values) =
+            (Vec::with_capacity(count), ColumnBuilder::new(count), ColumnBuilder::new(count));
+        for row in 0..count {
+            if !named.is_null(row) && !measured.is_null(row) {
+                places.push(row as u32);
+                names.push(named.value(row));
+                values.push(measured.value(row));
+            }
+            for (field, reader) in fields.iter().zip(&readers).filter(|(_, reader)| !reader.is_null(row)) {
+                places.push(row as u32);
+                names.push_text(&field[MeasurementsCommand::PREFIX.len()..]);
+                values.push(reader.value(row));
+            }
+        }
+        let is_other = |name: &str| name != metric && name != value && !name.starts_with(MeasurementsCommand::PREFIX);
+        let others = rows::without(&rows, |name| !is_other(name))?;
+        let taken = rows::take(&others, &UInt32Array::from(places))?;
+        let taken = rows::with_column(&taken, metric, names.finish())?;
+        rows::with_column(&taken, value, values.finish())
+    }
+}
