@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, TimestampNanosecondType
 use jiff::tz::TimeZone;
 use quarry_engine::{EngineError, ResultKind};
 use quarry_event::time::{NS_PER_SEC, strftime};
-use quarry_event::value::format_number;
+use quarry_event::value::{format_number, write_nanos};
 use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity};
 
@@ -139,8 +139,9 @@ fn instant(ns: i64) -> String {
 
 /// An instant of another field: seconds with the fraction they have.
 fn seconds(ns: i64) -> String {
-    let text = format!("{}.{:09}", ns.div_euclid(NS_PER_SEC), ns.rem_euclid(NS_PER_SEC));
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let mut text = String::new();
+    write_nanos(ns, &mut text);
+    text
 }
 
 fn read_table(block: &Block) -> Result<Table, String> {

@@ -66,6 +66,7 @@ fn to_json(value: &Value<'_>) -> Json {
 fn text_to_json(text: &str) -> Json {
     match canonical_number(text) {
         Some(Number::Int(value)) => Json::Number(value.into()),
+        Some(Number::Nanos(ns)) => Json::Instant(ns),
         Some(number) => serde_json::Number::from_f64(number.as_f64()).map_or(Json::Null, Json::Number),
         None => Json::parse_container(text).unwrap_or_else(|| Json::Text(text.to_owned())),
     }
@@ -79,6 +80,7 @@ fn to_value<'a>(json: &Json) -> Value<'a> {
             (None, Some(value)) => Value::number_of(value),
             _ => Value::Null,
         },
+        Json::Instant(ns) => Value::Time(*ns),
         other => other.field_text().map_or(Value::Null, Value::owned),
     }
 }

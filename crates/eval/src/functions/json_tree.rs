@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use quarry_event::value::write_nanos;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
@@ -17,6 +18,8 @@ pub enum Json {
     Bool(bool),
     /// A number.
     Number(Number),
+    /// A number in billionths that has more digits than a double: a time. Only what is written has it, not what is read.
+    Instant(i64),
     /// A text.
     Text(String),
     /// An array.
@@ -188,6 +191,11 @@ impl fmt::Display for Json {
             Json::Null => out.write_str("null"),
             Json::Bool(value) => write!(out, "{value}"),
             Json::Number(value) => write!(out, "{value}"),
+            Json::Instant(ns) => {
+                let mut text = String::new();
+                write_nanos(*ns, &mut text);
+                out.write_str(&text)
+            }
             Json::Text(text) => write_quoted(text, out),
             Json::Array(items) => {
                 out.write_str("[")?;
