@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use quarry_spl::analyse::{asked_values, asks_for, fields_of_events};
+use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
 use quarry_spl::ast::{Command, SearchPattern, Span, Stage, TimeText};
 use quarry_spl::{Diagnostic, nearest};
 
@@ -50,6 +50,8 @@ pub(crate) struct SearchOutcome<'a> {
     pub(crate) rows: usize,
     /// Columns without any value.
     pub(crate) empty: &'a [String],
+    /// Columns with values.
+    pub(crate) filled: &'a BTreeSet<String>,
     /// Whether the command line gives it a time range.
     pub(crate) has_range: bool,
 }
@@ -58,11 +60,18 @@ pub(crate) struct SearchOutcome<'a> {
 pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
     let parsed = quarry_spl::parse(found.text);
     let commands = &parsed.pipeline.commands;
-    if !parsed.is_ok() || !quarry_spl::analyse::begins_with_events(commands) {
+    if !parsed.is_ok() {
         return Vec::new();
     }
+    let read = named_fields(commands);
+    let nowhere: Vec<Diagnostic> = read.iter().filter_map(|field| cut_off(found.text, field)).collect();
+    if !nowhere.is_empty() || !quarry_spl::analyse::begins_with_events(commands) {
+        return nowhere;
+    }
     let indexes = asked_values(commands, "index");
-    if found.rows > 0 && found.empty.is_empty() && indexes.is_empty() {
+    let wanted: Vec<&ReadField> = read.iter().filter(|field| !found.shows(field, commands)).collect();
+    let is_done = found.is_whole() && wanted.is_empty();
+    if is_done && indexes.is_empty() {
         return Vec::new();
     }
     let Some(counts) = events_by(ask, "| eventcount summarize=false index=* index=_*", "index", "count") else {
@@ -70,7 +79,7 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     };
     let known: Vec<&str> = counts.keys().map(String::as_str).collect();
     let wrong = not_there("index", &indexes, &known);
-    if !wrong.is_empty() || (found.rows > 0 && found.empty.is_empty()) {
+    if !wrong.is_empty() || is_done {
         return wrong;
     }
     if let Some(elsewhere) = elsewhere(commands, &indexes, &counts) {
@@ -82,13 +91,44 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     let asked = asked_values(commands, "sourcetype");
     let known: Vec<&str> = sourcetypes.keys().map(String::as_str).collect();
     let wrong = not_there("sourcetype", &asked, &known);
-    if !wrong.is_empty() {
+    if !wrong.is_empty() && !found.is_whole() {
         return wrong;
     }
     if let Some(outside) = outside_of_range(found, commands, &scope, ask) {
         return vec![outside];
     }
-    wrong_fields(found, commands, (&scope, &sourcetypes), ask)
+    wrong_fields(found, commands, &wanted, (&scope, &sourcetypes), ask)
+}
+
+impl SearchOutcome<'_> {
+    /// Whether there are rows, and a value in each column.
+    fn is_whole(&self) -> bool {
+        self.rows > 0 && self.empty.is_empty()
+    }
+
+    /// Whether the result shows that events have a field: it has values, or rows came through a condition on it.
+    fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
+        let in_call = format!("({})", field.name);
+        let has_values = self.filled.iter().any(|column| *column == field.name || column.contains(&in_call));
+        let is_read_by = |stage: &&Stage| stage.span == field.stage;
+        let selects = commands.iter().find(is_read_by).is_some_and(|stage| {
+            matches!(stage.command, Command::Search(_) | Command::Where(_) | Command::Regex(_) | Command::Dedup(_))
+        });
+        has_values || (self.is_whole() && selects)
+    }
+}
+
+/// A note on a field that no row can have: a command before has left others only.
+fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
+    let FieldOrigin::Nowhere { command, fields } = &field.origin else { return None };
+    let remark = format!("behind `{command}` there is no field `{}`", field.name);
+    let remark = Diagnostic::warning(remark, place_of(text, field.stage, &field.name));
+    let names: Vec<&str> = fields.iter().map(String::as_str).collect();
+    Some(match nearest(&field.name, names.iter().copied()) {
+        Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => remark,
+        None => remark.with_hint(format!("there is {}", list(&names))),
+    })
 }
 
 /// Tells when the events are where none lie in the time range of the search.
@@ -173,12 +213,13 @@ fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<Str
 fn wrong_fields(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
+    wanted: &[&ReadField],
     (scope, sourcetypes): (&str, &BTreeMap<String, u64>),
     ask: Ask<'_>,
 ) -> Vec<Diagnostic> {
-    let Some(wanted) = fields_of_events(found.text, commands).filter(|wanted| !wanted.is_empty()) else {
+    if wanted.is_empty() {
         return Vec::new();
-    };
+    }
     let asked = asked_values(commands, "sourcetype");
     // Events that the search finds say more than others of their sourcetype, if it finds any.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
@@ -186,29 +227,35 @@ fn wrong_fields(
         let probe = format!("{search} | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field");
         ask(&probe).into_iter().flatten().filter_map(|mut row| row.remove("field")).collect()
     };
-    let own = fields_in(own_text);
     let mut seen = BTreeSet::new();
     let is_asked = |name: &str| asked.is_empty() || asked.iter().any(|asked| asked.text.eq_ignore_ascii_case(name));
     for name in sourcetypes.keys().filter(|name| is_asked(name)).take(SOURCETYPES_MAX) {
         let name = name.replace('\\', "\\\\").replace('"', "\\\"");
         seen.extend(fields_in(&format!("{scope} sourcetype=\"{name}\"")));
     }
-    if seen.is_empty() {
+    // Where nothing looks wrong only a slip of the keyboard is worth another look.
+    let is_slip = |field: &&&ReadField| {
+        !seen.contains(&field.name) && nearest(&field.name, seen.iter().map(String::as_str)).is_some()
+    };
+    let wanted: Vec<&ReadField> = match found.is_whole() {
+        true => wanted.iter().filter(is_slip).copied().collect(),
+        false => wanted.to_vec(),
+    };
+    if seen.is_empty() || wanted.is_empty() {
         return Vec::new();
     }
+    let own = fields_in(own_text);
     let is_default = |name: &str| DEFAULT_FIELDS.iter().any(|default| name.starts_with(default));
-    let is_missing = |name: &&String| !own.contains(*name) && (!own.is_empty() || !seen.contains(*name));
-    let missing = wanted.iter().filter(|name| is_missing(name) && !is_default(name));
-    let note = |name: &String| {
+    let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
+    let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
+    let note = |field: &&ReadField| {
+        let (name, place) = (&field.name, place_of(found.text, field.stage, &field.name));
         if seen.contains(name) {
             let remark = format!("none of the newest events that are found has the field `{name}`");
-            let remark = Diagnostic::warning(remark, place_of(found.text, name));
+            let remark = Diagnostic::warning(remark, place);
             return remark.with_hint("other events have it; `rex` cuts it out of the text of these");
         }
-        let remark = Diagnostic::warning(
-            format!("no event that was looked at has a field `{name}`"),
-            place_of(found.text, name),
-        );
+        let remark = Diagnostic::warning(format!("no event that was looked at has a field `{name}`"), place);
         match nearest(name, seen.iter().map(String::as_str)) {
             Some(near) if near.eq_ignore_ascii_case(name) => {
                 remark.with_hint(format!("names of fields are case-sensitive: did you mean `{near}`?"))
@@ -230,13 +277,16 @@ fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
     format!("({})", each.join(" OR "))
 }
 
-/// Where a name stands whole in a search; the whole search when it does not.
-fn place_of(text: &str, name: &str) -> Span {
+/// Where a name stands whole in a command; the whole command when it does not.
+fn place_of(text: &str, stage: Span, name: &str) -> Span {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-    let found = text.match_indices(name).map(|(at, _)| Span { start: at, end: at + name.len() });
-    let mut whole = found
-        .filter(|span| !is_word(text[..span.start].chars().next_back()) && !is_word(text[span.end..].chars().next()));
-    whole.next().unwrap_or(Span { start: 0, end: text.len() })
+    let command = text.get(stage.start..stage.end).unwrap_or_default();
+    let found = command.match_indices(name).map(|(at, _)| (at, at + name.len()));
+    let mut whole = found.filter(|(start, end)| {
+        !is_word(command[..*start].chars().next_back()) && !is_word(command[*end..].chars().next())
+    });
+    let place = whole.next().map(|(start, end)| Span { start: stage.start + start, end: stage.start + end });
+    place.unwrap_or(stage)
 }
 
 /// Names in a sentence, the first few.
@@ -269,7 +319,8 @@ mod tests {
             };
             Some(rows)
         };
-        hints(&SearchOutcome { text, rows, empty: &empty, has_range: false }, &mut ask)
+        let filled = BTreeSet::from(["host".to_owned(), "count".to_owned()]);
+        hints(&SearchOutcome { text, rows, empty: &empty, filled: &filled, has_range: false }, &mut ask)
             .iter()
             .map(|remark| remark.told(text))
             .collect()
@@ -324,6 +375,109 @@ mod tests {
     }
 
     #[test]
+    fn misspelt_fields_are_told_whatever_command_reads_them() {
+        // The events have status, user, host and date_hour.
+        for (text, rows) in [
+            ("* | sort -statu", 2),
+            ("* | sort -statu | table _time user", 2),
+            ("* | timechart count by statu", 2),
+            ("* | chart count over host by statu", 2),
+            ("* | chart sum(statu) over host", 2),
+            ("* | eventstats count by statu", 2),
+            ("* | streamstats count by statu", 2),
+            ("* | transaction statu", 0),
+            ("* | transaction statu | table user", 0),
+            ("* | rex field=statu \"(?<a>.)\"", 2),
+            ("* | rex field=statu \"(?<a>.)\" | table a", 2),
+            ("* | stats count by statu", 0),
+            ("* | stats sum(statu) AS s by host", 2),
+            ("* | dedup statu", 0),
+            ("* | top statu", 0),
+            ("* | rare statu by host", 0),
+            ("* | where statu=200", 0),
+            ("* | where statu>200 | stats count by user", 0),
+            ("* | search statu=200", 0),
+            ("statu=200", 0),
+            ("* | regex statu=\"2..\"", 0),
+            ("* | eval x=statu*2", 2),
+            ("* | eval x=if(statu=\"a\", 1, 2) | stats count by x", 1),
+            ("* | bin statu span=10", 2),
+            ("* | mvexpand statu", 2),
+            ("* | makemv statu", 2),
+            ("* | lookup t code AS statu OUTPUT word", 2),
+            ("* | table statu", 2),
+            ("* | rename statu AS s | table s", 2),
+            ("* | rex \"(?<a>.)\" | eval b=a | sort statu", 2),
+            ("* | fieldformat statu=statu.\"%\"", 2),
+        ] {
+            let said = said(text, rows, &[]);
+            let begins = "no event that was looked at has a field `statu` at character ";
+            let place = text.find("statu").map(|at| at + 1).unwrap_or_default();
+            assert_eq!(said, [format!("{begins}{place} (did you mean `status`?)")], "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_that_a_report_has_cut_off_are_told() {
+        for (text, said_of) in [
+            ("* | stats count by user | where status=200", ("stats", "status", "there is count, user")),
+            ("* | stats count by user | table user cuont", ("stats", "cuont", "did you mean `count`?")),
+            ("* | stats count by user | sort -cuont", ("stats", "cuont", "did you mean `count`?")),
+            ("* | stats count by user | eval x=cuont*2", ("stats", "cuont", "did you mean `count`?")),
+            ("* | stats sum(a) AS total by user | eval b=1 | where totl>1", ("stats", "totl", "did you mean `total`?")),
+            ("* | top user | where cnt>5", ("top", "cnt", "there is user, count, percent")),
+            ("* | table user host | stats count by status", ("table", "status", "there is user, host")),
+            ("* | fields user host | dedup status", ("fields", "status", "there is user, host")),
+            ("* | timechart count | where status=1", ("timechart", "status", "there is count, _time")),
+            ("* | chart count over host | sort user", ("chart", "user", "there is count, host")),
+            ("* | rare user | rename counts AS n", ("rare", "counts", "did you mean `count`?")),
+            ("| makeresults | stats count AS n | table m", ("stats", "m", "did you mean `n`?")),
+        ] {
+            let (command, name, hint) = said_of;
+            let at = text.rfind(name).unwrap_or_default() + 1;
+            let want = format!("behind `{command}` there is no field `{name}` at character {at} ({hint})");
+            assert_eq!(said(text, 2, &[]), [want], "{text}");
+        }
+    }
+
+    #[test]
+    fn fields_that_may_be_there_are_let_pass() {
+        for (text, rows) in [
+            ("* | rex \"(?<statu>.)\" | sort statu", 2),
+            ("* | eval statu=1 | timechart count by statu", 2),
+            ("* | lookup t host | sort statu", 2),
+            ("* | lookup t host OUTPUT statu | sort statu", 2),
+            ("* | spath | sort statu", 2),
+            ("* | extract | stats count by statu", 0),
+            ("* | eval x_{host}=1 | sort statu", 2),
+            ("* | fillnull value=0 statu | stats sum(statu)", 1),
+            ("* | eval u=coalesce(usr, user) | stats count by u", 2),
+            ("* | where isnull(statu)", 2),
+            ("* | search NOT statu=5", 2),
+            ("* | search statu=5 OR status=5", 2),
+            ("* | search statu=5", 2),
+            ("usr=eva OR user=eva", 2),
+            ("* | foreach a b [eval statu=1] | sort statu", 2),
+            ("* | stats count by host | appendcols [search a] | sort status", 2),
+            ("* | stats count by host | append [search a] | sort status", 2),
+            ("* | stats count by host | join host [search a] | table statu", 2),
+            ("* | stats values(*) AS * by host | table statu", 2),
+            ("* | chart count over host by user | table host statu", 2),
+            ("* | timechart count by user | fields - statu", 2),
+            ("* | rename status AS code | sort code", 2),
+            ("* | stats count by host | rename count AS n | sort n", 2),
+            ("* | stats count by host | eventstats sum(count) AS all | eval share=count/all | sort share", 2),
+            ("* | transaction user | where duration>5 AND eventcount>2", 2),
+            ("* | fields - statu", 2),
+            ("* | table stat*", 2),
+            ("* | sort -date_hour punct", 2),
+            ("* | mine statu", 2),
+        ] {
+            assert_eq!(said(text, rows, &[]), Vec::<String>::new(), "{text}");
+        }
+    }
+
+    #[test]
     fn a_range_without_events_and_a_field_that_others_have_are_told() {
         let mut ask = |search: &str| {
             let rows = match search {
@@ -354,7 +508,8 @@ mod tests {
             ("nothing | stats count by user", false, ""),
         ];
         for (text, has_range, said) in table {
-            let found = hints(&SearchOutcome { text, rows: 0, empty: &[], has_range }, &mut ask);
+            let filled = BTreeSet::new();
+            let found = hints(&SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range }, &mut ask);
             assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
         }
     }
@@ -364,10 +519,10 @@ mod tests {
         let mut ask =
             |search: &str| search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]);
         let text = "error";
-        let found = hints(&SearchOutcome { text, rows: 0, empty: &[], has_range: false }, &mut ask);
+        let filled = BTreeSet::new();
+        let found = hints(&SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false }, &mut ask);
         assert_eq!(found[0].hint.as_deref(), Some("events are in web: write index=web"));
-        assert!(
-            hints(&SearchOutcome { text: "index=* error", rows: 0, empty: &[], has_range: true }, &mut ask).is_empty()
-        );
+        let all = SearchOutcome { text: "index=* error", rows: 0, empty: &[], filled: &filled, has_range: true };
+        assert!(hints(&all, &mut ask).is_empty());
     }
 }

@@ -167,6 +167,7 @@ fn tell_notes(
             text: &text,
             rows: answer.written.rows,
             empty: &answer.written.empty,
+            filled: &answer.written.filled,
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
         };
         remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));

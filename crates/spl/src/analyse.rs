@@ -12,8 +12,9 @@ mod search_texts;
 
 use crate::ast::{Command, Pipeline, SearchExpr, Stage};
 pub use field_needs::FieldNeeds;
-pub use named_values::{asked_values, asks_for, fields_of_events};
-pub(crate) use read_fields::{RAW, TIME};
+pub(crate) use named_values::always_compared;
+pub use named_values::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
+pub(crate) use read_fields::{RAW, TIME, lacking_fields};
 pub use read_fields::{expr_fields, search_fields};
 pub use repeatability::{is_constant, is_settled};
 pub use search_texts::{SoughtText, sought_texts};

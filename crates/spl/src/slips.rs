@@ -165,8 +165,15 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
                 let remark = Diagnostic::warning(format!("'{name}' is the field {name}, not a text"), right.span);
                 found.push(remark.with_hint(format!("write \"{name}\" for the text")));
             }
+            if matches!(op, BinaryOp::Like) {
+                look_at_like(text, right, found);
+            }
             find_in_expression(text, left, found);
             find_in_expression(text, right, found);
+        }
+        ExprKind::Call(name, args) if name == "like" => {
+            args.get(1).into_iter().for_each(|pattern| look_at_like(text, pattern, found));
+            args.iter().for_each(|arg| find_in_expression(text, arg, found));
         }
         ExprKind::Unary(_, inner) => find_in_expression(text, inner, found),
         ExprKind::Call(_, args) => args.iter().for_each(|arg| find_in_expression(text, arg, found)),
@@ -175,6 +182,17 @@ pub(crate) fn find_in_expression(text: &str, expr: &Expr, found: &mut Vec<Diagno
             list.iter().for_each(|item| find_in_expression(text, item, found));
         }
         ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+    }
+}
+
+/// A pattern of `like` with the `*` of a search.
+fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
+    let ExprKind::Text(written) = &pattern.kind else { return };
+    let is_quoted = text.get(pattern.span.start..).is_some_and(|text| text.starts_with('"'));
+    if is_quoted && written.contains('*') && !written.contains(['%', '_']) {
+        let remark = Diagnostic::warning("`*` stands for itself in a pattern of like", pattern.span);
+        found
+            .push(remark.with_hint(format!("write \"{}\": % is any text, _ any character", written.replace('*', "%"))));
     }
 }
 

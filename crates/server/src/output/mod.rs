@@ -79,7 +79,7 @@ pub(crate) struct Written {
     /// Names of columns in which no row has a value.
     pub(crate) empty: Vec<String>,
     /// Names of columns in which some row has one.
-    filled: BTreeSet<String>,
+    pub(crate) filled: BTreeSet<String>,
 }
 
 impl Written {

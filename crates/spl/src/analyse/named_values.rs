@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{has_subsearch, required_fields, search_fields};
-use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Stage};
+use super::{FieldNeeds, has_subsearch, search_fields};
+use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Span, Stage};
 
 /// The whole values that the leading search asks a field for, at its top level, without stars.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
@@ -37,20 +37,78 @@ pub fn asks_for(commands: &[Stage], field: &str) -> bool {
     search_fields(&search.expr).iter().any(|name| name == field) || has_subsearch(&search.expr)
 }
 
-/// Names of the fields that a search takes from its events; `None` where a command may bring fields along that no event
-/// has, so that a name nothing is known of may be right.
-pub fn fields_of_events(text: &str, commands: &[Stage]) -> Option<BTreeSet<String>> {
-    let (first, rest) = commands.split_first()?;
-    let Command::Search(search) = &first.command else { return None };
-    if !rest.iter().all(|stage| stage.command.node().names_its_fields()) {
-        return None;
+/// A field that a command reads by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadField {
+    /// Its name.
+    pub name: String,
+    /// Place of the command.
+    pub stage: Span,
+    /// Where it must come from.
+    pub origin: FieldOrigin,
+}
+
+/// Where a field must come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FieldOrigin {
+    /// From the events that the search begins with.
+    Events,
+    /// From nowhere: behind this command rows have only these fields.
+    Nowhere {
+        /// The command.
+        command: String,
+        /// The fields.
+        fields: Vec<String>,
+    },
+}
+
+/// The fields that the commands of a search read by name and none of them makes, or may make. What a command reads and
+/// makes it states itself ([`crate::commands`]); behind one that may make any field nothing is known.
+pub fn named_fields(commands: &[Stage]) -> Vec<ReadField> {
+    let mut found = Vec::new();
+    if let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) {
+        let mut fields = BTreeSet::new();
+        // A subsearch may bring any.
+        if compared(&search.expr, &mut fields).is_some() {
+            let stage = commands[0].span;
+            let of_events = |name| ReadField { name, stage, origin: FieldOrigin::Events };
+            found.extend(fields.into_iter().filter(|name| is_plain(name)).map(of_events));
+        }
     }
-    let mut fields = required_fields(rest).fields;
-    compared(&search.expr, &mut fields)?;
-    // What a regular expression cuts out is no field of events.
-    let is_cut = |name: &String| text.contains(&format!("<{name}>"));
-    fields.retain(|name| !is_cut(name) && !name.starts_with('_') && !name.contains(['*', '{']));
-    Some(fields)
+    for (at, stage) in commands.iter().enumerate().skip(1) {
+        let node = stage.command.node();
+        let may_lack = node.may_lack();
+        let read = node.fields_before(FieldNeeds::everything()).fields;
+        for name in read.into_iter().filter(|name| is_plain(name) && !may_lack.contains(name)) {
+            if let Some(origin) = origin_of(&name, &commands[..at])
+                && !found.iter().any(|known| known.name == name)
+            {
+                found.push(ReadField { name, stage: stage.span, origin });
+            }
+        }
+    }
+    found
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.starts_with('_') && !name.contains(['*', '{', '$'])
+}
+
+/// Where a field behind these commands must come from; `None` where one of them makes it, or may.
+fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
+    let (first, rest) = before.split_first()?;
+    let mut between = Vec::new();
+    for stage in rest.iter().rev() {
+        let made = stage.command.node().makes()?;
+        if made.names.iter().any(|known| known == name) {
+            return None;
+        }
+        between.extend(made.names);
+        if made.alone {
+            return Some(FieldOrigin::Nowhere { command: stage.command.name().to_owned(), fields: between });
+        }
+    }
+    matches!(first.command, Command::Search(_)).then_some(FieldOrigin::Events)
 }
 
 /// Fields that a condition compares; `None` with a subsearch, which may bring any.
@@ -63,5 +121,19 @@ fn compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) -> Option<()> {
         }
         SearchExpr::Subsearch(_) => None,
         _ => Some(()),
+    }
+}
+
+/// Fields without which no row meets a condition.
+pub(crate) fn always_compared(expr: &SearchExpr, fields: &mut BTreeSet<String>) {
+    match expr {
+        SearchExpr::And(parts) => parts.iter().for_each(|part| always_compared(part, fields)),
+        SearchExpr::Compare { field, op, .. } if *op != CompareOp::Ne => {
+            fields.insert(field.text.clone());
+        }
+        SearchExpr::In { field, .. } => {
+            fields.insert(field.text.clone());
+        }
+        _ => {}
     }
 }

@@ -55,6 +55,34 @@ fn collect_expr(expr: &Expr, fields: &mut BTreeSet<String>) {
     }
 }
 
+/// Fields of an expression that may be missing: it asks whether they are there, or says what stands for them.
+pub(crate) fn lacking_fields(expr: &Expr) -> BTreeSet<String> {
+    let mut fields = BTreeSet::new();
+    collect_lacking(expr, &mut fields);
+    fields
+}
+
+fn collect_lacking(expr: &Expr, fields: &mut BTreeSet<String>) {
+    match &expr.kind {
+        ExprKind::Call(name, args)
+            if matches!(name.as_str(), "coalesce" | "isnull" | "isnotnull" | "typeof" | "mvappend") =>
+        {
+            args.iter().for_each(|arg| collect_expr(arg, fields));
+        }
+        ExprKind::Call(_, args) => args.iter().for_each(|arg| collect_lacking(arg, fields)),
+        ExprKind::Unary(_, inner) => collect_lacking(inner, fields),
+        ExprKind::Binary(_, left, right) => {
+            collect_lacking(left, fields);
+            collect_lacking(right, fields);
+        }
+        ExprKind::In(value, list) => {
+            collect_lacking(value, fields);
+            list.iter().for_each(|item| collect_lacking(item, fields));
+        }
+        ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+    }
+}
+
 /// Fields a search condition reads; keywords read `_raw`.
 pub fn search_fields(expr: &SearchExpr) -> BTreeSet<String> {
     let mut fields = BTreeSet::new();

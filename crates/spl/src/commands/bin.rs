@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -102,6 +102,10 @@ impl Semantics for BinCommand {
         after
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::beside(self.output.as_deref())
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         match &self.options.span {
             Some(BinSpan::Log { .. }) if self.field.text == TIME => declared,
@@ -109,10 +113,6 @@ impl Semantics for BinCommand {
             // The span follows from the values.
             None => declared,
         }
-    }
-
-    fn names_its_fields(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
@@ -109,6 +109,12 @@ impl Semantics for ChartCommand {
         needs
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        let row = self.row.iter().map(|row| row.field.text.as_str());
+        let is_plain = self.column.is_none() && self.computed.is_empty();
+        if is_plain { MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain(row)) } else { None }
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         match self.bins().all(|bin| bin.kind(Kind::Blocking) == Kind::Row) {
             true => kind_of_fold(&self.aggregates, declared),
@@ -117,10 +123,6 @@ impl Semantics for ChartCommand {
     }
 
     fn makes_table(&self) -> bool {
-        true
-    }
-
-    fn names_its_fields(&self) -> bool {
         true
     }
 

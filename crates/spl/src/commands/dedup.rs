@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{FieldPattern, SortKey};
 use crate::diagnostic::Diagnostic;
@@ -85,11 +85,12 @@ impl Semantics for DedupCommand {
         after
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         if self.sort_by.is_empty() { Kind::OrderedRow } else { declared }
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
-    }
 }

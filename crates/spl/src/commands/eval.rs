@@ -1,9 +1,11 @@
 //! `eval`: computes fields by expressions.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
-use crate::analyse::{FieldNeeds, TIME, is_constant};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, is_constant, lacking_fields, TIME};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
@@ -106,8 +108,16 @@ impl Semantics for EvalCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        let names = self.assignments.iter().map(|assignment| match &assignment.target {
+            AssignTarget::Field(name) => name.as_str(),
+            AssignTarget::Dynamic(_) => "*",
+        });
+        MadeFields::beside(names)
+    }
+
+    fn may_lack(&self) -> BTreeSet<String> {
+        self.assignments.iter().flat_map(|assignment| lacking_fields(&assignment.expr)).collect()
     }
 
     fn keeps_times(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
 use crate::diagnostic::Diagnostic;
@@ -37,8 +37,8 @@ impl Semantics for EventStatsCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::beside(self.0.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

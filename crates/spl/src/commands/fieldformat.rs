@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{AssignTarget, Expr};
 use crate::diagnostic::Diagnostic;
@@ -41,5 +41,9 @@ impl Semantics for FieldFormatCommand {
         after.add(&self.field);
         after.add_expr(&self.expr);
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
     }
 }

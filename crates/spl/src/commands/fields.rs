@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -52,8 +52,9 @@ impl Semantics for FieldsCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        let names = self.fields.iter().map(|field| field.text.as_str());
+        if self.removes { MadeFields::none() } else { MadeFields::alone(names) }
     }
 
     fn keeps_times(&self) -> bool {

@@ -1,8 +1,10 @@
 //! `filldown`: missing values replaced by the last value before them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::parse::{Parser, Read};
@@ -33,5 +35,13 @@ impl Semantics for FillDownCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add_all(&self.fields);
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
+    }
+
+    fn may_lack(&self) -> BTreeSet<String> {
+        self.fields.iter().map(|field| field.text.clone()).collect()
     }
 }

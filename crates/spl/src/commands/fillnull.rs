@@ -1,8 +1,10 @@
 //! `fillnull`: a value where fields have none.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -51,13 +53,17 @@ impl Semantics for FillNullCommand {
         after
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::beside(self.fields.iter().map(|field| field.text.as_str()))
+    }
+
+    fn may_lack(&self) -> BTreeSet<String> {
+        self.fields.iter().map(|field| field.text.clone()).collect()
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         // Which fields there are is known only when all rows are there.
         if self.fields.is_empty() { declared } else { Kind::Row }
-    }
-
-    fn names_its_fields(&self) -> bool {
-        true
     }
 
     fn is_repeatable(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::{Expr, ExprKind};
 use crate::diagnostic::Diagnostic;
@@ -73,8 +73,8 @@ impl Semantics for HeadCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
     }
 
     fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Span, Stage};
 use crate::diagnostic::Diagnostic;
@@ -82,6 +82,12 @@ impl Semantics for LookupCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         self.inputs.iter().map(|(_, field)| field).chain(&self.time_field).for_each(|field| after.add(field));
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        // Without a list every column of the table is written.
+        let names = MadeFields::beside(self.outputs.iter().map(|(_, field)| field.as_str()));
+        names.filter(|_| !self.outputs.is_empty())
     }
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {

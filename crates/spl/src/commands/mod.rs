@@ -5,6 +5,8 @@
 //! gives the nodes of those. [`each_command`] lists them; the enum [`Command`], look-up by name, help and every question
 //! about a command are made of that list. How commands run is the matter of the engine, whose files have the same names.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 mod filled;
@@ -235,9 +237,14 @@ pub(crate) trait Semantics {
         false
     }
 
-    /// Whether it makes no fields but those that it names.
-    fn names_its_fields(&self) -> bool {
-        false
+    /// The fields that it makes; `None` where that is not known before it runs. For hints alone.
+    fn makes(&self) -> Option<MadeFields> {
+        None
+    }
+
+    /// Fields that it reads and that may well be in no row: it says what is to be done then. For hints alone.
+    fn may_lack(&self) -> BTreeSet<String> {
+        BTreeSet::new()
     }
 
     /// Whether the rows that it leaves have the times they had.
@@ -265,6 +272,33 @@ pub(crate) trait Semantics {
 
     /// Warns of what runs but was hardly meant.
     fn find_slips(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
+}
+
+/// The fields that a command makes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MadeFields {
+    /// Their names.
+    pub(crate) names: Vec<String>,
+    /// Whether its rows have no others.
+    pub(crate) alone: bool,
+}
+
+impl MadeFields {
+    /// None.
+    pub(crate) fn none() -> Option<MadeFields> {
+        Some(MadeFields::default())
+    }
+
+    /// These, and what was there before; `None` where one is a pattern.
+    pub(crate) fn beside<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
+        let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
+        (!names.iter().any(|name| name.contains(['*', '{', '$']))).then_some(MadeFields { names, alone: false })
+    }
+
+    /// These and no others.
+    pub(crate) fn alone<'n>(names: impl IntoIterator<Item = &'n str>) -> Option<MadeFields> {
+        MadeFields::beside(names).map(|made| MadeFields { alone: true, ..made })
+    }
 }
 
 /// What a command changes that outlives the search.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read};
@@ -53,6 +53,10 @@ impl Semantics for MvExpandCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add(&self.field);
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
     }
 
     fn is_repeatable(&self) -> bool {

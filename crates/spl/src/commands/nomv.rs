@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::parse::{Parser, Read};
 
@@ -31,5 +31,9 @@ impl Semantics for NoMvCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         after.add(&self.field);
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW};
 use crate::ast::Pattern;
 use crate::diagnostic::Diagnostic;
@@ -76,6 +76,10 @@ impl Semantics for RegexCommand {
         after
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
+    }
+
     fn keeps_times(&self) -> bool {
         true
     }
@@ -84,16 +88,16 @@ impl Semantics for RegexCommand {
         true
     }
 
-    /// `field~"x"` without a quote in front is one pattern on the whole text.
+    /// `field~"x"` and `field "x"` without a quote in front are one pattern on the whole text.
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         let Pattern { text, span } = &self.pattern;
-        let name_length = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(0);
-        let (name, rest) = text.split_at(name_length);
         let is_quoted = place.text.get(span.start..).is_some_and(|text| text.starts_with('"'));
-        if let Some(value) = rest.trim_start().strip_prefix('~')
-            && !name.is_empty()
+        let (words, value) = text.split_at(text.find(['~', '"']).unwrap_or(0));
+        let is_name = |word: &str| word.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+        if let Some(name) = words.split_whitespace().next_back().filter(|_| words.split_whitespace().all(is_name))
             && !is_quoted
         {
+            let value = value.trim_start_matches(['~', '=']);
             let remark = Diagnostic::warning(format!("`{text}` is read as one regular expression"), *span);
             found.push(remark.with_hint(format!("write regex {name}=\"{}\"", value.trim().trim_matches('"'))));
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -75,8 +75,8 @@ impl Semantics for RenameCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::beside(self.pairs.iter().map(|(_, to)| to.text.as_str()))
     }
 
     fn is_repeatable(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::{Pattern, Span};
 use crate::diagnostic::Diagnostic;
@@ -125,8 +125,13 @@ impl Semantics for RexCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        matches!(self, RexCommand::Extract(_))
+    fn makes(&self) -> Option<MadeFields> {
+        match self {
+            RexCommand::Extract(rex) => {
+                MadeFields::beside(rex.groups.iter().chain(&rex.offset_field).map(String::as_str))
+            }
+            RexCommand::Sed(_) => MadeFields::none(),
+        }
     }
 
     fn keeps_times(&self) -> bool {

@@ -1,8 +1,10 @@
 //! `search`: the events or rows that meet a condition.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
@@ -41,8 +43,15 @@ impl Semantics for SearchCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
+    }
+
+    fn may_lack(&self) -> BTreeSet<String> {
+        let mut asked = BTreeSet::new();
+        let all = search_fields(&self.expr);
+        analyse::always_compared(&self.expr, &mut asked);
+        all.difference(&asked).cloned().collect()
     }
 
     fn keeps_times(&self) -> bool {

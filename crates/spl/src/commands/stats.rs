@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
@@ -50,15 +50,17 @@ impl Semantics for StatsCommand {
         needs
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        let names = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
+        let by = self.by.iter().map(|field| field.text.as_str());
+        if self.all_num { None } else { MadeFields::alone(names.chain(by)) }
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         kind_of_fold(&self.aggregates, declared)
     }
 
     fn makes_table(&self) -> bool {
-        true
-    }
-
-    fn names_its_fields(&self) -> bool {
         true
     }
 

@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
@@ -108,8 +108,8 @@ impl Semantics for StreamStatsCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::beside(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {

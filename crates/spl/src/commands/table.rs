@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
@@ -38,11 +38,11 @@ impl Semantics for TableCommand {
         needs
     }
 
-    fn makes_table(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::alone(self.fields.iter().map(|field| field.text.as_str()))
     }
 
-    fn names_its_fields(&self) -> bool {
+    fn makes_table(&self) -> bool {
         true
     }
 

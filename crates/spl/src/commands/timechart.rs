@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::{Aggregate, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
@@ -123,15 +123,16 @@ impl Semantics for TimeChartCommand {
         needs
     }
 
+    fn makes(&self) -> Option<MadeFields> {
+        let is_plain = self.column.is_none() && self.computed.is_empty();
+        if is_plain { MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain([TIME])) } else { None }
+    }
+
     fn kind(&self, declared: Kind) -> Kind {
         kind_of_fold(&self.aggregates, declared)
     }
 
     fn makes_table(&self) -> bool {
-        true
-    }
-
-    fn names_its_fields(&self) -> bool {
         true
     }
 

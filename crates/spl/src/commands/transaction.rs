@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Call, Command, CommandInfo, Group, Kind, Semantics, Syntax};
+use super::{Call, Command, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
 use crate::diagnostic::Diagnostic;
@@ -185,6 +185,11 @@ impl Semantics for TransactionCommand {
             }
         }
         after
+    }
+
+    fn makes(&self) -> Option<MadeFields> {
+        let made = MadeFields::beside(["duration", "eventcount", "closed_txn", "transactiontype", "field_match_sum", "linecount"]);
+        made.filter(|_| self.kind.is_none())
     }
 }
 

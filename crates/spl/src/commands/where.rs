@@ -1,9 +1,11 @@
 //! `where`: the rows for which an expression is true.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, Semantics, StageContext, Syntax};
-use crate::analyse::{FieldNeeds, is_constant};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
+use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};
@@ -37,8 +39,12 @@ impl Semantics for WhereCommand {
         after
     }
 
-    fn names_its_fields(&self) -> bool {
-        true
+    fn makes(&self) -> Option<MadeFields> {
+        MadeFields::none()
+    }
+
+    fn may_lack(&self) -> BTreeSet<String> {
+        lacking_fields(&self.condition)
     }
 
     fn keeps_times(&self) -> bool {
