@@ -50,21 +50,42 @@ struct OfVendor {
     sourcetype: &'static str,
     /// Share of the lines that must have it; the others go on with one before them.
     percent: usize,
+    /// Whether it is one of delimited columns, whose quotes may hold line feeds.
+    is_columns: bool,
     reason: &'static str,
 }
 
 /// Shapes of lines with the sourcetypes they tell, in the order in which they are tried.
 const OF_VENDORS: [OfVendor; 5] = [
-    OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, reason: "columns of PAN-OS" },
-    OfVendor { shape: Shape::NginxError, sourcetype: "nginx:error", percent: 75, reason: "lines of nginx' error log" },
-    OfVendor { shape: Shape::Klog, sourcetype: "kube:klog", percent: 50, reason: "lines of Kubernetes' components" },
+    OfVendor { shape: Shape::PanOs, sourcetype: "pan:log", percent: 75, is_columns: true, reason: "columns of PAN-OS" },
+    OfVendor {
+        shape: Shape::NginxError,
+        sourcetype: "nginx:error",
+        percent: 75,
+        is_columns: false,
+        reason: "lines of nginx' error log",
+    },
+    OfVendor {
+        shape: Shape::Klog,
+        sourcetype: "kube:klog",
+        percent: 50,
+        is_columns: false,
+        reason: "lines of Kubernetes' components",
+    },
     OfVendor {
         shape: Shape::PostgresColumns,
         sourcetype: "postgres:csv",
         percent: 50,
+        is_columns: true,
         reason: "columns of PostgreSQL's csvlog",
     },
-    OfVendor { shape: Shape::Postgres, sourcetype: "postgres", percent: 50, reason: "lines of PostgreSQL's log" },
+    OfVendor {
+        shape: Shape::Postgres,
+        sourcetype: "postgres",
+        percent: 50,
+        is_columns: false,
+        reason: "lines of PostgreSQL's log",
+    },
 ];
 /// Lines looked at.
 const LINES_MAX: usize = 2_000;
@@ -114,7 +135,14 @@ pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
     if lines.is_empty() {
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines to look at");
     }
-    by_shape(&lines).or_else(|| by_columns(&lines, source)).unwrap_or_else(|| by_times(&lines, source))
+    let found = match delimited(source) {
+        // Cells of a table may look like lines of other logs.
+        Some(sourcetype) => by_vendor(&lines, |found| found.is_columns)
+            .or_else(|| by_columns(&lines, sourcetype))
+            .or_else(|| by_shape(&lines)),
+        None => by_shape(&lines),
+    };
+    found.unwrap_or_else(|| by_times(&lines, source))
 }
 
 /// Lines with text; the last only if it is whole or the only one.
@@ -158,9 +186,8 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
         let sourcetype = if with_cookie { "access_combined_wcookie" } else { "access_combined" };
         return Some(Guess::new(sourcetype, "lines of a web server's access log"));
     }
-    if let Some(found) = OF_VENDORS.iter().find(|found| mostly(lines, found.percent, |line| found.shape.matches(line)))
-    {
-        return Some(Guess::new(found.sourcetype, found.reason));
+    if let Some(found) = by_vendor(lines, |_| true) {
+        return Some(found);
     }
     if mostly(lines, 50, |line| Shape::CiscoAsa.matches(line)) {
         return Some(Guess::new("cisco:asa", "lines carry %ASA message numbers"));
@@ -177,15 +204,41 @@ fn by_shape(lines: &[&[u8]]) -> Option<Guess> {
     is_windows.then(|| Guess::new("WinEventLog", "Windows events as text"))
 }
 
-/// Delimited text is believed only where the file's name says so too.
-fn by_columns(lines: &[&[u8]], source: &str) -> Option<Guess> {
+/// The first vendor's shape that enough of the lines have which begin events.
+fn by_vendor(lines: &[&[u8]], is_tried: impl Fn(&OfVendor) -> bool) -> Option<Guess> {
+    let found = OF_VENDORS.iter().filter(|found| is_tried(found)).find(|found| {
+        let begins = if found.is_columns { begins_of_records(lines) } else { begins_of_texts(lines) };
+        mostly(&begins, found.percent, |line| found.shape.matches(line))
+    })?;
+    Some(Guess::new(found.sourcetype, found.reason))
+}
+
+/// Lines that do not stand within quotes of a line before.
+fn begins_of_records<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
+    let mut is_open = false;
+    let begins = lines.iter().filter(|line| {
+        let begins = !is_open;
+        is_open ^= line.iter().filter(|byte| **byte == b'"').count() % 2 == 1;
+        begins
+    });
+    begins.copied().collect()
+}
+
+/// Lines that are not indented, the first always.
+fn begins_of_texts<'l>(lines: &[&'l [u8]]) -> Vec<&'l [u8]> {
+    let is_begin = |(at, line): &(usize, &&[u8])| *at == 0 || !line[0].is_ascii_whitespace();
+    lines.iter().enumerate().filter(is_begin).map(|(_, line)| *line).collect()
+}
+
+/// Sourcetype of delimited text, which is believed only where the file's name says so.
+fn delimited(source: &str) -> Option<&'static str> {
     let extension = source.rsplit('.').next().unwrap_or_default();
-    let (sourcetype, delimiter) = match extension {
-        _ if extension.eq_ignore_ascii_case("csv") => ("csv", b','),
-        _ if extension.eq_ignore_ascii_case("tsv") => ("tsv", b'\t'),
-        _ => return None,
-    };
-    let is_header = lines[0].contains(&delimiter) && !lines[0][0].is_ascii_digit();
+    ["csv", "tsv"].into_iter().find(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// Delimited text under a line that names its columns. One that begins with a digit is a row already.
+fn by_columns(lines: &[&[u8]], sourcetype: &str) -> Option<Guess> {
+    let is_header = !lines[0][0].is_ascii_digit();
     is_header.then(|| Guess::new(sourcetype, "the name and the first line tell of columns"))
 }
 
