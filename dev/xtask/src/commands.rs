@@ -10,7 +10,7 @@ use crate::root;
 
 /// Folder of syntax, and the files in it that are no command.
 const SYNTAX: &str = "crates/spl/src/commands";
-const NO_COMMANDS: &[&str] = &["mod", "filled", "info", "not_yet", "registry"];
+const NO_COMMANDS: &[&str] = &["mod", "filled", "info", "measurements", "not_yet", "registry"];
 /// Folder of execution.
 const EXECUTION: &str = "crates/engine/src/commands";
 /// Folder of pages.

@@ -6,8 +6,8 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
-use quarry_spl::excerpt;
 use quarry_spl::ast::{MapCommand, MapSearch, Span};
+use quarry_spl::excerpt;
 
 use super::Execute;
 use crate::blocking::Blocking;

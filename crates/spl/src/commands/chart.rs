@@ -112,7 +112,11 @@ impl Semantics for ChartCommand {
     fn makes(&self) -> Option<MadeFields> {
         let row = self.row.iter().map(|row| row.field.text.as_str());
         let is_plain = self.column.is_none() && self.computed.is_empty();
-        if is_plain { MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain(row)) } else { None }
+        if is_plain {
+            MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain(row))
+        } else {
+            None
+        }
     }
 
     fn kind(&self, declared: Kind) -> Kind {

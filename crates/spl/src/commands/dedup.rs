@@ -92,5 +92,4 @@ impl Semantics for DedupCommand {
     fn kind(&self, declared: Kind) -> Kind {
         if self.sort_by.is_empty() { Kind::OrderedRow } else { declared }
     }
-
 }

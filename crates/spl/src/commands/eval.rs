@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
-use crate::analyse::{FieldNeeds, is_constant, lacking_fields, TIME};
+use crate::analyse::{FieldNeeds, TIME, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read};

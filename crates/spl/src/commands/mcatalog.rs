@@ -71,18 +71,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     }
     let aggregates = aggregates.join(" ").replace("(_dims)", "(_dimensions)");
     let filter = without_times(filter, &mut range);
-    let condition = if filter.is_empty() { Ok(SearchExpr::All) } else { parse_condition(&filter) };
-    // Names of metrics are asked of measurements; what a subsearch finds may be such names.
-    let (before, after) = match &condition {
-        Ok(expr) if expr.subsearches().is_empty() => {
-            (MeasurementsCommand::events_of(expr), MeasurementsCommand::left_of(expr))
-        }
-        Ok(expr) => (SearchExpr::All, expr.clone()),
-        Err(faults) => {
-            let fault = faults.first().map_or_else(String::new, |fault| fault.message.clone());
-            return Err(Diagnostic::error(fault, parser.since(parser.stage_start())));
-        }
-    };
+    let (before, after) = conditions(parser, &filter)?;
     // With prestats=true the command that follows folds the rows.
     let fold = match prestats {
         true => format!("table _time {}", kept.join(" ")),
@@ -97,6 +86,20 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     commands.push(SearchCommand { expr: after, time: TimeModifiers::default() }.into());
     commands.extend(parser.standing_for(&format!("| {fold}"))?);
     Ok(commands)
+}
+
+/// What a condition asks of events, and what of their measurements.
+fn conditions(parser: &Parser<'_>, filter: &str) -> Read<(SearchExpr, SearchExpr)> {
+    let expr = if filter.is_empty() { Ok(SearchExpr::All) } else { parse_condition(filter) };
+    match expr {
+        // What a subsearch finds may be names of metrics.
+        Ok(expr) if !expr.subsearches().is_empty() => Ok((SearchExpr::All, expr)),
+        Ok(expr) => Ok((MeasurementsCommand::events_of(&expr), MeasurementsCommand::left_of(&expr))),
+        Err(faults) => {
+            let fault = faults.first().map_or_else(String::new, |fault| fault.message.clone());
+            Err(Diagnostic::error(fault, parser.since(parser.stage_start())))
+        }
+    }
 }
 
 /// The text of a condition up to BY or the end.

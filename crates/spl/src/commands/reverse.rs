@@ -33,5 +33,4 @@ impl Semantics for ReverseCommand {
     fn makes(&self) -> Option<MadeFields> {
         MadeFields::none()
     }
-
 }

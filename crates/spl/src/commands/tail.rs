@@ -39,5 +39,4 @@ impl Semantics for TailCommand {
     fn makes(&self) -> Option<MadeFields> {
         MadeFields::none()
     }
-
 }

@@ -125,7 +125,11 @@ impl Semantics for TimeChartCommand {
 
     fn makes(&self) -> Option<MadeFields> {
         let is_plain = self.column.is_none() && self.computed.is_empty();
-        if is_plain { MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain([TIME])) } else { None }
+        if is_plain {
+            MadeFields::alone(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()).chain([TIME]))
+        } else {
+            None
+        }
     }
 
     fn kind(&self, declared: Kind) -> Kind {

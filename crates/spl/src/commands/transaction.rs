@@ -188,7 +188,14 @@ impl Semantics for TransactionCommand {
     }
 
     fn makes(&self) -> Option<MadeFields> {
-        let made = MadeFields::beside(["duration", "eventcount", "closed_txn", "transactiontype", "field_match_sum", "linecount"]);
+        let made = MadeFields::beside([
+            "duration",
+            "eventcount",
+            "closed_txn",
+            "transactiontype",
+            "field_match_sum",
+            "linecount",
+        ]);
         made.filter(|_| self.kind.is_none())
     }
 }
