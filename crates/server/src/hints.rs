@@ -366,7 +366,7 @@ mod tests {
             ),
             ("* | rex \"(?<statu>\\d+)\" | stats count by statu", 0, &[], &[]),
             ("* | eval statu=1 | where statu=2", 0, &[], &[]),
-            ("* | lookup t statu", 0, &[], &[]),
+            ("* | lookup t host | where statu=2", 0, &[], &[]),
             ("status=500 | stats count by user", 4, &[], &[]),
         ];
         for (text, rows, empty, want) in table {
