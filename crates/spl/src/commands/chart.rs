@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::stats::kind_of_fold;
-use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;

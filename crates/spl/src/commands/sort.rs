@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;

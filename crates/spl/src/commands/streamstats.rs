@@ -3,7 +3,7 @@
 use quarry_event::time::Span as TimeSpan;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, CommandInfo, Group, Kind, MadeFields, StageContext, Semantics, Syntax};
+use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext, Syntax};
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
