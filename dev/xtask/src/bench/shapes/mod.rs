@@ -1,7 +1,7 @@
 //! Shapes of logs that a seed draws, asked the same of Quarry, DuckDB and ClickHouse (chdb) in turn.
 //!
 //! ```text
-//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--folder DIR] [--keep]
+//! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]
 //! ```
 //!
 //! Each run draws a new seed unless told one, so that no engine can be tuned to the data. Per shape: the generator writes
@@ -36,7 +36,7 @@ use super::keep_partial_states;
 use super::server::{Connection, Server};
 use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--folder DIR] [--keep]";
+const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]";
 const DAY_S: u64 = 86_400;
 /// Megabytes of text of a shape unless the command line says otherwise: more than a slab holds, so that there is something
 /// to compact.
@@ -52,6 +52,7 @@ struct Options {
     is_sealed: bool,
     /// Without zstd -19, which takes most of the time.
     is_quick: bool,
+    has_chdb: bool,
     folder: PathBuf,
     keep: bool,
 }
@@ -68,6 +69,7 @@ impl Options {
             only: Vec::new(),
             is_sealed: false,
             is_quick: false,
+            has_chdb: true,
             folder: target_folder().join("bench/shapes"),
             keep: false,
         };
@@ -82,6 +84,7 @@ impl Options {
                 "--only" => options.only = value()?.split(',').map(str::to_owned).collect(),
                 "--folder" => options.folder = PathBuf::from(value()?),
                 "--sealed" => options.is_sealed = true,
+                "--no-chdb" => options.has_chdb = false,
                 "--quick" => options.is_quick = true,
                 "--keep" => options.keep = true,
                 _ => return Err(USAGE.to_owned()),
@@ -98,7 +101,11 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     println!("seed {seed}: again with --seed {seed} --start {start_s} --mb {}", options.megabytes);
     std::fs::create_dir_all(&options.folder).map_err(|error| format!("{}: {error}", options.folder.display()))?;
     let mut duckdb = Peer::start(Engine::DUCKDB, &options.folder)?;
-    let mut chdb = match Peer::start(Engine::CHDB, &options.folder) {
+    let started = match options.has_chdb {
+        true => Peer::start(Engine::CHDB, &options.folder),
+        false => Err("the command line says so".to_owned()),
+    };
+    let mut chdb = match started {
         Ok(peer) => Some(peer),
         Err(reason) => {
             println!("ClickHouse is not asked: {reason}");

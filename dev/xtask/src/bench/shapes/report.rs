@@ -9,6 +9,8 @@ use serde_json::{Map, Value, json};
 
 /// Worst questions that are shown of a shape.
 const WORST: usize = 5;
+/// No question may take more than so many times the CPU time of DuckDB over the parsed table.
+const RATIO_MAX: f64 = 6.0;
 /// Nothing is faster than the clocks can tell.
 const SHORTEST_S: f64 = 1e-5;
 
@@ -188,7 +190,7 @@ impl Report {
     }
 }
 
-/// Geometric means of Quarry's CPU and wall time over those of each engine.
+/// Geometric means of Quarry's CPU and wall time over those of each engine, and how many questions take too long.
 fn print_means(asked: &[&Asked]) {
     for engine in Engine::PEERS {
         let mean = |of_wall| geometric_mean(asked.iter().filter_map(|asked| asked.ratio(engine, of_wall)));
@@ -196,6 +198,16 @@ fn print_means(asked: &[&Asked]) {
             println!("  mean against {:<14} CPU {cpu:>6.2}x  wall {wall:>6.2}x", engine.name());
         }
     }
+    let beyond = |engine, limit: f64| {
+        asked.iter().filter(|asked| asked.ratio(engine, false).is_some_and(|ratio| ratio > limit)).count()
+    };
+    println!(
+        "  {} of {} above {RATIO_MAX}x of DuckDB over the parsed table, {} slower than DuckDB over the text, {} than ClickHouse over the text",
+        beyond(Engine::DuckDbParsed, RATIO_MAX),
+        asked.len(),
+        beyond(Engine::DuckDbRaw, 1.0),
+        beyond(Engine::ChDbRaw, 1.0)
+    );
 }
 
 /// Geometric mean; none of nothing.
