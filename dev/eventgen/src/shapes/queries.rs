@@ -87,6 +87,7 @@ impl Asked<'_> {
     pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> Asked<'a> {
         let mut asked = Asked { columns, roles, queries: Vec::new() };
         asked.counts(samples);
+        asked.many_groups();
         asked.conditions(samples);
         asked.orders(samples);
         asked.needles(samples);
@@ -220,6 +221,26 @@ impl Asked<'_> {
         );
     }
 
+    fn many_groups(&mut self) {
+        let Roles { few, most, id, .. } = self.roles.clone();
+        let (f, h, i) = (few.sql, most.sql, id.sql);
+        let (fs, hs, is) = (few.name(), most.name(), id.name());
+        let sql = format!(
+            "select count(*), max(c) from (select {i}, count(*) as c from parsed where {i} is not null group by {i})"
+        );
+        self.ask("count by id", &format!("stats count as c by {is} | stats count max(c)"), &sql);
+        self.ask("dc of id", &format!("stats dc({is})"), &format!("select count(distinct {i}) from parsed"));
+        let sql = format!("select {h} from parsed where {h} is not null order by {h} desc limit 20");
+        self.ask("sort texts", &format!("sort 20 - str({hs}) | table {hs}"), &sql);
+        self.ordered();
+        let sql =
+            format!("select bucket(t, 1800000) as s, {f}, count(*) from parsed where {f} is not null group by s, {f}");
+        let commands = format!(
+            "timechart span=30m limit=0 usenull=f count by {fs} | untable _time series count | where count > 0"
+        );
+        self.ask("timechart by few", &commands, &sql);
+    }
+
     fn conditions(&mut self, samples: &Samples) {
         let Roles { few, other, many, number, .. } = self.roles.clone();
         let (f, o, m, x) = (few.sql, other.sql, many.sql, number.sql);
@@ -283,7 +304,9 @@ impl Asked<'_> {
         let seldom = samples.value(m, 5);
         let sql =
             format!("select count(distinct {h}), count(*) from parsed where {m} = '{seldom}' and {h} is not null");
-        let commands = format!("transaction {hs} maxevents=100000 | stats count sum(eventcount)");
+        let commands = format!(
+            "transaction {hs} maxevents=100000 maxopentxn=1000000 maxopenevents=1000000 | stats count sum(eventcount)"
+        );
         self.find("transaction", &format!("{ms}=\"{seldom}\" {hs}=*"), &commands, &sql);
     }
 
