@@ -192,6 +192,26 @@ pub struct ValueTraits {
     pub min_len: u32,
     /// No value has more bytes.
     pub max_len: u32,
+    /// Whether each value is whole between the quotes of a JSON string ([`is_string_content`]); `false` is no statement.
+    pub string_contents: bool,
+}
+
+/// Whether a text between quotes is one string of JSON: no quote but behind a backslash, every escape one that JSON
+/// knows and not cut off. Control characters and halves of surrogate pairs are taken as they come.
+pub fn is_string_content(text: &[u8]) -> bool {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'"', b'\\', &text[at..]) {
+        at += found;
+        if text[at] == b'"' {
+            return false;
+        }
+        at += match text.get(at + 1) {
+            Some(b'n' | b't' | b'r' | b'b' | b'f' | b'"' | b'\\' | b'/') => 2,
+            Some(b'u') if text.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 6,
+            _ => return false,
+        };
+    }
+    true
 }
 
 impl ValueTraits {

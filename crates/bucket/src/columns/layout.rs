@@ -23,6 +23,10 @@ const POOLED: u8 = 1;
 const BLOCKS: u8 = 2;
 const SHARED: u8 = 3;
 
+/// Bits before the counts of a column: every value of the parent has one; each is whole between the quotes of JSON.
+const SAME_COUNTS: u8 = 1;
+const STRING_CONTENTS: u8 = 2;
+
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
 const DECIMAL: u8 = 2;
@@ -131,10 +135,11 @@ impl Layout {
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);
             let parent = column.parent.and_then(|parent| self.stored.get(parent as usize));
+            let content = if column.traits.string_contents { STRING_CONTENTS } else { 0 };
             match parent {
-                Some(parent) if parent.counts == stored.counts => out.push(1),
+                Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
                 _ => {
-                    out.push(0);
+                    out.push(content);
                     stored.counts.iter().for_each(|count| put_varint(out, u64::from(*count)));
                 }
             }
@@ -223,18 +228,20 @@ fn read_column(
 ) -> Result<(Column, StoredColumn), Malformed> {
     let parent = (cursor.count("parent of a column", number)? as u32).checked_sub(1);
     let kind = read_kind(cursor, columns)?;
-    let traits = read_traits(cursor)?;
+    let mut traits = read_traits(cursor)?;
     let most: &[u32] = match parent {
         Some(parent) => &layout.stored[parent as usize].counts,
         None => events,
     };
-    let counts = match cursor.u8("whether every value of the parent has one")? {
-        1 => most.to_vec(),
+    let form = cursor.u8("whether every value of the parent has one")?;
+    traits.string_contents = form & STRING_CONTENTS != 0;
+    let counts = match form & !STRING_CONTENTS {
+        SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count("values of a page", *most as usize).map(|count| count as u32);
             most.iter().map(count).collect::<Result<Vec<u32>, Malformed>>()?
         }
-        other => return Err(Malformed(format!("the counts of a column are of form {other}"))),
+        _ => return Err(Malformed(format!("the counts of a column are of form {form}"))),
     };
     if parent.is_none() && counts != events {
         return Err(Malformed(format!("column {number} without parent does not have a value per event")));
@@ -463,7 +470,7 @@ fn read_traits(cursor: &mut Cursor<'_>) -> Result<ValueTraits, Malformed> {
     let [bytes, firsts, lasts] = sets;
     let min_len = cursor.count("shortest value", MAX_SLAB_RAW_BYTES)? as u32;
     let max_len = cursor.count("longest value", MAX_SLAB_RAW_BYTES)? as u32;
-    Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len })
+    Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len, string_contents: false })
 }
 
 fn put_format(format: NumberFormat, out: &mut Vec<u8>) {

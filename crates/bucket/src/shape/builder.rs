@@ -11,7 +11,8 @@ use std::mem;
 use quarry_event::shape::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
-use super::splitter::{Splitter, TemplateColumn};
+use super::objects::Schema;
+use super::splitter::{Splitter, TemplateColumn, known};
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
 use super::variables::Variable;
@@ -112,14 +113,18 @@ pub(super) struct Builder {
     pub(super) splits: usize,
     pub(super) filled: Vec<Filled>,
     pub(super) variables: Vec<Variable>,
+    /// Variables of a text of a schema: their first bytes and their ends.
+    pub(super) places: Vec<(u32, u32)>,
 }
 
 impl Builder {
-    /// Builder of whole texts.
-    pub(super) fn new() -> Builder {
+    /// Builder of whole texts, some of which may be of these schemas.
+    pub(super) fn new(schemas: Vec<Schema>) -> Builder {
         let mut builder = Builder::default();
         builder.add_column(None, TEXT_PATH, 0, vec![0]);
-        builder.columns[0].kind = Kind::Templates(Box::new(TemplateColumn::new(Splitter::Event)));
+        let mut texts = TemplateColumn::new(Splitter::Event);
+        texts.schemas = known(schemas);
+        builder.columns[0].kind = Kind::Templates(Box::new(texts));
         builder.splits = 1;
         builder
     }

@@ -2,7 +2,7 @@
 //!
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
 //! (`crate::columns`) stores it. `variables` says where variables are, `trie` finds the template of a text, `splitter`
-//! grows the templates of a column, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
+//! grows the templates of a column, `objects` has one for all choices of a JSON object's members, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
 //! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
 //! Not here: how columns are stored, terms, fields.
@@ -11,6 +11,7 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
+mod objects;
 mod splitter;
 mod traits;
 mod trial;
@@ -82,7 +83,7 @@ fn shape(events: &EventBatch, pays: impl Fn(&Builder) -> bool) -> Option<ShapedS
     if events.is_empty() {
         return None;
     }
-    let mut builder = Builder::new();
+    let mut builder = Builder::new(objects::learn(events));
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let mut start = 0;
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::builder::Builder;
+use super::builder::{Builder, Kind};
 use super::classes::{CLASS, WORD, same};
+use super::objects::{Entry, EntryKind, Schema, split_member};
 use super::trie::{Filled, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
@@ -32,6 +33,10 @@ const ROLE_BYTES_MAX: usize = 64;
 const BARE_ROLE_BYTES: usize = 8;
 /// Stands for how often the role of plain texts came before.
 const PLAIN_TIMES: u32 = u32::MAX;
+/// Stands for how often the role of a member that may be missing came before, and counts on from there.
+const MEMBER_TIMES: u32 = 1 << 30;
+/// The same of what may stand behind a run of such members.
+const REST_TIMES: u32 = 1 << 31;
 /// Depth of columns that are not taken apart.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
@@ -40,21 +45,39 @@ const PLAIN_DEPTH: u8 = u8::MAX - 1;
 pub(super) enum Splitter {
     /// Whole events.
     Event,
+    /// A member of a JSON object, or nothing.
+    Member,
     /// Words with digits.
     Words,
     /// All values look like this one: the same length, the same bytes outside the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
 }
 
+/// A schema and, once a text is of it, its template and the columns of its variables.
+#[derive(Debug)]
+pub(super) struct KnownSchema {
+    schema: Schema,
+    template: Option<u32>,
+    columns: Box<[u32]>,
+}
+
+/// Schemas that no text is of yet.
+pub(super) fn known(schemas: Vec<Schema>) -> Vec<KnownSchema> {
+    schemas.into_iter().map(|schema| KnownSchema { schema, template: None, columns: Box::default() }).collect()
+}
+
 #[derive(Debug)]
 pub(super) struct TemplateColumn {
     splitter: Splitter,
     trie: Trie,
+    pub(super) schemas: Vec<KnownSchema>,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
     /// Columns of the variables, ascending.
     pub(super) children: Vec<u32>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
+    /// Template of the empty text.
+    nothing: Option<u32>,
     /// Template and column of plain texts.
     plain: Option<(u32, u32)>,
     /// Plain texts.
@@ -66,10 +89,12 @@ impl TemplateColumn {
         TemplateColumn {
             splitter,
             trie: Trie::new(),
+            schemas: Vec::new(),
             templates: Vec::new(),
             codes: Vec::new(),
             children: Vec::new(),
             roles: BTreeMap::new(),
+            nothing: None,
             plain: None,
             plain_values: 0,
         }
@@ -86,11 +111,20 @@ impl Builder {
     pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
         for span in spans {
             let text = span.of(base);
+            if text.is_empty()
+                && let Some(nothing) = split.nothing
+            {
+                split.codes.push(nothing);
+                continue;
+            }
             let known = match &split.splitter {
                 Splitter::Layout { text: shape, variables } => {
                     fit_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
-                _ => split.trie.find(text, true, &mut self.filled),
+                _ => match self.find_schema(column, split, text) {
+                    None => split.trie.find(text, true, &mut self.filled),
+                    found => found,
+                },
             };
             let template = match known {
                 Some(template) if (template as usize) < split.templates.len() => template,
@@ -122,6 +156,11 @@ impl Builder {
             }
             _ if text.len() > SHAPED_BYTES_MAX => return self.plain(column, split, text),
             Splitter::Event => split_event(text, &mut self.variables),
+            Splitter::Member => {
+                if split_member(text, &mut self.variables).is_none() {
+                    split_event(text, &mut self.variables);
+                }
+            }
             Splitter::Words => split_words(text, &mut self.variables),
         }
         if let Some(template) = split.trie.find_exact(text, &self.variables, &mut self.filled) {
@@ -168,10 +207,86 @@ impl Builder {
         if at < text.len() {
             parts.push(TemplatePart::Literal(text[at..].into()));
         }
+        if text.is_empty() {
+            split.nothing = Some(template);
+        }
         split.trie.insert(text, &self.variables, &columns, template);
         split.templates.push(Template { parts });
         self.templates += 1;
         template
+    }
+
+    /// The template of the first schema that a text is of; fills its variables.
+    fn find_schema(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> Option<u32> {
+        if split.schemas.is_empty() || text.first() != Some(&b'{') {
+            return None;
+        }
+        let at = split.schemas.iter().position(|known| known.schema.fit(text, &mut self.places))?;
+        let template = match split.schemas[at].template {
+            Some(template) => template,
+            None => self.add_schema(column, split, at)?,
+        };
+        let places = self.places.iter().zip(&split.schemas[at].columns);
+        self.filled.clear();
+        self.filled.extend(places.map(|((start, end), column)| Filled { column: *column, start: *start, end: *end }));
+        Some(template)
+    }
+
+    /// Makes the template of a schema; `None` where there is no room for it.
+    #[cold]
+    fn add_schema(&mut self, column: u32, split: &mut TemplateColumn, at: usize) -> Option<u32> {
+        let KnownSchema { schema, .. } = split.schemas.remove(at);
+        let entries = schema.entries();
+        let is_room = self.templates + entries.len() + KEPT_FOR_PLAIN < MAX_TEMPLATES
+            && self.columns.len() + entries.len() + KEPT_FOR_PLAIN <= MAX_COLUMNS
+            && self.splits + entries.len() <= KEPT_FOR_PLAIN;
+        if !is_room {
+            return None;
+        }
+        let template = split.templates.len() as u32;
+        let (mut parts, mut columns) = (Vec::new(), Vec::new());
+        let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
+        for Entry { literal, kind } in entries {
+            let (name, first) = match kind {
+                EntryKind::String | EntryKind::Scalar => (role(&literal.bytes), None),
+                EntryKind::Member { head, .. } => (&*head.bytes, Some(MEMBER_TIMES)),
+                EntryKind::Rest { until } => (&*until.bytes, Some(REST_TIMES)),
+            };
+            let times = seen.entry(name).or_default();
+            let child = match first {
+                Some(first) => self.member(column, split, name, first + *times),
+                None => self.child(column, split, name, *times),
+            };
+            *times += 1;
+            if !literal.bytes.is_empty() {
+                parts.push(TemplatePart::Literal(literal.bytes.clone()));
+            }
+            parts.push(TemplatePart::Variable(child));
+            columns.push(child);
+        }
+        if !schema.end().is_empty() {
+            parts.push(TemplatePart::Literal(schema.end().into()));
+        }
+        split.templates.push(Template { parts });
+        self.templates += 1;
+        split.schemas.insert(at, KnownSchema { schema, template: Some(template), columns: columns.into() });
+        Some(template)
+    }
+
+    /// The column of a member that may be missing.
+    fn member(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
+        let role = (Box::from(name), times);
+        if let Some(child) = split.roles.get(&role) {
+            return *child;
+        }
+        let above = &self.columns[column as usize];
+        // What lies in it is as deep as it would be in the text itself.
+        let (path, depth) = (path_below(above.path, name, times), above.depth);
+        let child = self.add_child(column, split, path, depth);
+        self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(Splitter::Member)));
+        self.splits += 1;
+        split.roles.insert(role, child);
+        child
     }
 
     /// The column of a role, a new one if there is none yet.

@@ -3,7 +3,7 @@
 //! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
 //! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
 
-use quarry_event::shape::{ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits};
+use quarry_event::shape::{ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_string_content};
 
 use super::ShapedColumn;
 use super::dictionary::TextRun;
@@ -32,6 +32,7 @@ pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
         start = *end;
     }
     traits.min_len = traits.min_len.min(traits.max_len);
+    traits.string_contents = texts.iter().all(is_string_content);
     traits
 }
 
@@ -43,6 +44,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         lasts,
         min_len: len,
         max_len: len,
+        string_contents: true,
     };
     match format {
         NumberFormat::Integer => signed(min, max, DIGITS, 0),
@@ -51,7 +53,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         NumberFormat::Hex { digits } => exact(HEX, HEX, HEX, u32::from(digits)),
         NumberFormat::Ip4 => {
             let bytes = DIGITS.union(ByteSet::of(b"."));
-            ValueTraits { bytes, firsts: DIGITS, lasts: DIGITS, min_len: 7, max_len: 15 }
+            ValueTraits { bytes, firsts: DIGITS, lasts: DIGITS, min_len: 7, max_len: 15, string_contents: true }
         }
         NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu }) => {
             let mut bytes = DIGITS.union(ByteSet::of(b"-:"));
@@ -93,6 +95,7 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
         lasts: DIGITS,
         min_len: shortest,
         max_len: len(min).max(len(max)),
+        string_contents: true,
     }
 }
 

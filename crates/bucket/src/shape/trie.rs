@@ -248,7 +248,7 @@ enum Match {
 
 impl Edge {
     fn new(literal: &[u8], target: Target) -> Edge {
-        let mask = if literal.len() >= 8 { u64::MAX } else { (1u64 << (8 * literal.len())) - 1 };
+        let mask = head_mask(literal);
         let tail = literal.last_chunk::<8>().map_or(0, |tail| u64::from_le_bytes(*tail));
         Edge { head: head_of(literal), mask, tail, literal: literal.into(), target }
     }
@@ -268,10 +268,15 @@ impl Edge {
     }
 }
 
+/// The bytes of [`head_of`] a text has.
+pub(super) fn head_mask(text: &[u8]) -> u64 {
+    if text.len() >= 8 { u64::MAX } else { (1u64 << (8 * text.len())) - 1 }
+}
+
 /// The first eight bytes as a number, zeros where there are none. A zero byte in a text looks the same as its end:
 /// whoever compares heads only checks the length too.
 #[inline]
-fn head_of(text: &[u8]) -> u64 {
+pub(super) fn head_of(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {
         return u64::from_le_bytes(*head);
     }

@@ -19,6 +19,8 @@ pub(super) enum VariableKind {
     Field,
     /// Inside of double quotes.
     Quoted,
+    /// Inside of the quotes of a JSON string, also of an empty one.
+    String,
     /// Inside of single quotes.
     Single,
     /// Value of `key=value`.
@@ -53,6 +55,7 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         }
         VariableKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
         VariableKind::Quoted => closing_quote(text, at)?,
+        VariableKind::String => return closing_quote(text, at),
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         VariableKind::Value => run(text, at, VALUE_END),
         VariableKind::Json => run(text, at, JSON_END),
@@ -85,7 +88,7 @@ fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
 
 /// The next quote without a backslash before it.
 #[inline]
-fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
+pub(super) fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;
         if text[at] == b'"' {

@@ -237,6 +237,39 @@ pub(crate) fn places(folder: &Path, events: u64) -> Vec<Place> {
     ]
 }
 
+/// Texts of one JSON source in the ways in which they are sealed, below `folder`.
+pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
+    let store = |name: &str| {
+        let store = open(&folder.join(name), texts.len());
+        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let meta = batch.intern(&Metadata {
+            index: "main".into(),
+            host: "app".into(),
+            source: "/var/log/app.log".into(),
+            sourcetype: "json".into(),
+        });
+        for (text, at) in texts.iter().zip(0..) {
+            batch.push(text.as_bytes(), START + at * SECOND, meta);
+        }
+        store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+        store
+    };
+    let (sealed, compacted) = (store("sealed"), store("compacted"));
+    compacted.compact_all().unwrap();
+    let place = |name, store: &Arc<Store>, texts_only| Place {
+        name,
+        kept: Arc::new(Kept { store: Arc::clone(store), texts_only }),
+    };
+    vec![place("texts only", &sealed, true), place("sealed", &sealed, false), place("compacted", &compacted, false)]
+}
+
+/// Whether the one segment of a place is templates and columns.
+pub(crate) fn is_shaped(place: &Place) -> bool {
+    let snapshot = Store::snapshot(&place.kept.store, &IndexSelector::all(), &TimeRange::ALL);
+    snapshot.segments.iter().all(|segment| segment.is_shaped(0))
+}
+
 /// An engine with so much memory, reading in such portions.
 pub(crate) fn engine(memory_bytes: usize, slicing: Slicing) -> Engine {
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: PROPS.into() };

@@ -101,3 +101,13 @@ fn dictionaries_find_their_texts() {
     assert_eq!((dictionary.first_at_least(b"b"), dictionary.first_at_least(b"d")), (1, 3));
     assert_eq!(dictionary.iter().collect::<Vec<_>>(), [&b"a"[..], b"bb", b"cc"]);
 }
+
+#[test]
+fn strings_of_json_are_told_from_what_would_end_them() {
+    for content in ["", "plain", "zo\u{eb}", r#"a \"b\""#, r"\\", r"\u00e4x", r"\ud83d", "a\nb", r"\/\b\f\n\r\t"] {
+        assert!(is_string_content(content.as_bytes()), "{content}");
+    }
+    for other in ["\"", "a\"b", r"\", r"a\\\", r"\u00", r"\u00zz", r"\x41", r#"\\""#] {
+        assert!(!is_string_content(other.as_bytes()), "{other}");
+    }
+}

@@ -18,9 +18,12 @@ use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, Te
 use quarry_pipeline::extract::json_string;
 
 use super::page::{PageReader, Rows};
-use super::slab::FieldLocations;
-use super::value_location::ValueLocation;
+use super::slab::{FieldLocations, agrees, top_of};
+use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
+
+/// Rows of which it is not worth the while to look for a column that all of them share.
+const FEW_ROWS: usize = 64;
 
 /// A metadata field of a slab: its distinct texts, and which of them each metadata has.
 pub(super) struct MetadataColumn {
@@ -92,7 +95,7 @@ pub(super) fn field_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
-    let array = match field.column {
+    let array = match column_in(field, rows, page)? {
         Some(column) => {
             let values = page.column_of(column, rows)?;
             let places = places_of(&values, rows);
@@ -102,6 +105,42 @@ pub(super) fn field_column(
         None => mixed_column(field, rows, page)?,
     };
     Ok((array.null_count() < array.len()).then_some(array))
+}
+
+/// The column whose values are the field's in all of these rows, if there is one.
+fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
+    if field.column.is_some() || rows.len() < FEW_ROWS {
+        return Ok(field.column);
+    }
+    let shapes = page.shapes();
+    let Some(ColumnKind::Templates(templates)) = shapes.columns.first().map(|column| &column.kind) else {
+        return Ok(None);
+    };
+    let keys = page.keys()?;
+    let mut seen = vec![false; field.places.len()];
+    let mut found = None;
+    for row in rows.iter() {
+        let key = keys[row as usize] as usize;
+        let (Some(place), Some(seen)) = (field.places.get(key), seen.get_mut(key)) else { return Ok(None) };
+        if std::mem::replace(seen, true) {
+            continue;
+        }
+        let template = &templates[key % templates.len()];
+        match found {
+            None if *place == ValueLocation::Absent => {}
+            None => match place.column() {
+                Some(column) => found = Some((column, top_of(shapes, column))),
+                None => return Ok(None),
+            },
+            Some((column, top)) if agrees(place, column, template, top) => {}
+            Some(_) => return Ok(None),
+        }
+    }
+    let Some((column, top)) = found else { return Ok(None) };
+    // Templates that came before the column was known.
+    let is_sure = (field.places.iter().enumerate().zip(&seen))
+        .all(|((key, place), seen)| !*seen || agrees(place, column, &templates[key % templates.len()], top));
+    Ok(is_sure.then_some(column))
 }
 
 /// Where the values of some rows are.
@@ -271,10 +310,15 @@ impl TextWriter {
 fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let keys = page.keys()?;
     let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
+    let mut nested = NestedColumns::default();
+    for place in &field.places {
+        nested.add(place, rows, page)?;
+    }
     let mut variables: Vec<VariableTexts> = Vec::new();
     for row in rows.iter() {
         let (one, many): (Option<u32>, &[TemplatePart]) = match place_of(row) {
             ValueLocation::Variable(column) => (Some(*column), &[]),
+            ValueLocation::Nested(place) => (nested.value_of(&place.values, row).map(|value| value.column), &[]),
             ValueLocation::Composite(parts) | ValueLocation::Escaped(parts) => (None, parts),
             _ => (None, &[]),
         };
@@ -306,16 +350,59 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
             ValueLocation::Escaped(parts) => {
                 written.clear();
                 append_parts(&mut variables, parts, &mut written);
-                let text = std::str::from_utf8(&written).ok().and_then(json_string);
-                let Some(text) = text else {
-                    return Err(EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket"));
-                };
-                writer.bytes.extend_from_slice(text.as_bytes());
+                append_unescaped(&written, &mut writer.bytes)?;
             }
+            ValueLocation::Nested(place) => match nested.value_of(&place.values, row) {
+                None => {
+                    writer.null();
+                    continue;
+                }
+                Some(NestedValue { column, is_escaped: false }) => {
+                    append_variable(&mut variables, column, &mut writer.bytes)
+                }
+                Some(NestedValue { column, is_escaped: true }) => {
+                    written.clear();
+                    append_variable(&mut variables, column, &mut written);
+                    append_unescaped(&written, &mut writer.bytes)?;
+                }
+            },
         }
         writer.end();
     }
     writer.finish()
+}
+
+/// Appends the text of a JSON string, of which all between the quotes is given.
+fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
+    let text = std::str::from_utf8(written).ok().and_then(json_string);
+    let cut_off = || EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket");
+    out.extend_from_slice(text.ok_or_else(cut_off)?.as_bytes());
+    Ok(())
+}
+
+/// The columns of [`ValueLocation::Nested`] in some rows of a page.
+#[derive(Default)]
+struct NestedColumns(Vec<(u32, Arc<PageColumn>)>);
+
+impl NestedColumns {
+    fn add(&mut self, place: &ValueLocation, rows: &Rows, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        let ValueLocation::Nested(place) = place else { return Ok(()) };
+        for NestedValue { column, .. } in &place.values {
+            if !self.0.iter().any(|(known, _)| known == column) {
+                self.0.push((*column, page.column_of(*column, rows)?));
+            }
+        }
+        Ok(())
+    }
+
+    /// The one that has a value in a row.
+    fn value_of(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
+        let has_value = |value: &&NestedValue| {
+            let known = self.0.iter().find(|(known, _)| *known == value.column);
+            known.is_some_and(|(_, column)| column.place(row).is_some())
+        };
+        values.iter().find(has_value).copied()
+    }
 }
 
 /// Texts of a variable in ascending rows.

@@ -334,7 +334,14 @@ impl FieldTest {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
                     base[key] = self.of_texts(&array)?.first().copied().unwrap_or(MAYBE);
                 }
-                ValueLocation::Composite(_) | ValueLocation::Escaped(_) => {
+                ValueLocation::Nested(nested) if !nested.has_escapes() => {
+                    for value in &nested.values {
+                        if !columns.iter().any(|(known, _)| *known == value.column) {
+                            columns.push((value.column, self.column_plan(value.column, slab)?));
+                        }
+                    }
+                }
+                ValueLocation::Composite(_) | ValueLocation::Escaped(_) | ValueLocation::Nested(_) => {
                     base[key] = MAYBE;
                     composite.resize(slab.keys(), false);
                     composite[key] = true;
@@ -428,7 +435,7 @@ impl FieldTest {
             for (place, answer) in found.above_no(values.values.len()) {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
-                let is_there = field.places.get(key as usize) == Some(&ValueLocation::Variable(*column));
+                let is_there = field.places.get(key as usize).is_some_and(|place| place.is_value_of(*column));
                 if is_there && !field.is_patterned(key) {
                     each[row] = answer;
                 }
@@ -437,6 +444,7 @@ impl FieldTest {
         if asks_composites {
             self.ask_composites(field, plan, &keys, &mut each, page)?;
         }
+        field.repeated(page)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
         Ok(Outcome::Each(each))
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Shapes, Template, TemplatePart};
 use quarry_pipeline::extract::{beside_own, json_fields};
 
-use super::value_location::ValueLocation;
+use super::value_location::{Nested, NestedValue, ValueLocation};
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
@@ -27,6 +27,9 @@ const DIGITS: ByteSet = ByteSet::of(b"0123456789");
 const PLACEHOLDER: char = '7';
 /// Stands for the values of a variable in a key: a character that no name of a field has (U+E000, for private use).
 const KEY_PLACEHOLDER: char = '\u{e000}';
+/// How keys begin that stand for the members of a column, of which any may be missing; the column's number follows
+/// (U+E001, for private use).
+const MEMBERS_PLACEHOLDER: char = '\u{e001}';
 /// How names begin that [`beside_own`] gives.
 const BESIDE_OWN: &str = "extracted_";
 /// Entries of a dictionary that are checked one by one; the values of a larger one prove nothing.
@@ -56,6 +59,7 @@ pub(super) struct JsonColumns<'a> {
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     in_string: RefCell<Vec<Option<Option<InString>>>>,
     scalar: RefCell<Vec<Option<Option<Scalar>>>>,
+    comma: RefCell<Vec<Option<Option<Comma>>>>,
 }
 
 /// The text of a template with placeholders, also in place of escapes outside of keys, so that the reader gives all
@@ -70,6 +74,14 @@ struct Sample {
     /// Variables with values that are not their own text.
     quoted: Vec<Range<usize>>,
     has_key_variables: bool,
+    has_members: bool,
+}
+
+/// How members that may be missing are parted from their neighbours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comma {
+    Before,
+    Behind,
 }
 
 /// Where in the grammar a place of a template is.
@@ -90,14 +102,35 @@ impl<'a> JsonColumns<'a> {
             dictionary,
             in_string: RefCell::new(vec![None; columns]),
             scalar: RefCell::new(vec![None; columns]),
+            comma: RefCell::new(vec![None; columns]),
         }
     }
 
     /// The places of the fields `names` in the texts of a template; `None` if only the texts tell.
     pub(super) fn places(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
+        self.places_below("", template, names)
+    }
+
+    /// The same for an object at the end of a path.
+    fn places_below(&self, outside: &str, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         let sample = self.sample(template)?;
         let mut found = vec![ValueLocation::Absent; names.len()];
+        let mut members: Vec<(String, u32)> = Vec::new();
         let whole = json_fields(&sample.text, &mut |path, value| {
+            let joined;
+            let path = match outside {
+                "" => path,
+                outside => {
+                    joined = format!("{outside}.{path}");
+                    &joined
+                }
+            };
+            if sample.has_members
+                && let Some((object, column)) = members_at(path)
+            {
+                members.push((object.to_owned(), column));
+                return;
+            }
             if sample.has_key_variables && path.contains(KEY_PLACEHOLDER) {
                 let may_be = |name: &str| may_be_path(path, name);
                 let named = names
@@ -114,7 +147,55 @@ impl<'a> JsonColumns<'a> {
                 _ => ValueLocation::Text,
             };
         });
-        whole.then_some(found)
+        if !whole {
+            return None;
+        }
+        for (object, column) in members {
+            let inside = self.places_in_members(&object, column, names)?;
+            for (place, inside) in found.iter_mut().zip(inside) {
+                *place = std::mem::replace(place, ValueLocation::Absent).or(inside);
+            }
+        }
+        Some(found)
+    }
+
+    /// The places of fields in members of an object at the end of a path that may be missing.
+    fn places_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
+        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let mut forms = Vec::with_capacity(templates.len());
+        for template in templates.iter().filter(|template| !template.parts.is_empty()) {
+            let (alone, _) = as_object(template)?;
+            let places = self.places_below(object, &alone, names)?;
+            forms.push((template, places));
+        }
+        Some((0..names.len()).map(|at| place_of_forms(forms.iter().map(|(of, places)| (*of, &places[at])))).collect())
+    }
+
+    /// How the members that a column holds are parted from what is around them; `None` for a column that may hold
+    /// something else.
+    fn comma(&self, column: u32) -> Option<Comma> {
+        let known = self.comma.borrow().get(column as usize).copied()?;
+        if let Some(known) = known {
+            return known;
+        }
+        // A column cannot be below itself, and what is asked for here is never below its own templates.
+        let found = self.find_comma(column);
+        self.comma.borrow_mut()[column as usize] = Some(found);
+        found
+    }
+
+    fn find_comma(&self, column: u32) -> Option<Comma> {
+        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let mut comma = None;
+        for template in templates.iter().filter(|template| !template.parts.is_empty()) {
+            let (alone, found) = as_object(template)?;
+            let sample = self.sample(&alone)?;
+            if !json_fields(&sample.text, &mut |_, _| {}) || comma.is_some_and(|known| known != found) {
+                return None;
+            }
+            comma = Some(found);
+        }
+        comma
     }
 
     /// One text of the template that stands for all; `None` if there is none.
@@ -127,9 +208,19 @@ impl<'a> JsonColumns<'a> {
                 TemplatePart::Literal(literal) => lexed = sample.push_literal(&template.parts, at, literal, lexed)?,
                 TemplatePart::Variable(column) => match lexed {
                     Lexed::Escape => return None,
+                    Lexed::Outside if self.is_empty(*column) => {}
+                    Lexed::Outside if let Some(comma) = self.comma(*column) => {
+                        sample.has_members = true;
+                        let member = format!("\"{MEMBERS_PLACEHOLDER}{column}\":{PLACEHOLDER}");
+                        match comma {
+                            Comma::Before => sample.text.extend([",", &member]),
+                            Comma::Behind => sample.text.extend([&*member, ","]),
+                        }
+                    }
                     Lexed::Outside => {
+                        let is_members = |column| self.is_empty(column) || self.comma(column) == Some(Comma::Before);
                         let form = match self.scalar(*column) {
-                            Some(form) if stands_alone(&template.parts, at) => form,
+                            Some(form) if stands_alone(&template.parts, at, is_members) => form,
                             // Perhaps a part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
                             _ => return None,
@@ -161,6 +252,11 @@ impl<'a> JsonColumns<'a> {
         Some(sample)
     }
 
+    /// Whether all values of a column are empty.
+    fn is_empty(&self, column: u32) -> bool {
+        self.shapes.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
+    }
+
     /// What the values of a column do to a string.
     fn in_string(&self, column: u32) -> Option<InString> {
         let known = self.in_string.borrow().get(column as usize).copied()?;
@@ -177,6 +273,9 @@ impl<'a> JsonColumns<'a> {
         let described = self.shapes.columns.get(column as usize)?;
         if !described.traits.bytes.meets(STRING_ENDS) {
             return Some(plain);
+        }
+        if described.traits.string_contents {
+            return Some(InString { opens_escape: false, is_plain: false });
         }
         match &described.kind {
             ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
@@ -427,8 +526,9 @@ fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> O
     Some(lexed)
 }
 
-/// Whether a variable outside of strings is a whole value: a sign of the grammar or a blank on both sides.
-fn stands_alone(parts: &[TemplatePart], at: usize) -> bool {
+/// Whether a variable outside of strings is a whole value: a sign of the grammar or a blank on both sides. Variables of members
+/// with a comma before them may stand behind it.
+fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
         Some(TemplatePart::Literal(literal)) => {
@@ -436,7 +536,8 @@ fn stands_alone(parts: &[TemplatePart], at: usize) -> bool {
         }
         Some(TemplatePart::Variable(_)) => false,
     };
-    let after = match parts.get(at + 1) {
+    let behind = |part: &&TemplatePart| !matches!(part, TemplatePart::Variable(column) if begins_with_comma(*column));
+    let after = match parts[at + 1..].iter().find(behind) {
         None => true,
         Some(TemplatePart::Literal(literal)) => {
             literal.first().is_some_and(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r'))
@@ -499,6 +600,74 @@ fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
         };
     }
     widest
+}
+
+/// Path of the object and column of members that may be missing, if that is what a path stands for.
+fn members_at(path: &str) -> Option<(&str, u32)> {
+    let (object, column) = path.rsplit_once(MEMBERS_PLACEHOLDER)?;
+    Some((object.strip_suffix('.').unwrap_or(object), column.parse().ok()?))
+}
+
+/// The members of a template as an object of their own, and which side of them the comma is.
+fn as_object(template: &Template) -> Option<(Template, Comma)> {
+    let mut parts = template.parts.clone();
+    let comma = match parts.first_mut()? {
+        TemplatePart::Literal(first) if first.starts_with(b",") => {
+            *first = [b"{", &first[1..]].concat().into();
+            parts.push(TemplatePart::Literal(b"}".as_slice().into()));
+            Comma::Before
+        }
+        TemplatePart::Literal(first) if first.starts_with(b"\"") => {
+            *first = [b"{", &**first].concat().into();
+            let Some(TemplatePart::Literal(last)) = parts.last_mut() else { return None };
+            let members = last.trim_ascii_end().strip_suffix(b",")?;
+            *last = [members, b"}"].concat().into();
+            Comma::Behind
+        }
+        _ => return None,
+    };
+    // A literal of its own could not be told from the end of another.
+    if let [.., TemplatePart::Literal(last), TemplatePart::Literal(end)] = parts.as_mut_slice() {
+        *last = [&**last, &**end].concat().into();
+        parts.pop();
+    }
+    Some((Template { parts }, comma))
+}
+
+/// The place of a field by its places in the forms that members have, of which a row has one or none.
+fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone) -> ValueLocation {
+    let mut values: Vec<NestedValue> = Vec::new();
+    for (_, place) in forms.clone() {
+        let value = match place {
+            ValueLocation::Absent => continue,
+            ValueLocation::Variable(column) => NestedValue { column: *column, is_escaped: false },
+            ValueLocation::Escaped(parts) => match **parts {
+                [TemplatePart::Variable(column)] => NestedValue { column, is_escaped: true },
+                _ => return ValueLocation::Text,
+            },
+            _ => return ValueLocation::Text,
+        };
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    // Wherever one of the columns has a value it has to be the field's.
+    let is_field = |value: &NestedValue| {
+        forms.clone().filter(|(template, _)| template.names(value.column)).all(|(_, place)| {
+            match (value.is_escaped, place) {
+                (false, ValueLocation::Variable(column)) => *column == value.column,
+                (true, ValueLocation::Escaped(parts)) => **parts == [TemplatePart::Variable(value.column)],
+                _ => false,
+            }
+        })
+    };
+    match values.is_empty() {
+        true => ValueLocation::Absent,
+        false if values.iter().all(is_field) => {
+            ValueLocation::Nested(Nested { values: values.into(), may_repeat: false })
+        }
+        false => ValueLocation::Text,
+    }
 }
 
 /// Whether a path with variables for keys may be this name.

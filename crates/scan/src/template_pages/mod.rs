@@ -293,6 +293,7 @@ impl EventScan {
         if outcome.is_same(NO) {
             return Ok(outcome);
         }
+        let outcome = self.doubt_repeated(outcome, reader)?;
         let Some(by_key) = self.unplaced(reader.slab) else { return Ok(outcome) };
         let keys = reader.keys()?;
         if !keys.iter().any(|key| by_key[*key as usize]) {
@@ -305,6 +306,20 @@ impl EventScan {
             }
         }
         Ok(Outcome::Each(each))
+    }
+
+    /// Events that have a wanted field several times are decided by text, and cut there.
+    fn doubt_repeated(&self, mut outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {
+            let repeated = field.repeated(reader)?;
+            if !repeated.is_empty() {
+                let mut each = outcome.into_each(reader.len());
+                let sure = repeated.into_iter().filter(|row| each[*row as usize] == YES).collect::<Vec<_>>();
+                sure.into_iter().for_each(|row| each[row as usize] = MAYBE);
+                outcome = Outcome::Each(each);
+            }
+        }
+        Ok(outcome)
     }
 
     /// By key whether a wanted field is left to the text; `None` where none is.
@@ -342,6 +357,11 @@ impl EventScan {
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
                 *answer = if by_key[keys[*row as usize] as usize] { MAYBE } else { *answer };
             }
+        }
+        for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {
+            let repeated = field.repeated(reader)?;
+            let doubted = answers.iter_mut().zip(&rows).filter(|(_, row)| repeated.binary_search(row).is_ok());
+            doubted.filter(|(answer, _)| **answer == YES).for_each(|(answer, _)| *answer = MAYBE);
         }
         let with = |wanted: u8| rows.iter().zip(&answers).filter(move |(_, answer)| **answer == wanted);
         let sure = Rows::Some(with(YES).map(|(row, _)| *row).collect());

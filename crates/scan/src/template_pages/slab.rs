@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
-use quarry_event::shape::{ColumnKind, Shapes, Template, TemplatePart};
+use quarry_event::shape::{ColumnKind, Shapes, TEXT_COLUMN, Template, TemplatePart};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
@@ -20,6 +20,7 @@ use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
 use super::fields::{Cutting, may_be_json, places};
 use super::json::JsonColumns;
+use super::page::PageReader;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
@@ -69,6 +70,8 @@ pub(super) struct FieldLocations {
     pub column: Option<u32>,
     /// Whether some template leaves it to the text.
     pub by_text: bool,
+    /// Columns of which a row may have several, where only its text tells.
+    pub repeating: Vec<u32>,
     /// By key whether a pattern may make it and only the values tell where; the place is that of a value it has
     /// otherwise. Empty for nowhere.
     pub patterned: Vec<bool>,
@@ -86,6 +89,21 @@ impl FieldLocations {
     #[inline]
     pub(super) fn is_patterned(&self, key: u32) -> bool {
         self.patterned.get(key as usize) == Some(&true)
+    }
+
+    /// Rows of a page, ascending, that have several values; their texts tell what the field is.
+    pub(super) fn repeated(&self, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
+        if self.repeating.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut counts = vec![0u32; page.len()];
+        for column in &self.repeating {
+            match &page.column(*column)?.rows {
+                Some(rows) => rows.iter().for_each(|row| counts[*row as usize] += 1),
+                None => counts.iter_mut().for_each(|count| *count += 1),
+            }
+        }
+        Ok((0u32..).zip(counts).filter(|(_, count)| *count > 1).map(|(row, _)| row).collect())
     }
 
     /// Whether events of this key have it in a pattern's groups or else only in their text.
@@ -343,13 +361,28 @@ fn fields_of(
         }
     }
     let named = by_name.into_iter().zip(patterned).map(|(places, patterned)| {
-        let column = only_column(templates, &places);
+        let column = only_column(shapes, templates, &places);
         let by_text = places.contains(&ValueLocation::Text);
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
         let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places));
-        FieldLocations { places, column, by_text, patterned, columns }
+        FieldLocations { repeating: repeating(&places), places, column, by_text, patterned, columns }
     });
     named.collect()
+}
+
+/// The columns of which a row may have several.
+fn repeating(places: &[ValueLocation]) -> Vec<u32> {
+    let mut columns: Vec<u32> = Vec::new();
+    for place in places {
+        if let ValueLocation::Nested(nested) = place
+            && nested.may_repeat
+        {
+            columns.extend(nested.values.iter().map(|value| value.column));
+        }
+    }
+    columns.sort_unstable();
+    columns.dedup();
+    columns
 }
 
 /// The columns that values lie in by their places, and those below them.
@@ -367,13 +400,20 @@ fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocatio
         }
     };
     for (at, place) in places.iter().enumerate() {
-        literals |= !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_));
+        let is_escaped = matches!(place, ValueLocation::Nested(nested) if nested.has_escapes());
+        literals |= is_escaped
+            || !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_) | ValueLocation::Nested(_));
         match place {
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
+            ValueLocation::Nested(nested) if !is_escaped => {
+                nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
+            }
             // The value is written otherwise than it reads.
-            ValueLocation::Escaped(_) | ValueLocation::Text => reach(&templates[at % templates.len()].parts),
+            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Text => {
+                reach(&templates[at % templates.len()].parts)
+            }
         }
     }
     let columns = (0u32..).zip(&known).filter(|(_, known)| **known).map(|(column, _)| column).collect();
@@ -387,19 +427,31 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// The column whose values are the field's in every template that names it, and in no other place is a value.
-fn only_column(templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
-    let column = places.iter().find_map(|place| match place {
-        ValueLocation::Variable(column) => Some(*column),
-        _ => None,
-    })?;
-    let agrees = |(at, place): (usize, &ValueLocation)| {
-        let named = templates[at % templates.len()].names(column);
-        match place {
-            ValueLocation::Variable(other) => *other == column,
-            ValueLocation::Absent => !named,
-            _ => false,
-        }
-    };
+/// The column whose values are the field's in every template that may hold one of it, and in no other place is a value.
+fn only_column(shapes: &Shapes, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
+    let column = places.iter().find_map(ValueLocation::column)?;
+    let top = top_of(shapes, column);
+    let agrees = |(at, place): (usize, &ValueLocation)| agrees(place, column, &templates[at % templates.len()], top);
     places.iter().enumerate().all(agrees).then_some(column)
+}
+
+/// Whether values of `column` are the field's in the texts of a template in which it is at `place`; `top` is the variable of
+/// templates that the column lies in.
+pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
+    match place {
+        ValueLocation::Absent => !template.names(top),
+        place => place.column() == Some(column),
+    }
+}
+
+/// The column of a variable of the texts' templates that this column is, or lies below.
+pub(super) fn top_of(shapes: &Shapes, column: u32) -> u32 {
+    let mut top = column;
+    while let Some(parent) = shapes.columns.get(top as usize).and_then(|column| column.parent) {
+        if parent == TEXT_COLUMN {
+            break;
+        }
+        top = parent;
+    }
+    top
 }

@@ -68,18 +68,20 @@ impl FieldTest {
         let mut each = vec![MAYBE; rows.len()];
         let Some(field) = page.slab.field(&self.name) else { return Ok(each) };
         let keys = page.keys()?;
+        let repeated = field.repeated(page)?;
         let mut tested: Vec<(usize, u32)> = Vec::new();
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
                 // What a pattern finds is tested in the text.
-                _ if field.is_patterned(key) => {}
+                _ if field.is_patterned(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
-                    | ValueLocation::Variable(_),
+                    | ValueLocation::Variable(_)
+                    | ValueLocation::Nested(_),
                 ) => tested.push((place, *row)),
                 Some(ValueLocation::Text) | None => {}
             }

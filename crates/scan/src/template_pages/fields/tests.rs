@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quarry_event::shape::{Column, ColumnKind, Dictionary, NumberFormat};
 
+use super::super::value_location::{Nested, NestedValue};
 use super::*;
 
 const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern: false };
@@ -212,5 +213,72 @@ fn a_variable_in_doubt_costs_no_other_field() {
         ("{\"w\":\"\\@1\",\"f\":1}", &[&["n", "t"]], "f", ValueLocation::Text),
     ] {
         assert_eq!(json_place(text, variables, name), expected, "{name} in {text} {variables:?}");
+    }
+}
+
+/// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing; every
+/// `@` of a form is a number.
+fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
+    let mut shapes = Shapes::default();
+    let column = |parent, kind, traits| Column { parent, kind, traits, values: 1 };
+    let numbers = || {
+        let mut traits = ValueTraits::default();
+        traits.add(b"12", true);
+        (ColumnKind::Numbers { format: NumberFormat::Integer, min: 1, max: 99 }, traits)
+    };
+    shapes.columns.push(column(None, ColumnKind::Texts, ValueTraits::default()));
+    let (kind, traits) = numbers();
+    shapes.columns.push(column(Some(0), kind, traits));
+    let mut template =
+        Template { parts: vec![TemplatePart::Literal(b"{\"a\":".as_slice().into()), TemplatePart::Variable(1)] };
+    for forms in variables {
+        let number = shapes.columns.len() as u32;
+        template.parts.push(TemplatePart::Variable(number));
+        shapes.columns.push(column(Some(0), ColumnKind::Texts, ValueTraits { max_len: 9, ..ValueTraits::default() }));
+        let mut templates = vec![Template::default()];
+        for form in *forms {
+            let mut parts = Vec::new();
+            for (at, literal) in form.split('@').enumerate() {
+                if at > 0 {
+                    parts.push(TemplatePart::Variable(shapes.columns.len() as u32));
+                    let (kind, traits) = numbers();
+                    shapes.columns.push(column(Some(number), kind, traits));
+                }
+                if !literal.is_empty() {
+                    parts.push(TemplatePart::Literal(literal.as_bytes().into()));
+                }
+            }
+            templates.push(Template { parts });
+        }
+        shapes.columns[number as usize].kind = ColumnKind::Templates(templates.into());
+    }
+    template.parts.push(TemplatePart::Literal(b"}".as_slice().into()));
+    let json = JsonColumns::new(&shapes, &|_| None);
+    places(&shapes, &template, KV, &[name.to_owned()], &json).remove(0)
+}
+
+#[test]
+fn members_that_may_be_missing_are_columns_below_their_variables() {
+    let nested = |columns: &[u32], may_repeat| {
+        let value = |column: &u32| NestedValue { column: *column, is_escaped: false };
+        ValueLocation::Nested(Nested { values: columns.iter().map(value).collect(), may_repeat })
+    };
+    let f = &[",\"f\":@"][..];
+    for (name, variables, expected) in [
+        ("a", &[f][..], ValueLocation::Variable(1)),
+        ("f", &[f], nested(&[3], false)),
+        ("f", &[&[",\"f\":@", ",\"f\":\"@\""]], nested(&[3, 4], false)),
+        ("f", &[f, &[",\"g\":@,\"f\":@"]], nested(&[3, 6], true)),
+        ("in.f", &[&[",\"in\":{\"f\":@}"]], nested(&[3], false)),
+        ("g", &[f], ValueLocation::Absent),
+        ("f", &[&[",\"f\":true"]], ValueLocation::Text),
+        ("f", &[&[",\"f\":@,\"f\":@"]], ValueLocation::Text),
+        ("a", &[f, &[",\"a\":@"]], ValueLocation::Text),
+        // What is no member leaves all to the text.
+        ("a", &[&[",\"f\":@}"]], ValueLocation::Text),
+        ("a", &[&["\"f\":@"]], ValueLocation::Text),
+        ("a", &[&[",@"]], ValueLocation::Text),
+    ] {
+        assert_eq!(place_of_member(name, variables), expected, "{name} in {variables:?}");
     }
 }

@@ -1,0 +1,625 @@
+//! Templates of JSON objects whose members vary from text to text.
+//!
+//! Where every event has its own choice of optional members, there are as many templates of whole texts as there are
+//! choices. A [`Schema`] is one template for all of them: members that every text has are literals and variables, any
+//! other member, with its key and a comma, is a variable of its own, which is empty where the member is missing. What
+//! such a variable holds is taken apart by its own templates, one for each form its value has. So choices add up
+//! instead of multiplying, and which events have a member is a column of small codes.
+//!
+//! Behind each run of such members one more variable takes those that are new or come in another order.
+//!
+//! Schemas are learned from a sample of the slab ([`learn`]) and hold for texts that have the members in the same order
+//! and the same blanks between them; all other texts go the usual way. Nested objects are part of the schema as long as
+//! they have a member that is always there, which says where commas stand.
+//!
+//! Not here: what a field of JSON is (engine), validation: a schema only asks where keys and values end.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, Hasher};
+
+use foldhash::fast::FixedState;
+
+use quarry_event::EventBatch;
+
+use super::classes::{BLANK, CLASS, JSON_END, class_at, run, same};
+use super::trie::{head_mask, head_of};
+use super::variables::{Variable, VariableKind, closing_quote};
+
+/// Texts looked at.
+const SAMPLE_TEXTS: usize = 2_048;
+/// Of a hundred texts looked at, those that are objects when any schema is learned, and those a schema has to hold for.
+const OBJECTS_PERCENT_MIN: usize = 50;
+const SCHEMA_PERCENT_MIN: usize = 2;
+/// Choices of members and forms that templates of whole texts are good enough for.
+const CHOICES_FEW: usize = 24;
+const SCHEMAS_MAX: usize = 4;
+/// Members of a schema at most, and how many more than an average text has.
+const MEMBERS_MAX: usize = 256;
+const MEMBERS_PER_PRESENT: usize = 4;
+/// Members of an object that is taken apart.
+const OBJECT_MEMBERS_MAX: usize = 64;
+/// Objects inside each other that are taken apart.
+const DEPTH_MAX: usize = 6;
+/// Longest text of a schema.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
+/// One template for all texts with these members.
+#[derive(Debug)]
+pub(super) struct Schema {
+    entries: Vec<Entry>,
+    end: Box<[u8]>,
+}
+
+/// Literal bytes and the variable behind them.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) literal: Start,
+    pub(super) kind: EntryKind,
+}
+
+#[derive(Debug)]
+pub(super) enum EntryKind {
+    /// What is inside the quotes of a string that is always there.
+    String,
+    /// A number or word that is always there.
+    Scalar,
+    /// A member or nothing: it begins with `head` (a comma before the key, unless one stands behind the value) and goes
+    /// on with a value and `comma_behind`.
+    Member { head: Start, comma_behind: Box<[u8]> },
+    /// Members that the schema does not know or that come in another order, up to what follows in every text.
+    Rest { until: Start },
+}
+
+/// Bytes that a text is asked whether it begins with; most do not in the first eight.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) bytes: Box<[u8]>,
+    head: u64,
+    mask: u64,
+}
+
+impl Start {
+    fn new(bytes: Vec<u8>) -> Start {
+        Start { head: head_of(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
+    }
+
+    /// Whether the text from `at` on, whose first bytes are `head`, begins so.
+    #[inline]
+    fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
+        (self.head ^ head) & self.mask == 0
+            && text.get(at..at + self.bytes.len()).is_some_and(|start| same(start, &self.bytes))
+    }
+}
+
+impl Schema {
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What follows the last variable.
+    pub(super) fn end(&self) -> &[u8] {
+        &self.end
+    }
+
+    /// Whether a text is of this schema; `places` are then its variables, in order.
+    #[inline]
+    pub(super) fn fit(&self, text: &[u8], places: &mut Vec<(u32, u32)>) -> bool {
+        places.clear();
+        let (mut at, mut head) = (0, head_of(text));
+        for entry in &self.entries {
+            if !entry.literal.bytes.is_empty() {
+                if !entry.literal.is_at(text, at, head) {
+                    return false;
+                }
+                at += entry.literal.bytes.len();
+                head = head_of(&text[at..]);
+            }
+            let end = match &entry.kind {
+                EntryKind::String => closing_quote(text, at),
+                EntryKind::Scalar => value_end(text, at).filter(|(form, _)| *form == Form::Scalar).map(|(_, end)| end),
+                EntryKind::Member { head: start, .. } if !start.is_at(text, at, head) => Some(at),
+                EntryKind::Member { head: start, comma_behind } => {
+                    let value = value_end(text, at + start.bytes.len()).map(|(_, end)| end);
+                    value.filter(|end| text[*end..].starts_with(comma_behind)).map(|end| end + comma_behind.len())
+                }
+                EntryKind::Rest { until } if until.is_at(text, at, head) => Some(at),
+                EntryKind::Rest { until } => rest_end(text, at, until),
+            };
+            let Some(end) = end else { return false };
+            places.push((at as u32, end as u32));
+            if end > at {
+                at = end;
+                head = head_of(&text[at..]);
+            }
+        }
+        text[at..] == *self.end
+    }
+}
+
+/// End of the members with a comma before them from `at` on, up to `until`.
+fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
+    while !until.is_at(text, at, head_of(&text[at..])) {
+        let key = skip_blanks(text, at + 1);
+        if text.get(at) != Some(&b',') || text.get(key) != Some(&b'"') {
+            return None;
+        }
+        at = value_end(text, key_end(text, key)?)?.1;
+    }
+    Some(at)
+}
+
+/// Variables of a member (key, value and a comma before or behind): its value where that is one scalar. `None` for other
+/// values and for several members.
+pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
+    let key = text.iter().position(|byte| *byte == b'"')?;
+    let value = key_end(text, key)?;
+    let (form, end) = value_end(text, value)?;
+    let is_one = text[end..].iter().all(|byte| *byte == b',' || CLASS[usize::from(*byte)] & BLANK != 0);
+    match form {
+        _ if !is_one => return None,
+        Form::String => variables.push(Variable { start: value + 1, end: end - 1, kind: VariableKind::String }),
+        Form::Scalar => variables.push(Variable { start: value, end, kind: VariableKind::Json }),
+        Form::Object | Form::Array => return None,
+    }
+    Some(())
+}
+
+/// Schemas of the texts of a slab, that of most texts first; none where templates of whole texts do.
+pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
+    let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
+    let sample = (0..events.len()).step_by(step).map(|row| events.raw(row));
+    let texts = sample.len();
+    let objects: Vec<&[u8]> = sample.filter(|text| is_object(text)).collect();
+    if objects.len() * 100 < texts * OBJECTS_PERCENT_MIN {
+        return Vec::new();
+    }
+    let mut choices = HashSet::with_hasher(FixedState::default());
+    let mut learned: Vec<Learned> = Vec::new();
+    for text in objects {
+        let Some((members, end)) = members_of(text, 0).filter(|(_, end)| *end == text.len()) else { continue };
+        choices.insert(choice_of(text, &members));
+        let is_like = |known: &Learned| known.comma_of(text, &members) && known.root.takes(text, &members, 0);
+        match learned.iter().position(is_like) {
+            Some(known) => learned[known].root.merge(text, &members, 0),
+            None if learned.len() < SCHEMAS_MAX => learned.extend(Learned::of(text, &members, end)),
+            None => {}
+        }
+    }
+    if choices.len() <= CHOICES_FEW {
+        return Vec::new();
+    }
+    learned.retain(|known| known.root.seen as usize * 100 >= texts * SCHEMA_PERCENT_MIN);
+    learned.sort_by_key(|known| std::cmp::Reverse(known.root.seen));
+    learned.iter().filter_map(Learned::schema).collect()
+}
+
+fn is_object(text: &[u8]) -> bool {
+    text.len() <= TEXT_BYTES_MAX && text.first() == Some(&b'{') && text.last() == Some(&b'}')
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    String,
+    Scalar,
+    Object,
+    Array,
+}
+
+/// A member of an object in a text, by places.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// From the quote of the key to the value.
+    key: (usize, usize),
+    value: (usize, usize),
+    form: Form,
+}
+
+/// Form and end of the value that begins at `at`.
+#[inline]
+fn value_end(text: &[u8], at: usize) -> Option<(Form, usize)> {
+    match text.get(at)? {
+        b'"' => closing_quote(text, at + 1).map(|end| (Form::String, end + 1)),
+        b'{' => nested_end(text, at).map(|end| (Form::Object, end)),
+        b'[' => nested_end(text, at).map(|end| (Form::Array, end)),
+        _ => {
+            let end = run(text, at, JSON_END);
+            (end > at).then_some((Form::Scalar, end))
+        }
+    }
+}
+
+/// End of the object or array that begins at `at`.
+fn nested_end(text: &[u8], at: usize) -> Option<usize> {
+    let (mut at, mut depth) = (at, 0usize);
+    loop {
+        match text.get(at)? {
+            b'"' => at = closing_quote(text, at + 1)?,
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// Where the value of the key that begins at `at` is.
+fn key_end(text: &[u8], at: usize) -> Option<usize> {
+    let colon = skip_blanks(text, closing_quote(text, at + 1)? + 1);
+    (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
+}
+
+fn skip_blanks(text: &[u8], mut at: usize) -> usize {
+    while class_at(text, at) & BLANK != 0 {
+        at += 1;
+    }
+    at
+}
+
+/// The members of the object that begins at `at`, and its end. Blanks are only between keys, values and commas: an object
+/// with others is none that a schema holds for.
+fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
+    let mut members = Vec::new();
+    let mut at = at + 1;
+    if text.get(at) == Some(&b'}') {
+        return Some((members, at + 1));
+    }
+    loop {
+        if text.get(at) != Some(&b'"') {
+            return None;
+        }
+        let value = key_end(text, at)?;
+        let (form, end) = value_end(text, value)?;
+        members.push(Found { key: (at, value), value: (value, end), form });
+        match text.get(end)? {
+            b'}' => return Some((members, end + 1)),
+            b',' => at = skip_blanks(text, end + 1),
+            _ => return None,
+        }
+    }
+}
+
+/// Hash of the keys and the forms of their values, nested objects included.
+fn choice_of(text: &[u8], members: &[Found]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    put_choice(text, members, 0, &mut hasher);
+    hasher.finish()
+}
+
+fn put_choice(text: &[u8], members: &[Found], depth: usize, hasher: &mut impl Hasher) {
+    for member in members {
+        hasher.write(&text[member.key.0..member.key.1]);
+        hasher.write_u8(member.form as u8);
+        if let Some(inner) = member.members(text, depth) {
+            put_choice(text, &inner, depth + 1, hasher);
+        }
+    }
+    hasher.write_u8(u8::MAX);
+}
+
+impl Found {
+    /// The members of its value, an object that is not too deep.
+    fn members(&self, text: &[u8], depth: usize) -> Option<Vec<Found>> {
+        let is_open = self.form == Form::Object && depth < DEPTH_MAX;
+        is_open.then(|| members_of(text, self.value.0)).flatten().map(|(members, _)| members)
+    }
+}
+
+/// A schema while it is learned.
+#[derive(Debug)]
+struct Learned {
+    /// What stands between two members.
+    comma: Box<[u8]>,
+    root: Object,
+}
+
+/// An object: its members over all texts, as they were met.
+#[derive(Debug, Default)]
+struct Object {
+    members: Vec<Member>,
+    /// How often the first of two members came right before the second.
+    order: BTreeMap<(usize, usize), u32>,
+    /// Texts that have it.
+    seen: u32,
+}
+
+#[derive(Debug)]
+struct Member {
+    /// Key, colon and blanks.
+    key: Box<[u8]>,
+    /// Texts that have it, and the form of its values if that is always the same.
+    seen: u32,
+    form: Option<Form>,
+    /// The members of its values, as long as all of them are objects with members enough in common.
+    object: Option<Object>,
+}
+
+impl Learned {
+    /// That of one text; `None` if it has other blanks in one place than in another.
+    fn of(text: &[u8], members: &[Found], end: usize) -> Option<Learned> {
+        debug_assert_eq!(end, text.len(), "an object goes on behind its end");
+        let comma = match members {
+            [first, second, ..] => text[first.value.1..second.key.0].into(),
+            _ => return None,
+        };
+        let mut learned = Learned { comma, root: Object::default() };
+        if !learned.comma_of(text, members) {
+            return None;
+        }
+        learned.root.merge(text, members, 0);
+        Some(learned)
+    }
+
+    /// Whether the members are parted by its comma.
+    fn comma_of(&self, text: &[u8], members: &[Found]) -> bool {
+        members.windows(2).all(|pair| text[pair[0].value.1..pair[1].key.0] == *self.comma)
+    }
+
+    fn schema(&self) -> Option<Schema> {
+        let mut schema = Writer { comma: &self.comma, entries: Vec::new(), literal: Vec::new() };
+        let members = self.root.count();
+        let present = self.root.present() / u64::from(self.root.seen.max(1));
+        if members > MEMBERS_MAX || members as u64 > (present + 1) * MEMBERS_PER_PRESENT as u64 {
+            return None;
+        }
+        schema.put_object(&self.root)?;
+        Some(Schema { entries: schema.entries, end: schema.literal.into() })
+    }
+}
+
+impl Object {
+    /// Whether the members are mostly known and there is room for the others.
+    fn takes(&self, text: &[u8], members: &[Found], depth: usize) -> bool {
+        let known = members.iter().filter(|member| self.place(&text[member.key.0..member.key.1]).is_some()).count();
+        let (is_like, most) = match depth {
+            0 => (known * 2 >= members.len(), MEMBERS_MAX),
+            _ => (true, OBJECT_MEMBERS_MAX),
+        };
+        is_like && self.members.len() + members.len() - known <= most
+    }
+
+    fn place(&self, key: &[u8]) -> Option<usize> {
+        self.members.iter().position(|known| *known.key == *key)
+    }
+
+    /// Takes in the members of one more text.
+    fn merge(&mut self, text: &[u8], members: &[Found], depth: usize) {
+        self.seen += 1;
+        let mut before = None;
+        for found in members {
+            let key = &text[found.key.0..found.key.1];
+            let at = self.place(key).unwrap_or_else(|| {
+                let object = (found.form == Form::Object).then(Object::default);
+                self.members.push(Member { key: key.into(), seen: 0, form: Some(found.form), object });
+                self.members.len() - 1
+            });
+            self.members[at].merge(text, found, depth);
+            if let Some(before) = before.replace(at) {
+                *self.order.entry((before, at)).or_default() += 1;
+            }
+        }
+    }
+
+    /// The members in the order in which texts have them: each time the one that fewest of the others come before.
+    fn in_order(&self) -> Vec<&Member> {
+        let mut before = vec![0u64; self.members.len()];
+        self.order.iter().for_each(|((_, second), count)| before[*second] += u64::from(*count));
+        let mut left: Vec<usize> = (0..self.members.len()).collect();
+        let mut ordered = Vec::with_capacity(left.len());
+        while let Some(place) = (0..left.len()).min_by_key(|place| before[left[*place]]) {
+            let next = left.remove(place);
+            let behind = self.order.range((next, 0)..(next + 1, 0));
+            behind.for_each(|((_, second), count)| before[*second] -= u64::from(*count));
+            ordered.push(&self.members[next]);
+        }
+        ordered
+    }
+
+    /// Members of it and of the objects in it.
+    fn count(&self) -> usize {
+        self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::count)).sum()
+    }
+
+    /// Members all texts together have.
+    fn present(&self) -> u64 {
+        let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present);
+        self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
+    }
+
+    /// Whether a member is always there and tells by itself where it ends.
+    fn has_anchor(&self) -> bool {
+        self.members.iter().any(|member| member.is_fixed(self.seen))
+    }
+}
+
+impl Member {
+    fn merge(&mut self, text: &[u8], found: &Found, depth: usize) {
+        self.seen += 1;
+        if self.form != Some(found.form) {
+            self.form = None;
+            self.object = None;
+        }
+        if let Some(object) = &mut self.object {
+            match found.members(text, depth) {
+                Some(members) if object.takes(text, &members, depth + 1) => object.merge(text, &members, depth + 1),
+                _ => self.object = None,
+            }
+        }
+    }
+
+    /// Whether each of so many texts has it in a form that can stand in a template of them all.
+    fn is_fixed(&self, texts: u32) -> bool {
+        self.seen == texts
+            && match self.form {
+                Some(Form::String | Form::Scalar) => true,
+                Some(Form::Object) => self.object.as_ref().is_some_and(|object| object.has_anchor()),
+                _ => false,
+            }
+    }
+}
+
+/// Entries of a schema while they are put together.
+struct Writer<'l> {
+    comma: &'l [u8],
+    entries: Vec<Entry>,
+    /// What follows the last entry.
+    literal: Vec<u8>,
+}
+
+impl Writer<'_> {
+    /// `None` if no member says where commas stand.
+    fn put_object(&mut self, object: &Object) -> Option<()> {
+        let members = object.in_order();
+        let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;
+        self.literal.push(b'{');
+        for (at, member) in members.iter().enumerate() {
+            if member.is_fixed(object.seen) {
+                if at > anchor {
+                    self.literal.extend_from_slice(self.comma);
+                }
+                self.literal.extend_from_slice(&member.key);
+                self.put_value(member)?;
+            } else if at < anchor {
+                let head = Start::new(member.key.to_vec());
+                self.put(EntryKind::Member { head, comma_behind: self.comma.into() });
+            } else {
+                let head = Start::new([self.comma, &member.key].concat());
+                self.put(EntryKind::Member { head, comma_behind: Box::default() });
+                // Behind the last of a run there may be more.
+                match members.get(at + 1) {
+                    Some(next) if !next.is_fixed(object.seen) => {}
+                    Some(next) => self.put(EntryKind::Rest { until: Start::new([self.comma, &next.key].concat()) }),
+                    None => self.put(EntryKind::Rest { until: Start::new(vec![b'}']) }),
+                }
+            }
+        }
+        self.literal.push(b'}');
+        Some(())
+    }
+
+    fn put_value(&mut self, member: &Member) -> Option<()> {
+        match (member.form, &member.object) {
+            (Some(Form::String), _) => {
+                self.literal.push(b'"');
+                self.put(EntryKind::String);
+                self.literal.push(b'"');
+                Some(())
+            }
+            (Some(Form::Object), Some(object)) => self.put_object(object),
+            _ => {
+                self.put(EntryKind::Scalar);
+                Some(())
+            }
+        }
+    }
+
+    fn put(&mut self, kind: EntryKind) {
+        let literal = Start::new(std::mem::take(&mut self.literal));
+        self.entries.push(Entry { literal, kind });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quarry_event::Metadata;
+
+    fn learned(texts: &[String]) -> Vec<Schema> {
+        let word = |word: &str| word.into();
+        let meta = Metadata { index: word("main"), host: word("h"), source: word("s"), sourcetype: word("t") };
+        let mut events = EventBatch { metas: vec![meta], ..EventBatch::default() };
+        texts.iter().enumerate().for_each(|(at, text)| events.push(text.as_bytes(), at as i64, 0));
+        learn(&events)
+    }
+
+    fn fits(schema: &Schema, text: &str) -> Option<Vec<String>> {
+        let mut places = Vec::new();
+        let fits = schema.fit(text.as_bytes(), &mut places);
+        fits.then(|| places.iter().map(|(start, end)| text[*start as usize..*end as usize].to_owned()).collect())
+    }
+
+    /// Texts with every choice of optional members.
+    fn choices() -> Vec<String> {
+        let member =
+            |bit: u32, choice: u32, text: &str| if choice >> bit & 1 == 1 { text.to_owned() } else { String::new() };
+        (0..64)
+            .map(|choice| {
+                format!(
+                    "{{{}\"time\":{choice}{},\"in\":{{{}\"name\":\"n{choice}\"{}}}{}{}}}",
+                    member(0, choice, "\"first\":null,"),
+                    member(1, choice, ",\"err\":\"x\""),
+                    member(2, choice, "\"before\":[1,{\"a\":2}],"),
+                    member(3, choice, ",\"behind\":{\"x\":1}"),
+                    member(4, choice, ",\"err2\":true"),
+                    member(5, choice, ",\"last\":\"\""),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn one_schema_holds_for_every_choice_of_members() {
+        let texts = choices();
+        let schemas = learned(&texts);
+        assert_eq!(schemas.len(), 1);
+        for text in &texts {
+            let values = fits(&schemas[0], text).unwrap_or_else(|| panic!("{text}"));
+            let mut again = String::new();
+            for (entry, value) in schemas[0].entries().iter().zip(values) {
+                again.push_str(std::str::from_utf8(&entry.literal.bytes).unwrap());
+                again.push_str(&value);
+            }
+            again.push_str(std::str::from_utf8(schemas[0].end()).unwrap());
+            assert_eq!(again, *text);
+        }
+    }
+
+    #[test]
+    fn unknown_members_and_other_orders_are_the_rest_of_a_run() {
+        let schema = learned(&choices()).remove(0);
+        for (text, rest) in [
+            (r#"{"time":1,"in":{"name":"n"},"new":1}"#, r#","new":1"#),
+            (r#"{"time":1,"in":{"name":"n"},"last":"","err2":true}"#, r#","err2":true"#),
+            (r#"{"time":1,"in":{"name":"n"},"x":[{"}":1}],"y":"}"}"#, r#","x":[{"}":1}],"y":"}""#),
+        ] {
+            assert!(fits(&schema, text).unwrap_or_else(|| panic!("{text}")).contains(&rest.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_lies_otherwise_does_not_fit() {
+        let schema = learned(&choices()).remove(0);
+        let text = r#"{"time":1,"in":{"name":"n"}}"#;
+        assert!(fits(&schema, text).is_some());
+        for other in [
+            r#"{"in":{"name":"n"},"time":1}"#,
+            r#"{"time":1, "in":{"name":"n"}}"#,
+            r#"{"new":1,"time":1,"in":{"name":"n"}}"#,
+            r#"{"time":1,"in":{"name":"n"}} "#,
+            r#"{"time":"1","in":{"name":"n"}}"#,
+            r#"{"time":1,"in":{"name":"n}}"#,
+            r#"{"time":1,"err":,"in":{"name":"n"}}"#,
+            r#"{"time":1"#,
+            "{",
+            "",
+        ] {
+            assert_eq!(fits(&schema, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn few_choices_and_other_texts_need_none() {
+        let alike: Vec<String> = (0..100).map(|n| format!("{{\"a\":{n},\"b\":\"x\"}}")).collect();
+        assert!(learned(&alike).is_empty());
+        let lines: Vec<String> = (0..100).map(|n| format!("a={n} b")).collect();
+        assert!(learned(&lines).is_empty());
+        let unordered: Vec<String> =
+            (0..100).map(|n| format!("{{\"k{}\":1,\"k{}\":2,\"k{}\":3}}", n % 7, (n * 3) % 11, n % 13)).collect();
+        learned(&unordered);
+    }
+}

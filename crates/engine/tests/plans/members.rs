@@ -1,0 +1,179 @@
+//! JSON objects of which each has another choice of members: what the shaper makes of them answers as their texts do.
+
+use quarry_engine::Slicing;
+use tempfile::tempdir;
+
+use crate::generator::Chance;
+use crate::world::{ask, engine, is_shaped, places_of_texts};
+use crate::{PLENTY, difference};
+
+const EVENTS: u64 = 1_200;
+const SEEDS: u64 = 3;
+
+/// What keys a seed's objects may have, in their order, and how often in ten each is there.
+struct Keys(Vec<(&'static str, u64)>);
+
+impl Keys {
+    fn of(chance: &mut Chance) -> Keys {
+        let all = [
+            "level", "took", "user", "note", "err", "tags", "in", "k.1", "k", "zo\u{eb}", "q\\\"k", "host", "list",
+            "deep",
+        ];
+        let mut keys: Vec<(&str, u64)> = all.iter().map(|key| (*key, 1 + chance.below(10))).collect();
+        for at in (1..keys.len()).rev() {
+            keys.swap(at, chance.below(at as u64 + 1) as usize);
+        }
+        keys[1].1 = 10;
+        Keys(keys)
+    }
+}
+
+fn string(chance: &mut Chance) -> String {
+    let words =
+        ["alpha", "status", "x y", "", "zo\u{eb}", "0", "null", "a.b", "12", "{\\\"a\\\":1}", "],[", "e=1", "a\\nb"];
+    let mut text = chance.pick(&words).to_owned();
+    if chance.below(3) == 0 {
+        text.push_str(chance.pick(&words));
+    }
+    text
+}
+
+fn value(chance: &mut Chance, key: &str, depth: u32) -> String {
+    match key {
+        "level" => format!("\"{}\"", chance.pick(&["INFO", "WARN", "ERROR"])),
+        "took" => chance.pick(&["12", "7.25", "0", "130", "1e3"]).to_owned(),
+        "user" if chance.below(3) == 0 => "null".to_owned(),
+        "user" => chance.below(40).to_string(),
+        "note" | "zo\u{eb}" => format!("\"{}\"", string(chance)),
+        "err" => match chance.below(3) {
+            0 => "null".to_owned(),
+            1 => format!("\"{}\"", string(chance)),
+            _ => chance.below(5).to_string(),
+        },
+        "tags" => {
+            let tags: Vec<String> = (0..chance.below(4)).map(|_| format!("\"{}\"", string(chance))).collect();
+            format!("[{}]", tags.join(","))
+        }
+        "in" | "deep" if depth < 2 => {
+            let keys = Keys(vec![("level", 10), ("user", 5), ("note", 4), ("deep", if key == "deep" { 3 } else { 0 })]);
+            object(chance, &keys, depth + 1)
+        }
+        "list" => format!("[{{\"user\":{}}},{{\"user\":2}}]", chance.below(3)),
+        _ => match chance.below(4) {
+            0 => "true".to_owned(),
+            1 => "-0.5".to_owned(),
+            _ => format!("\"{}\"", chance.below(9)),
+        },
+    }
+}
+
+fn object(chance: &mut Chance, keys: &Keys, depth: u32) -> String {
+    let mut members = Vec::new();
+    for (key, tenths) in &keys.0 {
+        if chance.below(10) < *tenths {
+            members.push(format!("\"{key}\":{}", value(chance, key, depth)));
+        }
+    }
+    // Some come in another order, and some twice.
+    if depth == 0 && members.len() > 3 && chance.below(3) == 0 {
+        let at = 2 + chance.below(members.len() as u64 - 2) as usize;
+        let member = if chance.below(4) == 0 { members[at].clone() } else { members.remove(at) };
+        members.push(member);
+    }
+    if depth == 0 && chance.below(6) == 0 {
+        members.push(format!("\"new{}\":{}", chance.below(4), value(chance, "err", 2)));
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+fn texts(seed: u64) -> Vec<String> {
+    let mut chance = Chance::new(seed);
+    let keys = Keys::of(&mut chance);
+    let other = Keys::of(&mut chance);
+    let blanks = chance.below(3) == 0;
+    let text = |_| {
+        let keys = if chance.below(8) == 0 { &other } else { &keys };
+        let mut text = object(&mut chance, keys, 0);
+        match chance.below(60) {
+            0 => text.truncate(text.floor_char_boundary(text.len() / 2)),
+            1 => text.push_str(" behind"),
+            2 => text = text.replace(':', " : "),
+            3 => text = text.replacen('{', "{\"level\":\"twice\",", 1),
+            4 => text = text.replace('1', "x"),
+            _ if blanks => text = text.replace("\":", "\": "),
+            _ => {}
+        }
+        text
+    };
+    (0..EVENTS).map(text).collect()
+}
+
+const FIELDS: [&str; 21] = [
+    "new1",
+    "level",
+    "took",
+    "user",
+    "note",
+    "err",
+    "tags{}",
+    "in.level",
+    "in.user",
+    "in.note",
+    "in.deep.level",
+    "deep.user",
+    "deep.deep.note",
+    "k.1",
+    "k",
+    "zo\u{eb}",
+    "q\"k",
+    "extracted_host",
+    "list{}.user",
+    "in.deep.user",
+    "deep.level",
+];
+
+const SEARCHES: [&str; 14] = [
+    "level=INFO user=1* | stats count by level user",
+    "NOT user=null | stats count by level",
+    "user!=null | stats count avg(took) by err",
+    "err=* NOT err=null | stats dc(err) values(err)",
+    "in.user>20 | stats count sum(in.user) by in.level",
+    "alpha | stats count by note",
+    "\"x y\" OR TERM(INFO) | stats count by level",
+    "note=*zo* | table _time note",
+    "user=12 OR took>1 | stats count",
+    "* | sort 20 -user | table _time user level",
+    "* | dedup user err | table user err",
+    "* | where isnull(user) | stats count by level",
+    "* | rex \"level.:.(?<l>\\w+)\" | stats count by l",
+    "* | top err",
+];
+
+#[test]
+fn objects_with_any_choice_of_members_answer_as_their_texts() {
+    let engine = engine(PLENTY, Slicing::default());
+    let mut faults = Vec::new();
+    for seed in 0..SEEDS {
+        let folder = tempdir().unwrap();
+        let places = places_of_texts(folder.path(), &texts(seed));
+        assert!(is_shaped(&places[1]), "seed {seed} is stored as texts");
+        let of_fields = FIELDS.iter().flat_map(|field| {
+            [
+                format!("* | stats count by \"{field}\""),
+                format!("* | eval v='{field}' | table _time v"),
+                format!("\"{field}\"=* level=INFO | stats count"),
+                format!("\"{field}\"!=12 | stats count"),
+            ]
+        });
+        for search in of_fields.chain(SEARCHES.map(str::to_owned)) {
+            let expected = ask(&engine, &places[0].kept, &search);
+            for place in &places[1..] {
+                let found = ask(&engine, &place.kept, &search);
+                if found != expected {
+                    faults.push(format!("seed {seed}, {}: {search}: {}", place.name, difference(&found, &expected)));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} differ\n{}", faults.len(), faults[..faults.len().min(8)].join("\n"));
+}
