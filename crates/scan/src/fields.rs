@@ -4,6 +4,7 @@
 //! ([`reports`]), and from automatic `key=value` or JSON extraction. An earlier source wins. Values are views into the page's text; only values written with escapes
 //! are copied. Facts: Splunk's order of search-time operations.
 
+pub(crate) mod cells;
 pub(crate) mod reports;
 
 use std::borrow::Cow;
@@ -14,7 +15,7 @@ use arrow::array::{ArrayRef, ListBuilder, StringViewBuilder};
 use arrow::buffer::Buffer;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_conf::{KvMode, PropsResolver, TableStanza};
+use quarry_conf::{KvMode, PropsResolver, ReportRule, TableStanza};
 use quarry_eval::EngineError;
 use quarry_eval::extract::multikv::rules::TableRule;
 use quarry_eval::extract::multikv::table_cells;
@@ -115,6 +116,8 @@ pub(crate) struct FieldRules {
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
     /// Patterns by their text: sources share them.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
+    /// Transforms by the name of their stanza: sources share them.
+    reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
 }
 
 /// A pattern that cuts fields.
@@ -139,10 +142,20 @@ impl Extract {
     }
 }
 
+/// How texts of a source are cut, and the rules that make some of the fields.
+#[derive(Clone)]
+pub(crate) struct Class {
+    pub cutting: Cutting,
+    /// Patterns of `EXTRACT-`.
+    pub extracts: Vec<Arc<Extract>>,
+    /// Transforms of `REPORT-`.
+    pub reports: Vec<Arc<Report>>,
+}
+
 /// How fields are cut out of the events of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
-    reports: Vec<Report>,
+    reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
     auto_json: bool,
     /// How tables are read, where multikv.conf says.
@@ -162,7 +175,14 @@ impl FieldRules {
 
     fn of_props(props: Arc<PropsResolver>, index_time_only: bool) -> FieldRules {
         let reads_indexed_text = props.indexes_json();
-        FieldRules { props, index_time_only, reads_indexed_text, known: Mutex::default(), extracts: Mutex::default() }
+        FieldRules {
+            props,
+            index_time_only,
+            reads_indexed_text,
+            known: Mutex::default(),
+            extracts: Mutex::default(),
+            reports: Mutex::default(),
+        }
     }
 
     /// Whether the value of a field need not stand in the text.
@@ -185,19 +205,29 @@ impl FieldRules {
         self.props.extracts_field(field)
     }
 
-    /// How much of the cutting of these fields is automatic, and the patterns that make some of them out of the text, in
+    /// How much of the cutting of these fields is automatic, and the rules that make some of them out of the text, in
     /// their order.
-    pub(super) fn cutting(
-        &self,
-        meta: &Metadata,
-        names: &[String],
-        messages: &Messages,
-    ) -> (Cutting, Vec<Arc<Extract>>) {
+    pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
         let extracts: Vec<Arc<Extract>> =
             rules.extracts.iter().filter(|extract| extract.makes_any(names)).map(Arc::clone).collect();
-        let by_pattern = !extracts.iter().all(|extract| extract.is_plain());
-        (Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern }, extracts)
+        let reports: Vec<Arc<Report>> =
+            rules.reports.iter().filter(|report| report.makes_any(names)).map(Arc::clone).collect();
+        let are_plain = extracts.iter().all(|extract| extract.is_plain());
+        let by_pattern = !are_plain || reports.iter().any(|report| report.cells().is_none());
+        let cutting = Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
+        Class { cutting, extracts, reports }
+    }
+
+    /// A transform, the same for all sources that have it.
+    fn report(&self, rule: &ReportRule) -> Result<Arc<Report>, String> {
+        let mut known = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(report) = known.get(&rule.name) {
+            return Ok(Arc::clone(report));
+        }
+        let report = Arc::new(Report::new(rule)?);
+        known.insert(rule.name.clone(), Arc::clone(&report));
+        Ok(report)
     }
 
     /// A pattern, the same for all sources that have it.
@@ -236,7 +266,7 @@ impl FieldRules {
                 None
             }
         });
-        let reports = settings.search_time.reports.iter().filter_map(|rule| match Report::new(rule) {
+        let reports = settings.search_time.reports.iter().filter_map(|rule| match self.report(rule) {
             Ok(report) => Some(report),
             Err(error) => {
                 messages.push(format!("transform {} of {}: {error}; it is skipped", rule.name, settings.sourcetype));
@@ -345,6 +375,8 @@ struct CutFields<'a> {
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
+    /// How many cells of a transform have to be read.
+    cells_wanted: Vec<(Arc<Report>, usize)>,
 }
 
 impl<'a> CutFields<'a> {
@@ -359,6 +391,7 @@ impl<'a> CutFields<'a> {
             copies: Vec::new(),
             row: 0,
             overflow: false,
+            cells_wanted: Vec::new(),
         };
         for name in projection.names.iter().filter(|name| !is_given(name)) {
             found.fields.insert(name.clone(), found.values.len());

@@ -7,6 +7,7 @@ mod chains;
 mod counted;
 mod extracts;
 mod json;
+mod reports;
 mod rex;
 mod shaper;
 
@@ -232,8 +233,17 @@ const PROPS: &str =
     "[json]\nKV_MODE = json\n[cut]\nEXTRACT-code = code-(?<code>\\d+) (?<level>\\w+)\n[esc]\nKV_MODE = auto_escaped\n";
 
 fn engine_with(props: &str) -> Engine {
-    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };
-    let layers = Layers::new([source]);
+    engine_of(props, "")
+}
+
+fn engine_of(props: &str, transforms: &str) -> Engine {
+    let sources = [("props.conf", props), ("transforms.conf", transforms)].map(|(file, text)| ConfSource {
+        layer: Layer::SystemLocal,
+        app: None,
+        file: file.into(),
+        text: text.into(),
+    });
+    let layers = Layers::new(sources);
     Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap()
 }
 

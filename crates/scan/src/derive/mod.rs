@@ -5,7 +5,10 @@
 //! no rules. The others are read as text, whatever form they are stored in, so that the answer is the same for each,
 //! and the rules work on their columns in Splunk's order.
 //!
-//! Not here: `EXTRACT-` and `REPORT-` ([`crate::fields`]), what a label stands for in a condition (engine).
+//! Transforms (`REPORT-`) that read the text alone are cut with it, as `EXTRACT-` is, and need no text where templates
+//! tell where their fields lie; those that read other fields or add values go the way of the rules here.
+//!
+//! Not here: how `EXTRACT-` and `REPORT-` cut ([`crate::fields`]), what a label stands for in a condition (engine).
 
 mod defaults;
 mod names;

@@ -16,7 +16,7 @@ use super::needs::Wanted;
 use super::tables::{Tables, command_of};
 use super::with_column;
 use crate::event_fields::is_given;
-use crate::fields::reports::names_of;
+use crate::fields::reports::{is_read_off_text, names_of};
 
 /// The rules that give something wanted, in their order.
 pub(super) struct Plan {
@@ -24,6 +24,7 @@ pub(super) struct Plan {
     evals: Vec<(String, CompiledExpr)>,
     /// With the fields that each gives.
     lookups: Vec<(Lookup, Vec<String>)>,
+    /// Whether transforms make something wanted that only texts give.
     reports: bool,
     needs: BTreeSet<String>,
 }
@@ -69,7 +70,8 @@ impl Plan {
             wanted.names.extend([alias.source.clone(), alias.target.clone()]);
             plan.aliases.push(alias.clone());
         }
-        for report in &rules.reports {
+        // The others are cut with the text, as `EXTRACT-` is.
+        for report in rules.reports.iter().filter(|report| !is_read_off_text(report)) {
             if names_of(report).is_none_or(|names| names.iter().any(|name| wanted.wants(name))) {
                 wanted.names.insert(report.source.clone());
                 plan.reports = true;

@@ -1,7 +1,9 @@
 //! Cutting fields as `REPORT-` transforms say: by a pattern whose matches are named by groups or by `FORMAT`, or by
-//! delimiters.
+//! delimiters ([`super::cells`]).
 //!
 //! Values are copied: transforms are for what the automatic extraction does not read, and mostly rewrite names.
+
+use std::sync::Arc;
 
 use quarry_conf::{ReportCut, ReportRule};
 use quarry_eval::field_names::METADATA_FIELDS;
@@ -9,6 +11,7 @@ use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
 
+use super::cells::{Delimiters, cells, unquoted};
 use super::{CutFields, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
@@ -33,8 +36,20 @@ pub struct Report {
 
 #[derive(Debug)]
 enum Cut {
-    Pattern { regex: Regex, pairs: Vec<Pair>, repeats: bool },
-    Delimited { outer: String, inner: Option<String>, names: Vec<String> },
+    Pattern {
+        regex: Regex,
+        pairs: Vec<Pair>,
+        repeats: bool,
+    },
+    /// One cell for each name.
+    Cells {
+        delimiters: Delimiters,
+        names: Vec<String>,
+    },
+    Pairs {
+        delimiters: Delimiters,
+        inner: Option<Delimiters>,
+    },
 }
 
 /// Where a name and its value come from.
@@ -48,6 +63,13 @@ struct Pair {
 enum NamePart {
     Text(String),
     Group(usize),
+}
+
+/// Whether a transform is read off the text of an event as `EXTRACT-` is, so that the templates of a slab can tell where
+/// its fields lie ([`crate::template_pages`]). The fields of all others are made from texts.
+pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
+    let is_cells = matches!(&rule.cut, ReportCut::Delimited { inner: None, names, .. } if !names.is_empty());
+    is_cells && rule.source == "_raw" && !rule.adds_values
 }
 
 /// The names of the fields that a transform makes; `None` where only the text says.
@@ -95,8 +117,12 @@ impl Report {
                 };
                 Cut::Pattern { regex, pairs, repeats: names.is_none() || rule.adds_values }
             }
-            ReportCut::Delimited { outer, inner, names } => {
-                Cut::Delimited { outer: outer.clone(), inner: inner.clone(), names: names.clone() }
+            ReportCut::Delimited { outer, inner: None, names } if !names.is_empty() => Cut::Cells {
+                delimiters: Delimiters::new(outer),
+                names: names.iter().map(|name| cleaned(rule.cleans_names, name)).collect(),
+            },
+            ReportCut::Delimited { outer, inner, .. } => {
+                Cut::Pairs { delimiters: Delimiters::new(outer), inner: inner.as_deref().map(Delimiters::new) }
             }
         };
         Ok(Report {
@@ -121,30 +147,62 @@ impl Report {
 
     /// Gives each name and value found in `text`.
     pub fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
-        let mut give = |name: &str, value: &str| {
-            if !name.is_empty() && (self.keeps_empty || !value.is_empty()) {
+        self.run_to(usize::MAX, text, give);
+    }
+
+    /// As [`Report::run`]; of a list of cells only the first `count` are looked at.
+    fn run_to(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
+        let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
+        let mut clean = |name: &str, value: &str| {
+            if is_kept(name, value) {
                 give(&cleaned(self.cleans_names, name), value);
             }
         };
         match &self.cut {
-            Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut give),
-            Cut::Delimited { outer, inner: Some(inner), .. } => {
-                for token in tokens(text, outer, true) {
-                    if let Some(at) = token.find(|letter| inner.contains(letter)) {
-                        let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
-                        give(unquoted(&token[..at]), unquoted(value));
+            Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut clean),
+            Cut::Cells { delimiters, names } => {
+                // Their names are clean.
+                for (name, cell) in names.iter().take(count).zip(cells(text, delimiters)) {
+                    let value = unquoted(cell);
+                    if is_kept(name, value) {
+                        give(name, value);
                     }
                 }
             }
-            Cut::Delimited { outer, inner: None, names } if !names.is_empty() => {
-                names.iter().zip(tokens(text, outer, false)).for_each(|(name, value)| give(name, unquoted(value)));
+            Cut::Pairs { delimiters, inner: Some(inner) } => {
+                for token in cells(text, delimiters).filter(|token| !token.is_empty()) {
+                    if let Some(at) = token.find(|letter| inner.contains(letter)) {
+                        let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
+                        clean(unquoted(&token[..at]), unquoted(value));
+                    }
+                }
             }
-            Cut::Delimited { outer, inner: None, .. } => {
-                for pair in tokens(text, outer, true).chunks_exact(2) {
-                    give(unquoted(pair[0]), unquoted(pair[1]));
+            Cut::Pairs { delimiters, inner: None } => {
+                let mut tokens = cells(text, delimiters).filter(|token| !token.is_empty());
+                while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
+                    clean(unquoted(name), unquoted(value));
                 }
             }
         }
+    }
+
+    /// Whether it makes one of these fields, as far as its names are known.
+    pub(super) fn makes_any(&self, names: &[String]) -> bool {
+        self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
+    }
+
+    /// The names of the cells of the event's text and what parts them, if that is all it reads and each name gets the
+    /// first value found for it.
+    pub(crate) fn cells(&self) -> Option<(&[String], &Delimiters)> {
+        match &self.cut {
+            Cut::Cells { delimiters, names } if self.source == "_raw" && !self.adds_values => Some((names, delimiters)),
+            _ => None,
+        }
+    }
+
+    /// Whether a value without characters makes a field.
+    pub(crate) fn keeps_empty(&self) -> bool {
+        self.keeps_empty
     }
 }
 
@@ -211,33 +269,6 @@ fn filled(parts: &[NamePart], captures: &Captures, text: &str) -> Option<String>
         .collect()
 }
 
-/// What stands between delimiters that are not in quotes.
-fn tokens<'t>(text: &'t str, delimiters: &str, collapse: bool) -> Vec<&'t str> {
-    let (mut found, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
-    for (at, letter) in text.char_indices() {
-        match letter {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' if !delimiters.contains('"') => quoted = !quoted,
-            letter if !quoted && delimiters.contains(letter) => {
-                found.push(&text[start..at]);
-                start = at + letter.len_utf8();
-            }
-            _ => {}
-        }
-    }
-    found.push(&text[start..]);
-    if collapse {
-        found.retain(|token| !token.is_empty());
-    }
-    found
-}
-
-fn unquoted(text: &str) -> &str {
-    let text = text.trim();
-    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
-}
-
 impl CutFields<'_> {
     /// Also collects the fields that transforms read.
     pub(super) fn collect_fields_reported(&mut self, rules: &SourceRules) {
@@ -258,19 +289,41 @@ impl CutFields<'_> {
     /// Adds what the transforms of a source find.
     pub(super) fn cut_reports(&mut self, event: &str, meta: &Metadata, rules: &SourceRules) {
         for report in &rules.reports {
-            if !self.wants_report(report) {
+            let count = self.cells_wanted(report);
+            if count == 0 {
                 continue;
             }
-            let mut give = Vec::new();
-            let mut note = |name: &str, value: &str| give.push((name.to_owned(), value.to_owned()));
-            match report.source.as_str() {
-                "_raw" => report.run(event, &mut note),
-                name if METADATA_FIELDS.contains(&name) => report.run(metadata_text(meta, name), &mut note),
-                name => self.texts_of_row(name, event).iter().for_each(|text| report.run(text, &mut note)),
-            }
+            let source = report.source.as_str();
+            let texts = match source {
+                "_raw" => Vec::new(),
+                name if METADATA_FIELDS.contains(&name) => Vec::new(),
+                name => self.texts_of_row(name, event),
+            };
             // Without MV_ADD the first value of a field stays, also among the transform's own.
-            give.iter().for_each(|(name, value)| self.add_copy(name, value, report.adds_values));
+            let mut give = |name: &str, value: &str| self.add_copy(name, value, report.adds_values);
+            match source {
+                "_raw" => report.run_to(count, event, &mut give),
+                name if METADATA_FIELDS.contains(&name) => report.run_to(count, metadata_text(meta, name), &mut give),
+                _ => texts.iter().for_each(|text| report.run_to(count, text, &mut give)),
+            }
         }
+    }
+
+    /// How many of a transform's cells have to be read for the names that are wanted: none if it makes none of them, all
+    /// if it is no list of cells.
+    fn cells_wanted(&mut self, report: &Arc<Report>) -> usize {
+        if let Some((_, count)) = self.cells_wanted.iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
+            return *count;
+        }
+        let count = match &report.cut {
+            _ if !self.wants_report(report) => 0,
+            Cut::Cells { names, .. } if self.names_only => {
+                names.iter().rposition(|name| self.fields.contains_key(name)).map_or(0, |last| last + 1)
+            }
+            _ => usize::MAX,
+        };
+        self.cells_wanted.push((Arc::clone(report), count));
+        count
     }
 
     /// The values found so far of a field of this row.

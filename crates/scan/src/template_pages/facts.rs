@@ -10,7 +10,8 @@ use quarry_event::segment::{is_breaker, is_major};
 use quarry_event::shape::{ByteSet, ColumnKind, Shapes, Template};
 
 use super::edges::{Around, Edges};
-use super::slab::{Class, FieldLocations, is_same};
+use super::slab::{FieldLocations, is_same};
+use crate::fields::Class;
 
 /// Slabs whose facts are kept at once; they take some kilobytes each.
 const SLABS_KEPT: usize = 4_096;

@@ -4,7 +4,8 @@
 //! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
 //! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
 //!
-//! Not here: JSON ([`super::json`]); `EXTRACT` patterns, which are asked like `rex` ([`super::groups`]); a source whose patterns read other fields
+//! Not here: JSON ([`super::json`]); the cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are asked like
+//! `rex` ([`super::groups`]); a source whose patterns read other fields
 //! to make a wanted one is left to its texts as a whole.
 
 use std::borrow::Cow;
@@ -73,10 +74,10 @@ pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting
 }
 
 /// One text of a template.
-struct Sample<'a> {
+pub(super) struct Sample<'a> {
     shapes: &'a Shapes,
     template: &'a Template,
-    text: String,
+    pub(super) text: String,
     /// Where each part lies in `text`.
     parts: Vec<Range<usize>>,
 }
@@ -89,7 +90,7 @@ struct Region {
 
 impl<'a> Sample<'a> {
     /// `None` if the template's literals are no text or a variable is no column.
-    fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
+    pub(super) fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         for part in &template.parts {
             let start = bytes.len();
@@ -140,7 +141,7 @@ impl<'a> Sample<'a> {
     }
 
     /// The parts that a range of the text is made of.
-    fn place(&self, range: Range<usize>) -> ValueLocation {
+    pub(super) fn place(&self, range: Range<usize>) -> ValueLocation {
         let mut parts: Vec<TemplatePart> = Vec::new();
         for (lies, part) in self.parts.iter().zip(&self.template.parts) {
             let (start, end) = (lies.start.max(range.start), lies.end.min(range.end));
@@ -159,9 +160,43 @@ impl<'a> Sample<'a> {
     }
 
     /// Where a value that extraction found lies.
-    fn span(&self, value: &str) -> Range<usize> {
+    pub(super) fn span(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + value.len()
+    }
+
+    /// Whether this range, which is the text without blanks around it, is that for all values, and quotes around it are
+    /// there for all of them or for none.
+    pub(super) fn keeps_ends(&self, range: Range<usize>) -> bool {
+        let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return true };
+        // The byte at a place, if it is the same for all; a variable's values must not have the range begin or end elsewhere.
+        let end = |at: usize, ends: fn(&ValueTraits) -> ByteSet| match self.variable_at(at).map(|at| self.traits(at)) {
+            None => Some(Quote::of(self.text.as_bytes()[at] == b'"')),
+            Some(traits) => {
+                let may_be_blank = |byte: u8| byte <= b' ' || byte >= 0x80;
+                let is_moved = traits.min_len == 0 || ends(traits).iter().any(may_be_blank);
+                let quote = if ends(traits).contains(b'"') { Quote::Perhaps } else { Quote::No };
+                (!is_moved).then_some(quote)
+            }
+        };
+        let Some((first, last)) = end(range.start, |traits| traits.firsts).zip(end(last, |traits| traits.lasts)) else {
+            return false;
+        };
+        matches!((first, last), (Quote::No, _) | (_, Quote::No) | (Quote::Yes, Quote::Yes))
+    }
+}
+
+/// Whether there is a quote.
+#[derive(Clone, Copy)]
+enum Quote {
+    No,
+    Perhaps,
+    Yes,
+}
+
+impl Quote {
+    fn of(is_there: bool) -> Quote {
+        if is_there { Quote::Yes } else { Quote::No }
     }
 }
 

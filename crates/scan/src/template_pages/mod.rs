@@ -10,6 +10,7 @@
 //!
 //! Not here: reading and decoding columns (bucket), what coded columns mean to commands (`rows`).
 
+mod cells;
 mod columns;
 mod conditions;
 mod counts;

@@ -11,21 +11,22 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
-use quarry_event::shape::{ColumnKind, Shapes, TEXT_COLUMN, Template, TemplatePart};
+use quarry_event::shape::{ColumnKind, Dictionary, Shapes, TEXT_COLUMN, Template, TemplatePart};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
+use super::cells::CellPlanner;
 use super::conditions::FieldPlan;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
-use super::fields::{Cutting, may_be_json, places};
+use super::fields::{may_be_json, places};
 use super::json::JsonColumns;
 use super::page::PageReader;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
-use crate::fields::{Extract, FieldRules};
+use crate::fields::{Class, Extract, FieldRules};
 
 /// Slabs a search remembers; they are read one after the other.
 const SLABS_KEPT: usize = 64;
@@ -166,7 +167,8 @@ impl Slab {
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
             let json = JsonColumns::new(&shapes, &dictionary);
-            fields_of(&shapes, &templates, &classes, names, &json)
+            let known = KnownColumns { json: &json, dictionary: &dictionary };
+            fields_of(&shapes, &templates, &classes, names, &known)
         };
         let fields = asked.names.iter().cloned().zip(facts.places_of(asked.names, &classes, find)).collect();
         Some(Slab {
@@ -290,19 +292,19 @@ fn made_once<T: Clone>(
     }
 }
 
-/// How texts of a source are cut, and the patterns that make some of the fields.
-pub(super) type Class = (Cutting, Vec<Arc<Extract>>);
-
 /// Whether two classes cut alike.
 pub(super) fn is_same(a: &Class, b: &Class) -> bool {
-    a.0 == b.0 && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(|(a, b)| Arc::ptr_eq(a, b))
+    fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+    a.cutting == b.cutting && are_same(&a.extracts, &b.extracts) && are_same(&a.reports, &b.reports)
 }
 
 /// The patterns of all classes in one order, and which of them each class has. A class that has them in another order
 /// is left to its texts.
 fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
-    for (cutting, extracts) in classes.iter_mut() {
+    for Class { cutting, extracts, .. } in classes.iter_mut() {
         if cutting.by_pattern {
             extracts.clear();
         }
@@ -322,8 +324,14 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     }
     let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
     let by_class =
-        classes.iter().map(|(_, extracts)| all.iter().map(|extract| has(extracts, extract)).collect()).collect();
+        classes.iter().map(|class| all.iter().map(|extract| has(&class.extracts, extract)).collect()).collect();
     (all, by_class)
+}
+
+/// What can be asked about the values of a slab's columns.
+struct KnownColumns<'a> {
+    json: &'a JsonColumns<'a>,
+    dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
 }
 
 fn fields_of(
@@ -331,17 +339,22 @@ fn fields_of(
     templates: &[Template],
     classes: &[Class],
     names: &[String],
-    json: &JsonColumns<'_>,
+    known: &KnownColumns<'_>,
 ) -> Vec<FieldLocations> {
     let keys = classes.len() * templates.len();
     let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); names.len()];
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); names.len()];
-    for (cutting, extracts) in classes {
+    for Class { cutting, extracts, reports } in classes {
+        let reports: Vec<CellPlanner<'_>> =
+            reports.iter().filter_map(|report| CellPlanner::new(report, shapes, known.dictionary)).collect();
         let mut rules: Vec<NamedRules> = names.iter().map(|name| NamedRules::new(extracts, name)).collect();
         for template in templates {
-            let mut found = places(shapes, template, *cutting, names, json);
+            let mut found = places(shapes, template, *cutting, names, known.json);
             // A value of JSON joins what a pattern found instead of giving way.
             let joins = may_be_json(shapes, template, *cutting);
+            if !cutting.by_pattern {
+                put_reports(&reports, template, names, joins, &mut found);
+            }
             for (at, rules) in rules.iter_mut().enumerate() {
                 let asked = match rules.place(shapes, template, templates.len()) {
                     RulePlace::Nowhere => false,
@@ -383,6 +396,26 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
     columns.sort_unstable();
     columns.dedup();
     columns
+}
+
+/// Puts in what transforms make of the texts of a template: the first that finds a field wins, also over what is cut out
+/// automatically.
+fn put_reports(
+    reports: &[CellPlanner<'_>],
+    template: &Template,
+    names: &[String],
+    joins: bool,
+    found: &mut [ValueLocation],
+) {
+    for report in reports.iter().rev() {
+        for (found, place) in found.iter_mut().zip(report.places(template, names)) {
+            match place {
+                ValueLocation::Absent => {}
+                _ if joins && *found != ValueLocation::Absent => *found = ValueLocation::Text,
+                place => *found = place,
+            }
+        }
+    }
 }
 
 /// The columns that values lie in by their places, and those below them.

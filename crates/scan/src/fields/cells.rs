@@ -1,0 +1,85 @@
+//! The cells of a text: what stands between delimiters that are not in quotes, as `DELIMS` of transforms.conf says.
+//!
+//! Quotes hold delimiters together, a backslash takes the next character as it is. Nothing else is an error: a quote that
+//! is never closed makes the rest of the text one cell. The state between two characters is a value of its own
+//! ([`CellState`]), so that what holds for one text can be proven for every text of a template.
+
+use quarry_event::shape::ByteSet;
+
+/// Characters that part cells.
+#[derive(Debug)]
+pub(crate) struct Delimiters {
+    ascii: ByteSet,
+    others: Box<str>,
+}
+
+impl Delimiters {
+    /// Each character of `list` is one.
+    pub(crate) fn new(list: &str) -> Delimiters {
+        let (mut ascii, mut others) = (ByteSet::EMPTY, String::new());
+        for letter in list.chars() {
+            match u8::try_from(letter) {
+                Ok(byte) if byte.is_ascii() => ascii.insert(byte),
+                _ => others.push(letter),
+            }
+        }
+        Delimiters { ascii, others: others.into() }
+    }
+
+    pub(crate) fn contains(&self, letter: char) -> bool {
+        match u8::try_from(letter) {
+            Ok(byte) if byte.is_ascii() => self.ascii.contains(byte),
+            _ => self.others.contains(letter),
+        }
+    }
+
+    /// Bytes of which at least one is in each text that ends a cell, opens or closes quotes, or escapes something.
+    pub(crate) fn signs(&self) -> ByteSet {
+        let mut signs = self.ascii.union(ByteSet::of(b"\"\\"));
+        if !self.others.is_empty() {
+            (0x80..=u8::MAX).for_each(|byte| signs.insert(byte));
+        }
+        signs
+    }
+}
+
+/// What has been read of a cell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct CellState {
+    /// In quotes.
+    pub quoted: bool,
+    /// Behind a backslash.
+    pub escaped: bool,
+}
+
+impl CellState {
+    /// Reads one more character; whether it ends the cell.
+    #[inline]
+    pub(crate) fn step(&mut self, letter: char, delimiters: &Delimiters) -> bool {
+        match letter {
+            _ if self.escaped => self.escaped = false,
+            '\\' => self.escaped = true,
+            '"' if !delimiters.contains('"') => self.quoted = !self.quoted,
+            letter => return !self.quoted && delimiters.contains(letter),
+        }
+        false
+    }
+}
+
+/// The cells of `text` in order; there is at least one.
+pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator<Item = &'t str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let mut state = CellState::default();
+        let end = text.char_indices().find(|(_, letter)| state.step(*letter, delimiters));
+        rest = end.map(|(at, letter)| &text[at + letter.len_utf8()..]);
+        Some(end.map_or(text, |(at, _)| &text[..at]))
+    })
+}
+
+/// The value of a cell: without blanks around it and the quotes it stands in.
+pub(crate) fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
+}

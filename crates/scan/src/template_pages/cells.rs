@@ -1,0 +1,207 @@
+//! Where the cells of a transform (`DELIMS` with `FIELDS`) lie in the texts of one template.
+//!
+//! The splitter that cuts texts ([`crate::fields::cells`]) goes over the literals of the template. Of a variable it has to be
+//! known what its values do to the splitter: which state they leave it in and how many cells they end. Values without
+//! delimiters, quotes and backslashes do nothing; of others each is tried, down to the values of a dictionary, and all must
+//! do the same. Where they do not, that cell and all behind it are left to the text; those before it are sure.
+//!
+//! Not here: which rule wins ([`super::slab`]).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, Shapes, Template, TemplatePart};
+
+use super::fields::Sample;
+use super::value_location::ValueLocation;
+use crate::fields::cells::{CellState, Delimiters, unquoted};
+use crate::fields::reports::Report;
+
+/// Entries of a dictionary that are tried one by one; the values of a larger one prove nothing.
+const VALUES_MAX: u32 = 65_536;
+
+/// What all values of something do to a splitter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Passed {
+    state: CellState,
+    /// Cells that they end.
+    ended: usize,
+}
+
+/// A transform that is asked of templates.
+pub(super) struct CellPlanner<'a> {
+    shapes: &'a Shapes,
+    dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    names: &'a [String],
+    delimiters: &'a Delimiters,
+    keeps_empty: bool,
+    /// Bytes without which a value does nothing.
+    signs: ByteSet,
+    passed: RefCell<HashMap<(u32, CellState), Option<Passed>, FixedState>>,
+}
+
+/// The cells of a template.
+struct SplitTemplate {
+    /// The parts of each; `None` where it begins or ends inside a variable.
+    cells: Vec<Option<Vec<TemplatePart>>>,
+    /// Whether there is none behind them.
+    is_whole: bool,
+}
+
+impl<'a> CellPlanner<'a> {
+    /// `None` for a transform that is no list of cells of the text.
+    pub(super) fn new(
+        report: &'a Report,
+        shapes: &'a Shapes,
+        dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    ) -> Option<CellPlanner<'a>> {
+        let (names, delimiters) = report.cells()?;
+        let (keeps_empty, signs) = (report.keeps_empty(), delimiters.signs());
+        Some(CellPlanner { shapes, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() })
+    }
+
+    /// The places of the fields `names` in the texts of a template.
+    pub(super) fn places(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
+        let split = self.split(template);
+        names.iter().map(|name| self.place(&split, name)).collect()
+    }
+
+    /// The place of the first cell of this name that has a value.
+    fn place(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
+        for at in (0..self.names.len()).filter(|at| self.names[*at] == name) {
+            let place = match split.cells.get(at) {
+                None if split.is_whole => return ValueLocation::Absent,
+                None | Some(None) => return ValueLocation::Text,
+                Some(Some(parts)) => self.place_of_cell(parts),
+            };
+            if place != ValueLocation::Absent {
+                return place;
+            }
+        }
+        ValueLocation::Absent
+    }
+
+    /// The value of a cell of these parts: [`unquoted`], where it takes the same away for all values.
+    fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
+        let template = Template { parts: parts.to_vec() };
+        let Some(sample) = Sample::new(self.shapes, &template) else { return ValueLocation::Text };
+        let value = sample.span(unquoted(&sample.text));
+        if !sample.keeps_ends(sample.span(sample.text.trim())) {
+            return ValueLocation::Text;
+        }
+        let is_filled = |part: &TemplatePart| match part {
+            TemplatePart::Literal(_) => true,
+            TemplatePart::Variable(column) => self.shapes.columns[*column as usize].traits.min_len > 0,
+        };
+        let place = sample.place(value.clone());
+        let (filled, is_empty) = match &place {
+            ValueLocation::Variable(column) => (is_filled(&TemplatePart::Variable(*column)), false),
+            ValueLocation::Composite(parts) => (parts.iter().any(is_filled), false),
+            _ => (!value.is_empty(), value.is_empty()),
+        };
+        match (filled || self.keeps_empty, is_empty) {
+            (true, _) => place,
+            (false, true) => ValueLocation::Absent,
+            // A value without characters makes no field, others do.
+            (false, false) => ValueLocation::Text,
+        }
+    }
+
+    fn split(&self, template: &Template) -> SplitTemplate {
+        let (mut cells, mut cell, mut state) = (Vec::new(), Some(Vec::new()), CellState::default());
+        for part in &template.parts {
+            match part {
+                TemplatePart::Literal(literal) => {
+                    let Ok(text) = std::str::from_utf8(literal) else {
+                        return SplitTemplate { cells, is_whole: false };
+                    };
+                    let mut start = 0;
+                    for (at, letter) in text.char_indices() {
+                        if state.step(letter, self.delimiters) {
+                            push_literal(&mut cell, &text[start..at]);
+                            cells.push(cell.replace(Vec::new()));
+                            start = at + letter.len_utf8();
+                        }
+                    }
+                    push_literal(&mut cell, &text[start..]);
+                }
+                TemplatePart::Variable(column) => {
+                    let Some(passed) = self.pass(*column, state) else {
+                        return SplitTemplate { cells, is_whole: false };
+                    };
+                    state = passed.state;
+                    match (passed.ended, &mut cell) {
+                        (0, Some(parts)) => parts.push(part.clone()),
+                        (0, None) => {}
+                        (ended, _) => {
+                            cells.extend(std::iter::repeat_n(None, ended));
+                            cell = None;
+                        }
+                    }
+                }
+            }
+        }
+        cells.push(cell);
+        SplitTemplate { cells, is_whole: true }
+    }
+
+    /// What the values of a column do to a splitter in this state; `None` if they do different things.
+    fn pass(&self, column: u32, state: CellState) -> Option<Passed> {
+        if let Some(known) = self.passed.borrow().get(&(column, state)) {
+            return *known;
+        }
+        let found = self.find_pass(column, state);
+        self.passed.borrow_mut().insert((column, state), found);
+        found
+    }
+
+    fn find_pass(&self, column: u32, state: CellState) -> Option<Passed> {
+        let described = self.shapes.columns.get(column as usize)?;
+        let is_quiet = !described.traits.bytes.meets(self.signs);
+        if is_quiet && (!state.escaped || described.traits.min_len > 0) {
+            return Some(Passed { state: CellState { escaped: false, ..state }, ended: 0 });
+        }
+        match &described.kind {
+            ColumnKind::Dictionary { len } if *len <= VALUES_MAX => {
+                let values = (self.dictionary)(column)?;
+                let all = (0..*len).filter(|code| (*code as usize) < values.len());
+                same(all.map(|code| self.pass_text(values.get(code), state)))
+            }
+            ColumnKind::Templates(templates) => same(templates.iter().map(|template| {
+                let mut all = Passed { state, ended: 0 };
+                for part in &template.parts {
+                    let passed = match part {
+                        TemplatePart::Literal(literal) => self.pass_text(literal, all.state)?,
+                        TemplatePart::Variable(column) => self.pass(*column, all.state)?,
+                    };
+                    all = Passed { state: passed.state, ended: all.ended + passed.ended };
+                }
+                Some(all)
+            })),
+            _ => None,
+        }
+    }
+
+    fn pass_text(&self, text: &[u8], mut state: CellState) -> Option<Passed> {
+        let letters = std::str::from_utf8(text).ok()?.chars();
+        let ended = letters.filter(|letter| state.step(*letter, self.delimiters)).count();
+        Some(Passed { state, ended })
+    }
+}
+
+fn push_literal(cell: &mut Option<Vec<TemplatePart>>, text: &str) {
+    if let Some(parts) = cell.as_mut().filter(|_| !text.is_empty()) {
+        parts.push(TemplatePart::Literal(text.as_bytes().into()));
+    }
+}
+
+/// What all of them are, if they are the same; `None` too for nothing.
+fn same(mut all: impl Iterator<Item = Option<Passed>>) -> Option<Passed> {
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests;

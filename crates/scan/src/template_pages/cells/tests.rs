@@ -1,0 +1,134 @@
+//! Which cells templates tell, and which values leave them to the text.
+
+use quarry_conf::{ReportCut, ReportRule};
+use quarry_event::shape::{Column, NumberFormat, ValueTraits};
+
+use super::*;
+
+/// The places of `names` in a template of literals and `@N` for variable N, whose values are listed: with `@N` in them they
+/// are templates, otherwise entries of a dictionary.
+fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
+    let mut shapes = Shapes::default();
+    shapes.columns.push(Column { parent: None, kind: ColumnKind::Texts, traits: ValueTraits::default(), values: 1 });
+    let template_of = |text: &str| {
+        let mut template = Template::default();
+        let mut pieces = text.split('@');
+        let mut push = |text: &str| {
+            if !text.is_empty() {
+                template.parts.push(TemplatePart::Literal(text.as_bytes().into()));
+            }
+        };
+        push(pieces.next().unwrap_or_default());
+        let mut parts = std::mem::take(&mut template.parts);
+        for piece in pieces {
+            parts.push(TemplatePart::Variable(u32::from(piece.as_bytes()[0] - b'0')));
+            if piece.len() > 1 {
+                parts.push(TemplatePart::Literal(piece.as_bytes()[1..].into()));
+            }
+        }
+        Template { parts }
+    };
+    let mut dictionaries = vec![Arc::new(Dictionary::default())];
+    for values in slots {
+        let (mut traits, mut bytes, mut ends) = (ValueTraits::default(), Vec::new(), Vec::new());
+        for (at, value) in values.iter().enumerate() {
+            traits.add(value.as_bytes(), at == 0);
+            bytes.extend_from_slice(value.as_bytes());
+            ends.push(bytes.len() as u32);
+        }
+        let kind = match NumberFormat::guess(values[0].as_bytes()) {
+            _ if values.iter().any(|value| value.contains('@')) => {
+                ColumnKind::Templates(values.iter().map(|value| template_of(value)).collect())
+            }
+            Some(format) => ColumnKind::Numbers { format, min: 0, max: 0 },
+            None => ColumnKind::Dictionary { len: values.len() as u32 },
+        };
+        dictionaries.push(Arc::new(Dictionary { bytes: bytes.into(), ends }));
+        shapes.columns.push(Column { parent: Some(0), kind, traits, values: 1 });
+    }
+    let rule = ReportRule {
+        name: "cells".into(),
+        source: "_raw".into(),
+        cut: ReportCut::Delimited {
+            outer: ",".into(),
+            inner: None,
+            names: names.iter().map(|n| (*n).into()).collect(),
+        },
+        adds_values: false,
+        cleans_names: true,
+        keeps_empty,
+    };
+    let report = Report::new(&rule).unwrap();
+    let read = |column: u32| dictionaries.get(column as usize).cloned();
+    let planner = CellPlanner::new(&report, &shapes, &read).unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    planner.places(&template_of(text), &names)
+}
+
+fn constant(text: &str) -> ValueLocation {
+    ValueLocation::Constant(text.into())
+}
+
+use ValueLocation::{Absent, Text, Variable};
+
+#[test]
+fn cells_are_parts_of_templates() {
+    let dashed = ValueLocation::Composite(
+        [TemplatePart::Variable(1), TemplatePart::Literal(b"-".as_slice().into()), TemplatePart::Variable(2)].into(),
+    );
+    for (text, slots, expected) in [
+        ("@1,\"@2\", x ", &[&["12"][..], &["ab", "c d"]][..], [Variable(1), Variable(2), constant("x")]),
+        ("@1-@2,,x", &[&["12"], &["ab"]], [dashed, Absent, constant("x")]),
+        // Delimiters in quotes, in values too; quotes inside quotes; a backslash before a delimiter.
+        ("\"a,b\",\"@1\",@2", &[&["x,y", "z"], &["1"]], [constant("a,b"), Variable(1), Variable(2)]),
+        ("\"@1\",@2,x", &[&["say \"\"hi\"\"", "z"], &["1"]], [Variable(1), Variable(2), constant("x")]),
+        ("a\\,b,@1,x", &[&["1"]], [constant("a\\,b"), Variable(1), constant("x")]),
+        // Too few, too many.
+        ("@1", &[&["1"]], [Variable(1), Absent, Absent]),
+        ("@1,a,b,c,d", &[&["1"]], [Variable(1), constant("a"), constant("b")]),
+        // Values that end a cell each: those around them are known, those they lie in are not.
+        ("x@1y,@2", &[&["a,b", "c,d"], &["1"]], [Text, Text, Variable(2)]),
+        ("x,@1", &[&["a,b", "c"]], [constant("x"), Text, Text]),
+        // Templates in variables.
+        ("\"@1\",@2,x", &[&["a \"\"@3\"\"", "b"], &["1"], &["w"]], [Variable(1), Variable(2), constant("x")]),
+    ] {
+        assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
+    }
+}
+
+#[test]
+fn values_that_may_move_cells_leave_them_to_the_text() {
+    for (text, slots, expected) in [
+        ("a,@1,x", &[&["y", "\"y"][..]][..], [constant("a"), Text, Text]),
+        ("a,@1,x", &[&["y", "y\\"]], [constant("a"), Text, Text]),
+        ("a,\\@1,x", &[&["y", ""]], [constant("a"), Text, Text]),
+        ("a,\"@1,x", &[&["y", "y\""]], [constant("a"), Text, Text]),
+        // What stands at the ends of a cell may be a blank or a quote.
+        ("@1,\"b\",c", &[&["y", " y"]], [Text, constant("b"), constant("c")]),
+        ("@1,\"b\",c", &[&["y", "y "]], [Text, constant("b"), constant("c")]),
+        ("@1,\"b\",c", &[&["\"y\"", "y"]], [Text, constant("b"), constant("c")]),
+        (
+            "x@1,\"b\",c",
+            &[&["\"y\"", "y"]],
+            [
+                ValueLocation::Composite(
+                    [TemplatePart::Literal(b"x".as_slice().into()), TemplatePart::Variable(1)].into(),
+                ),
+                constant("b"),
+                constant("c"),
+            ],
+        ),
+        // A value without characters makes no field.
+        ("\"@1\",b,@2", &[&["y", ""], &["", "z"]], [Text, constant("b"), Text]),
+    ] {
+        assert_eq!(places(text, slots, &["a", "b", "c"], false), expected, "{text} {slots:?}");
+    }
+    let kept = places("\"@1\",,c", &[&["y", ""]], &["a", "b", "c"], true);
+    assert_eq!(kept, [Variable(1), constant(""), constant("c")]);
+}
+
+#[test]
+fn the_first_cell_of_a_name_with_a_value_counts() {
+    assert_eq!(places(",b,@1", &[&["1"]], &["a", "b", "a"], false), [Variable(1), constant("b"), Variable(1)]);
+    assert_eq!(places("x,b,@1", &[&["1"]], &["a", "b", "a"], false)[0], constant("x"));
+}
