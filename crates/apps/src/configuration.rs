@@ -87,7 +87,7 @@ fn tell_once(text: String) {
 }
 
 /// The text of a file; one that is there and cannot be read is told.
-fn read_text(path: &Path) -> Option<String> {
+pub(crate) fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
         tell_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));
         return None;

@@ -1,5 +1,8 @@
 //! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
 //! that run without a data folder; in a namespace those that its view sees, and the user's own before all others; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
+//!
+//! What an app has is changed by those whom its metadata let ([`ObjectAccess`]). Others have files of their own, which
+//! they alone see: a new file of theirs goes there.
 
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -7,14 +10,17 @@ use std::sync::Arc;
 
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::file_name::check_file_name;
-use quarry_conf::{LookupDefinition, Transforms, View};
+use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
 use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
 
 use crate::address_database::AddressDatabase;
-use crate::folders::{app_folders, app_name, user_folder};
+use crate::configuration::read_text;
+use crate::folders::{app_folder, app_folders, app_name};
 
 /// Kind of these files where apps say what they share.
 const KIND: &str = "lookups";
+/// Kind of collections there.
+const COLLECTIONS_KIND: &str = "collections";
 /// Where a search without a namespace writes new files.
 const APP_WRITTEN: &str = "search";
 
@@ -37,6 +43,8 @@ const KEY: &str = "_key";
 #[derive(Clone, Debug)]
 pub struct LookupFiles {
     place: TableFolders,
+    /// Who reads and writes; without anyone, the node itself, which may.
+    user: Option<Arc<Permissions>>,
 }
 
 #[derive(Clone, Debug)]
@@ -61,20 +69,34 @@ impl Folder {
     }
 }
 
+/// The folder of somebody's own files in an app.
+struct OwnFolder {
+    user: String,
+    app: String,
+    path: PathBuf,
+    /// Whether the namespace names the user.
+    is_named: bool,
+}
+
 impl LookupFiles {
     /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
     pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
-        LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()) }
+        LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None }
     }
 
     /// Lookups of a data folder that a view sees: the user's, the app's, those that other apps share, the system's.
     pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
-        LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)) }
+        LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)), user: None }
     }
 
     /// Lookups of the working folder.
     pub fn of_working_folder() -> LookupFiles {
-        LookupFiles { place: TableFolders::WorkingFolder }
+        LookupFiles { place: TableFolders::WorkingFolder, user: None }
+    }
+
+    /// The same files as a user sees and may change them.
+    pub(crate) fn of_user(&self, user: &Arc<Permissions>) -> LookupFiles {
+        LookupFiles { place: self.place.clone(), user: Some(Arc::clone(user)) }
     }
 
     /// Folders with files, as they are at this moment: a search may have made one.
@@ -84,8 +106,7 @@ impl LookupFiles {
             TableFolders::DataFolder(data_dir) => (data_dir, None),
             TableFolders::Namespace(data_dir, view) => (data_dir, Some(view.as_ref())),
         };
-        let own = view.and_then(|view| user_folder(data_dir, view.namespace()));
-        let mut folders: Vec<Folder> = own.into_iter().map(|own| Folder::open(own.join("lookups"))).collect();
+        let mut folders: Vec<Folder> = self.own().into_iter().map(|own| Folder::open(own.path)).collect();
         let apps = app_folders(data_dir, view).into_iter();
         folders.extend(apps.map(|app| Folder { path: app.join("lookups"), app: Some(app_name(&app)) }));
         folders.retain(|folder| folder.path.is_dir());
@@ -136,35 +157,72 @@ impl LookupFiles {
 
     /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
     pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
-        check_written(name)?;
-        let folder = self.folder_of(name).unwrap_or_else(|| self.written());
-        write_whole(&folder, name, fill)
+        write_whole(&self.target(name)?, name, fill)
     }
 
-    /// The folder of the user's own files, there or not; `None` where there is no user.
-    fn own(&self) -> Option<PathBuf> {
-        let TableFolders::Namespace(data_dir, view) = &self.place else { return None };
-        let namespace = view.namespace();
-        Some(data_dir.join("etc/users").join(namespace.user()?).join(namespace.app()).join("lookups"))
+    /// The folder that the file called `name` is written into: where it is, else the app's, else, where the user may not write
+    /// there, the user's own. An error says who may.
+    fn target(&self, name: &str) -> Result<PathBuf, String> {
+        check_written(name)?;
+        if let Some(folder) = self.folder_of(name) {
+            self.check_access(&folder, KIND, name)?;
+            return Ok(folder);
+        }
+        let shared = self.written();
+        match (self.check_access(&shared, KIND, name), self.own()) {
+            (Ok(()), _) => Ok(shared),
+            (Err(_), Some(own)) => Ok(own.path),
+            (Err(reason), None) => Err(reason),
+        }
+    }
+
+    /// Refuses a change of an object of the app whose folder of lookups this is, if the user may not change it.
+    fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), String> {
+        let is_own = || self.own().is_some_and(|own| own.path == lookups);
+        let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
+        if matches!(self.place, TableFolders::WorkingFolder) || is_own() {
+            return Ok(());
+        }
+        let text = |file: &str| read_text(&app.join("metadata").join(file)).unwrap_or_default();
+        let access = ObjectAccess::new(&text("default.meta"), &text("local.meta"));
+        if access.may_write(kind, name, user) {
+            return Ok(());
+        }
+        let who = match access.writers(kind, name) {
+            roles if roles.is_empty() => "an administrator".to_owned(),
+            roles => format!("one of the roles {}", roles.join(", ")),
+        };
+        Err(format!("{name} is shared by {}: user {} may not change it, which takes {who}", app_name(app), user.user))
+    }
+
+    /// Where the user's own files are, there or not: those of the user of the namespace, else of whoever searches; `None`
+    /// where there is no user.
+    fn own(&self) -> Option<OwnFolder> {
+        let (data_dir, named, app) = match &self.place {
+            TableFolders::WorkingFolder => return None,
+            TableFolders::DataFolder(data_dir) => (data_dir, None, APP_WRITTEN),
+            TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().user(), view.namespace().app()),
+        };
+        let user = named.or(self.user.as_ref().map(|user| user.user.as_str()))?;
+        check_file_name(user).ok()?;
+        let path = data_dir.join("etc/users").join(user).join(app).join("lookups");
+        Some(OwnFolder { user: user.to_owned(), app: app.to_owned(), path, is_named: named.is_some() })
     }
 
     /// Where models are looked for, those that are found first in front, with their app and whose they are.
     fn model_folders(&self, shared: bool) -> Vec<(PathBuf, ModelFile)> {
         let own = self.own();
-        let user = match &self.place {
-            TableFolders::Namespace(_, view) => view.namespace().user().map(str::to_owned),
-            _ => None,
-        };
+        let own_of = |folder: &Folder| own.as_ref().filter(|own| own.path == folder.path);
         let named = |folder: Folder| {
-            let is_own = Some(&folder.path) == own.as_ref();
-            let app = match (&folder.app, &self.place) {
+            let app = match (&folder.app, own_of(&folder)) {
                 (Some(app), _) => app.clone(),
-                (None, TableFolders::Namespace(_, view)) if is_own => view.namespace().app().to_owned(),
-                _ => "system".to_owned(),
+                (None, Some(own)) => own.app.clone(),
+                (None, None) => "system".to_owned(),
             };
-            (folder.path, ModelFile { name: String::new(), app, owner: user.clone().filter(|_| is_own) })
+            let owner = own_of(&folder).map(|own| own.user.clone());
+            (folder.path, ModelFile { name: String::new(), app, owner })
         };
-        let folders = self.folders().into_iter().filter(|folder| !shared || Some(&folder.path) != own.as_ref());
+        let folders = self.folders().into_iter().filter(|folder| !shared || own_of(folder).is_none());
         folders.map(named).collect()
     }
 
@@ -188,10 +246,17 @@ impl LookupFiles {
         read_bounded("model file", &path, MODEL_BYTES_MAX).map(Some)
     }
 
-    /// Keeps a model in the user's own folder, or with `shared` and without a user in that of the app.
+    /// Keeps a model in the own folder of the namespace's user, or with `shared` and without a user in that of the app; who
+    /// may not write there has it for themselves, but not with `shared`.
     pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), String> {
-        let folder = self.own().filter(|_| !shared).unwrap_or_else(|| self.written());
-        write_whole(&folder, &model_file(name), &mut |out| out.write_all(bytes).map_err(|error| error.to_string()))
+        let (file, app) = (model_file(name), self.written());
+        let may = self.check_access(&app, KIND, &file);
+        let folder = match (may, self.own().filter(|_| !shared)) {
+            (_, Some(own)) if own.is_named => own.path,
+            (Err(_), Some(own)) => own.path,
+            (may, _) => may.map(|()| app)?,
+        };
+        write_whole(&folder, &file, &mut |out| out.write_all(bytes).map_err(|error| error.to_string()))
     }
 
     /// Removes a model of the user or of the app; `false` when none of this name is seen.
@@ -200,6 +265,9 @@ impl LookupFiles {
         let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
         if !is_ours {
             return Err(format!("model {name} is one of the app {}: remove it there", found.app));
+        }
+        if let Some(folder) = path.parent() {
+            self.check_access(folder, KIND, &model_file(name))?;
         }
         std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
         Ok(true)
@@ -304,15 +372,16 @@ impl<W: Write> Write for Limited<W> {
 }
 
 /// Lookup tables: stanzas of transforms.conf, and CSV files by their name.
+#[derive(Clone)]
 pub struct Lookups {
     /// The files.
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
-    pub transforms: Transforms,
+    pub transforms: Arc<Transforms>,
     /// File of the collections; `None` where there is no data folder.
     pub collections: Option<PathBuf>,
     /// The database of addresses; `None` where there is no data folder.
-    pub addresses: Option<AddressDatabase>,
+    pub addresses: Option<Arc<AddressDatabase>>,
     /// Folder of the searches' own files; `None` where there is no data folder.
     pub dispatch: Option<PathBuf>,
 }
@@ -321,6 +390,10 @@ pub struct Lookups {
 pub const DUMP_FOLDER: &str = "dump";
 
 impl LookupSource for Lookups {
+    fn of_user(&self, user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
+        Some(Arc::new(Lookups { files: self.files.of_user(user), ..self.clone() }))
+    }
+
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
@@ -354,14 +427,15 @@ impl LookupSource for Lookups {
 
     fn check_written(&self, name: &str) -> Result<(), String> {
         match self.transforms.lookup(name) {
-            Some(definition) if definition.collection.is_some() => Ok(()),
-            definition => check_written(definition.map_or(name, |definition| &definition.filename)),
+            Some(LookupDefinition { collection: Some(collection), .. }) => self.check_collection(name, collection),
+            definition => self.files.target(definition.map_or(name, |definition| &definition.filename)).map(drop),
         }
     }
 
     fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
+            self.check_collection(name, collection)?;
             let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
             fill(&mut text)?;
             return self.write_collection(collection, &definition.fields, &text.out);
@@ -400,7 +474,7 @@ impl LookupSource for Lookups {
     }
 
     fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
-        self.addresses.as_ref().map_or(Ok(None), AddressDatabase::open)
+        self.addresses.as_ref().map_or(Ok(None), |addresses| addresses.open())
     }
 }
 
@@ -423,6 +497,18 @@ fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
 }
 
 impl Lookups {
+    /// Refuses a change of a collection, `name` the lookup that reads it, if the user may not change it.
+    fn check_collection(&self, name: &str, collection: &str) -> Result<(), String> {
+        let data_dir = match &self.files.place {
+            TableFolders::WorkingFolder => return Ok(()),
+            TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => data_dir,
+        };
+        let app = app_folder(data_dir, "collections.conf", collection, None);
+        let app = app.or_else(|| app_folder(data_dir, "transforms.conf", name, None));
+        let app = app.unwrap_or_else(|| data_dir.join("etc/system"));
+        self.files.check_access(&app.join(KIND), COLLECTIONS_KIND, collection)
+    }
+
     fn open(&self) -> Result<Collections, String> {
         let path = self.collections.as_ref().ok_or("collections need a data folder: name one with --data-dir")?;
         if let Some(folder) = path.parent() {

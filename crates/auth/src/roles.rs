@@ -163,7 +163,10 @@ pub fn permissions(identity: &Identity) -> Permissions {
         deleted.extend(texts(role.delete_indexes));
     }
     let (allowed, default) = (allowed.into_iter().collect(), default.into_iter().collect());
-    Permissions::of_user(&identity.user, capabilities, allowed, default).deleting_from(deleted.into_iter().collect())
+    let roles = seen.into_iter().map(str::to_owned).collect();
+    Permissions::of_user(&identity.user, capabilities, allowed, default)
+        .deleting_from(deleted.into_iter().collect())
+        .with_roles(roles)
 }
 
 #[cfg(test)]
@@ -180,6 +183,7 @@ mod tests {
         let (none, user, power, admin) = (of(&[]), of(&["user"]), of(&["power"]), of(&["admin"]));
         assert_eq!(none, Permissions::of_user("eva", BTreeSet::new(), Vec::new(), Vec::new()));
         assert_eq!(of(&["nobody_knows"]), none);
+        assert!(power.roles.iter().eq(["power", "user"]) && none.roles.is_empty());
         assert!(user.holds("run_collect") && !user.holds("rtsearch") && !user.holds("admin_all_objects"));
         assert!(user.capabilities.is_subset(&power.capabilities) && power.holds("rtsearch"));
         assert!(power.capabilities.is_subset(&admin.capabilities) && admin.holds("edit_token_http"));

@@ -4,7 +4,7 @@
 //! object of it (`[props/STANZA]`, `[props/STANZA/SETTING]`) or everything (`[]`), each part written as in a URL. Of
 //! those that say anything about `export` the most specific one counts; where none does, nothing is shared.
 //!
-//! Not here: files and folders, who may read or write an object (`access`), owners.
+//! Not here: files and folders, who may change an object ([`crate::object_access`]) or read it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ impl Sharing {
 }
 
 /// The parts of a stanza's name, as they are without URL encoding; none for the stanza of everything.
-fn parts_of(name: &str) -> Vec<String> {
+pub(crate) fn parts_of(name: &str) -> Vec<String> {
     let name = name.trim();
     if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decoded(part).into_owned()).collect() }
 }

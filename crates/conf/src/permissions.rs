@@ -24,6 +24,8 @@ const OWNER: &str = "admin";
 pub struct Permissions {
     /// Name of the user.
     pub user: String,
+    /// Names of the user's roles, with those that they import.
+    pub roles: BTreeSet<String>,
     /// Capabilities held.
     pub capabilities: BTreeSet<String>,
     /// Patterns of indexes that may be searched (`srchIndexesAllowed`); `*` is not for names that begin with `_`.
@@ -45,6 +47,11 @@ impl Permissions {
         default_indexes: Vec<String>,
     ) -> Permissions {
         Permissions { user: user.to_owned(), capabilities, allowed_indexes, default_indexes, ..Permissions::default() }
+    }
+
+    /// The same with the names of the roles.
+    pub fn with_roles(self, roles: BTreeSet<String>) -> Permissions {
+        Permissions { roles, ..self }
     }
 
     /// The same, whose roles come to these indexes to delete from.

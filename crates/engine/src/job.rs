@@ -344,6 +344,8 @@ impl Engine {
     /// What runs a search.
     pub(crate) fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let of_user = self.lookups.of_user(&request.permissions);
+        let lookups = of_user.unwrap_or_else(|| Arc::clone(&self.lookups));
         let context = CommandContext {
             id: request.sid.unwrap_or_else(|| format!("{}.{number}", request.now.div_euclid(NS_PER_SEC))).into(),
             search: request.text.into(),
@@ -353,14 +355,14 @@ impl Engine {
             dataflow: Arc::clone(&self.dataflow),
             transactions: self.transactions,
             percentiles: self.percentiles,
-            tables: ExprTables(Some(Arc::clone(&self.lookups))),
+            tables: ExprTables(Some(Arc::clone(&lookups))),
             messages: Arc::default(),
             stop: Arc::default(),
             permissions: Arc::clone(&request.permissions),
         };
         Runner {
             source: permitted(source, &request.permissions),
-            lookups: Arc::clone(&self.lookups),
+            lookups,
             rules: self.rules.clone(),
             knowledge: Arc::clone(&self.knowledge),
             node: Arc::clone(&self.node),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
+use quarry_conf::Permissions;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
 use quarry_spl::ast::LookupCommand;
@@ -28,6 +29,10 @@ pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<()
 
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
+    /// The tables and models as a user sees and may change them; `None` where that is the same for all.
+    fn of_user(&self, _user: &Arc<Permissions>) -> Option<Arc<dyn LookupSource>> {
+        None
+    }
     /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name. An
     /// error names the table.
     fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;

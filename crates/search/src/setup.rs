@@ -123,9 +123,9 @@ impl SearchSettings {
         let files = self.lookup_files();
         let lookups = Lookups {
             files: files.clone(),
-            transforms: Transforms::new(&self.layers),
+            transforms: Arc::new(Transforms::new(&self.layers)),
             collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
-            addresses: data_dir.map(|dir| AddressDatabase::new(dir, limits.address_database.clone())),
+            addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
         };
         let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref());

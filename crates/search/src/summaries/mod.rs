@@ -98,7 +98,7 @@ impl ModelSummaries {
     ) -> ModelSummaries {
         let lookups = Lookups {
             files,
-            transforms: Transforms::new(layers),
+            transforms: Arc::new(Transforms::new(layers)),
             collections: Some(collections),
             addresses: None,
             dispatch: None,

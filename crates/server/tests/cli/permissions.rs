@@ -173,6 +173,114 @@ fn roles_say_what_a_search_may_do() {
     drop(server);
 }
 
+/// Lookup files, files of results, collections and models; directly, in subsearches and in texts that a search runs.
+#[test]
+fn what_an_app_shares_is_changed_by_those_who_may() {
+    let place = Place::new();
+    with_users(
+        &place,
+        &[("admin", &["admin"]), ("tom", &["power"]), ("eva", &["user"]), ("ann", &["user"]), ("bob", &["user"])],
+    );
+    let write = |path: &str, text: &str| {
+        let path = place.data().join("etc/apps/search").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    write(
+        "default/transforms.conf",
+        "[people]\nexternal_type = kvstore\ncollection = people\nfields_list = _key, who\n[named]\nfilename = shared.csv\n",
+    );
+    write("default/collections.conf", "[people]\n");
+    write(
+        "metadata/local.meta",
+        "[lookups/anns.csv]\nowner = ann\n[lookups/open.csv]\naccess = read : [ * ], write : [ * ]\n",
+    );
+    let server = Server::start(&place);
+    let keys = ["admin", "tom", "eva", "ann", "bob"].map(|user| key(&place, user));
+    let [admin, tom, eva, ann, bob] = &keys;
+    let rows = |who: &str| format!("| makeresults | eval who=\"{who}\", x=1 | table who x");
+    let did = |key: &str, text: &str| {
+        let answer = search(&place, key, text);
+        assert!(status(&answer) == "200", "{text}: {answer}");
+        answer
+    };
+    for table in ["shared.csv", "people", "anns.csv", "open.csv"] {
+        did(admin, &format!("{} | outputlookup {table}", rows("admin")));
+    }
+    did(admin, &format!("{} | outputcsv report", rows("admin")));
+    did(admin, &format!("{} | fit StandardScaler x into app:scales", rows("admin")));
+    for writer in [
+        "outputlookup shared.csv",
+        "outputlookup append=t shared.csv",
+        "outputlookup key_field=who shared.csv",
+        "outputlookup named",
+        "outputlookup people",
+        "outputlookup append=t people",
+        "outputlookup anns.csv",
+        "outputcsv report",
+        "outputcsv append=t report",
+        "fit StandardScaler x into app:scales",
+    ] {
+        let texts = [
+            format!("{} | {writer}", rows("eva")),
+            format!("{} | append [{} | {writer}]", rows("eva"), rows("eva")),
+            format!("{} | appendpipe [{writer}]", rows("eva")),
+            format!("{} | map search=\"| makeresults | eval who=1, x=1 | {writer}\"", rows("eva")),
+        ];
+        for text in texts.iter().take(if writer.starts_with("fit") { 1 } else { 4 }) {
+            let refused = search(&place, eva, text);
+            assert!(status(&refused) == "400" && refused.contains("user eva may not change it"), "{text}: {refused}");
+        }
+    }
+    let refused = search(&place, eva, "| deletemodel app:scales");
+    assert!(status(&refused) == "400" && refused.contains("may not change it"), "{refused}");
+    let who = |key: &str, table: &str| {
+        let answer = did(key, &format!("| inputlookup {table} | stats values(who) AS who"));
+        answer.split("\"who\":\"").nth(1).map(|rest| rest.split('"').next().unwrap().to_owned()).unwrap_or_default()
+    };
+    for table in ["shared.csv", "people", "anns.csv", "results.report.csv"] {
+        assert_eq!(who(eva, table), "admin", "{table}");
+    }
+    // Who has the role, owns the file, or finds it open to all may.
+    did(tom, &format!("{} | outputlookup shared.csv", rows("tom")));
+    did(tom, &format!("{} | outputlookup people", rows("tom")));
+    did(ann, &format!("{} | outputlookup anns.csv", rows("ann")));
+    did(eva, &format!("{} | outputlookup open.csv", rows("eva")));
+    assert_eq!(
+        ["shared.csv", "people", "anns.csv", "open.csv"].map(|table| who(bob, table)),
+        ["tom", "tom", "ann", "eva"]
+    );
+    // New files of others are their own, and stand before what the app has.
+    for (key, name) in [(eva, "eva"), (bob, "bob")] {
+        did(key, &format!("{} | outputlookup new.csv", rows(name)));
+        did(key, &format!("{} | outputlookup append=t new.csv", rows(name)));
+        did(key, &format!("{} | outputcsv mine", rows(name)));
+        did(key, &format!("{} | fit StandardScaler x into scales", rows(name)));
+        assert_eq!([who(key, "new.csv"), who(key, "results.mine.csv")], [name, name]);
+        assert!(place.data().join(format!("etc/users/{name}/search/lookups/new.csv")).is_file());
+        assert!(!place.data().join("etc/apps/search/lookups/new.csv").exists());
+    }
+    assert!(search(&place, tom, "| inputlookup new.csv").contains("new.csv"), "nobody else sees them");
+    did(eva, "| deletemodel scales");
+    assert!(place.data().join("etc/users/bob/search/lookups/__mlspl_scales.mlmodel").is_file());
+    assert!(place.data().join("etc/apps/search/lookups/__mlspl_scales.mlmodel").is_file());
+    let mut found = Vec::new();
+    open_to_others(&place.data().join("etc/users"), false, &mut found);
+    assert!(found.is_empty(), "{found:?}");
+    // A namespace is no way around it.
+    for root in ["/servicesNS/nobody/search", "/servicesNS/eva/search", "/servicesNS/-/-", "/servicesNS/nobody/system"]
+    {
+        let text: String =
+            form_urlencoded::byte_serialize(format!("{} | outputlookup shared.csv", rows("eva")).as_bytes()).collect();
+        let answer =
+            ask(&place, "POST", &format!("{root}/search/jobs"), eva, &format!("search={text}&exec_mode=oneshot"));
+        let is_own = root.ends_with("/system");
+        assert_eq!(status(&answer), if is_own { "200" } else { "400" }, "{root}: {answer}");
+    }
+    assert_eq!(who(bob, "shared.csv"), "tom");
+    drop(server);
+}
+
 #[test]
 fn suggestions_come_of_indexes_that_may_be_searched() {
     let place = Place::new();
