@@ -26,7 +26,7 @@ pub use audit::{
 pub use claims::{Claim, Claims};
 pub use error::IngestError;
 pub use ingest::Ingest;
-pub use metrics::write_figures;
+pub use metrics::{write_figures, write_messages};
 pub use monitors::{Sinks, Watching, start as watch_files};
 pub use open::{check_exists, index_settings, open_existing, open_read_only, open_to_add, open_to_serve, retention};
 pub use pipeline_sets::{Files, InTurn, Turns, run as add_files};

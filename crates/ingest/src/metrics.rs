@@ -23,6 +23,8 @@ const WRITE_EVERY: Duration = Duration::from_secs(30);
 const INDEX: &str = "_internal";
 /// Where Splunk's file would be, below the data folder; searches ask for `source=*metrics.log`.
 const SOURCE: &str = "var/log/splunk/metrics.log";
+/// The same of messages.
+const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Sourcetype of the figures.
 const SOURCETYPE: &str = "splunkd";
 /// Series of a group that are written; the busiest.
@@ -178,6 +180,30 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatc
         batch.push(format!("{time} INFO  Metrics - {line}").as_bytes(), now, meta);
     }
     batch
+}
+
+/// Writes what the node has to tell of itself, where administrators look for it; Splunk's splunkd.log has such lines.
+pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: impl IntoIterator<Item = &'t str>) {
+    let now = node.settings.clock.now_ns();
+    let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
+    let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
+    let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(MESSAGES_SOURCE);
+    let meta = batch.intern(&Metadata {
+        index: INDEX.into(),
+        host: node.settings.host.as_str().into(),
+        source: source.display().to_string().into(),
+        sourcetype: SOURCETYPE.into(),
+    });
+    for text in texts {
+        batch.push(format!("{time} {level:<5} Maintenance - {text}").as_bytes(), now, meta);
+    }
+    if batch.is_empty() || node.settings.check_index(INDEX).is_err() {
+        return;
+    }
+    // They stand on standard error too: what cannot be stored now is not lost.
+    if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
+        drop(ticket);
+    }
 }
 
 /// Writes figures again and again.

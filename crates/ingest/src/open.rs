@@ -11,9 +11,12 @@ use quarry_store::{MergeOptions, RetentionRule, Store, StoreError, StoreOptions}
 
 use crate::error::IngestError;
 
+/// Seconds for which the last events of an index must have been too old before they go.
+const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
 /// Tries to open a data folder that another process has open, and the wait between two of them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
+
 /// What indexes.conf says of an index.
 pub fn index_settings(layers: &Layers, name: &str) -> IndexSettings {
     let conf = IndexesConf::new(layers);
@@ -28,6 +31,7 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
             index,
             max_age_secs: settings.frozen_time_period_seconds,
             max_stored_bytes: Some(settings.max_total_data_size_mb.saturating_mul(1 << 20)).filter(|most| *most > 0),
+            empties_after_secs: EMPTIES_AFTER_SECS,
             archives: settings.cold_to_frozen_dir.is_some() || settings.cold_to_frozen_script.is_some(),
         }
     };

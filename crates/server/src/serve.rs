@@ -13,7 +13,7 @@ use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
-    write_figures,
+    write_figures, write_messages,
 };
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
@@ -45,7 +45,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     if let Some(address) = &arguments.web {
         log::note(format!("--web {address}: this version has no such service, nothing listens there"));
     }
-    let settings = Settings::of_data_dir(data_dir);
+    let settings = Settings::of_server(data_dir);
     let store = data_folder::open_to_serve(data_dir, &settings)?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
@@ -211,7 +211,9 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
             let reasons =
                 ["older than their index keeps events", "the oldest of an index above its maxTotalDataSizeMB"];
             for (ids, reason) in [too_old, too_many].into_iter().zip(reasons).filter(|(ids, _)| !ids.is_empty()) {
-                log::info(format!("removed as {reason}: {}", ids.join(", ")));
+                let text = format!("removed as {reason}: {}", ids.join(", "));
+                log::info(&text);
+                write_messages(&node.ingest, data_dir, "INFO", [text.as_str()]);
             }
         }
         Err(error) => log::warning(format!("old buckets cannot be removed: {error}")),
@@ -229,6 +231,7 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     }
     let fresh: Vec<_> = store.messages().into_iter().filter(|message| message.time > told).collect();
     fresh.iter().for_each(|message| log::warning(&message.text));
+    write_messages(&node.ingest, data_dir, "WARN", fresh.iter().map(|message| message.text.as_str()));
     fresh.last().map_or(told, |message| message.time)
 }
 

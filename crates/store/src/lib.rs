@@ -16,6 +16,7 @@ mod data_dir;
 mod day_clock;
 mod deletion;
 mod disk;
+mod emptying;
 mod error;
 mod expected_log;
 mod gaps;

@@ -5,12 +5,14 @@
 //!
 //! A clock that is ahead makes everything look old, so the time of day is not simply believed ([`crate::day_clock`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, TryLockError};
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
+use crate::emptying::SETTING as EMPTYING;
 use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;
@@ -30,6 +32,8 @@ pub struct RetentionRule {
     pub max_stored_bytes: Option<u64>,
     /// Whether buckets are given to an archive first.
     pub archives: bool,
+    /// Seconds for which it must have been due before the last events of the index go by their age.
+    pub empties_after_secs: u64,
 }
 
 /// A bucket that is to go.
@@ -59,7 +63,7 @@ pub struct Removed {
 }
 
 impl Store {
-    /// Retires sealed buckets whose newest event is older than their index allows; gives their ids. Objects that a
+    /// Retires sealed buckets whose newest event is older than their index allows, at once; gives their ids. Objects that a
     /// search still reads are deleted by a later call.
     pub fn retention(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
         let rule = |(index, max_age_secs): &(String, u64)| RetentionRule {
@@ -67,13 +71,15 @@ impl Store {
             max_age_secs: *max_age_secs,
             max_stored_bytes: None,
             archives: false,
+            empties_after_secs: 0,
         };
         let rules: Vec<RetentionRule> = ages.iter().map(rule).collect();
         Ok(self.retention_by(&rules, &|_| Ok(()))?.too_old)
     }
 
     /// As [`Store::retention`] by more than age. `archive` is given buckets of indexes that archive, and says why one
-    /// must stay; it is asked again in a later round. Thawed buckets never go.
+    /// must stay; it is asked again in a later round. Thawed buckets never go,
+    /// and the newest bucket of an index never goes for its size.
     pub fn retention_by(
         &self,
         rules: &[RetentionRule],
@@ -109,6 +115,7 @@ impl Shared {
             Err(TryLockError::WouldBlock) => None,
         };
         let mut chosen = self.expired(rules, now);
+        self.hold_back(&mut chosen, rules, now);
         let mut archived = 0;
         chosen.retain(|chosen| {
             if !chosen.archives {
@@ -160,8 +167,8 @@ impl Shared {
 
     /// Buckets that are too old, and the oldest of indexes that are too large, by number.
     fn expired(&self, rules: &[RetentionRule], now: i64) -> Vec<Chosen> {
+        let (mut chosen, mut too_large) = (Vec::new(), BTreeSet::new());
         let state = self.state();
-        let mut chosen = Vec::new();
         for rule in rules {
             let age = i64::try_from(rule.max_age_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
             let limit = now.saturating_sub(age);
@@ -169,6 +176,11 @@ impl Shared {
             let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
             let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
             kept.sort_by_key(|bucket| (bucket.row.time_max, bucket.row.number));
+            // A limit too small for anything empties no index: the newest bucket stays.
+            let newest = kept.pop().map_or(0, |bucket| bucket.row.stored_bytes());
+            if rule.max_stored_bytes.is_some_and(|most| newest > most) {
+                too_large.insert(rule.index.clone());
+            }
             let too_many = kept.into_iter().take_while(|bucket| {
                 let is_over = rule.max_stored_bytes.is_some_and(|most| stored > most);
                 stored -= bucket.row.stored_bytes();
@@ -178,9 +190,35 @@ impl Shared {
             chosen.extend(old.into_iter().map(|bucket| Chosen { bucket, too_old: true, archives }));
             chosen.extend(too_many.map(|bucket| Chosen { bucket, too_old: false, archives }));
         }
+        drop(state);
+        self.tell_too_large(too_large);
         chosen.sort_by_key(|chosen| chosen.bucket.row.number);
         chosen.dedup_by_key(|chosen| chosen.bucket.row.number);
         chosen
+    }
+
+    /// Takes out the buckets of indexes that would be left without any event, where that has to wait.
+    fn hold_back(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
+        // Per index how many are to go, and the newest of them.
+        let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
+        for chosen in chosen.iter() {
+            let (count, newest) = going.entry(&chosen.bucket.row.index).or_default();
+            *count += 1;
+            *newest = chosen.bucket.row.number.max(*newest);
+        }
+        let is_emptied = |index: &str, count: usize| {
+            let state = self.state();
+            state.unsealed_of(index).next().is_none()
+                && state.sealed_of(index).filter(|bucket| !bucket.row.thawed).count() <= count
+        };
+        let mut held = BTreeSet::new();
+        for rule in rules {
+            let Some((count, newest)) = going.get(rule.index.as_str()).copied() else { continue };
+            if is_emptied(&rule.index, count) && !self.may_empty(rule, newest, now) {
+                held.insert(rule.index.clone());
+            }
+        }
+        chosen.retain(|chosen| !held.contains(&chosen.bucket.row.index));
     }
 
     /// Gives a bucket to the archive; what fails is told, and the bucket stays. One with deleted events, which must not
@@ -235,5 +273,69 @@ impl Shared {
             self.tell(format!("objects of retired bucket {} stay: {error}", bucket.id));
         }
         forgotten.is_ok()
+    }
+}
+
+impl Shared {
+    /// Whether an index may be left without events; `newest` is the number of its newest bucket.
+    fn may_empty(&self, rule: &RetentionRule, newest: u64, now: TimeNs) -> bool {
+        let wait = i64::try_from(rule.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        if wait == 0 {
+            return true;
+        }
+        let mut emptying = lock(&self.emptying);
+        let known = emptying.since.get(&rule.index).copied().or_else(|| self.saved_emptying(&rule.index));
+        match known.filter(|(_, number)| *number == newest) {
+            Some((since, _)) if now.saturating_sub(since) >= wait => {
+                emptying.since.remove(&rule.index);
+                self.tell(format!(
+                    "all events of index {} were older than its frozenTimePeriodInSecs of {} for {} hours: they go",
+                    rule.index,
+                    rule.max_age_secs,
+                    rule.empties_after_secs / 3_600
+                ));
+                true
+            }
+            Some(since) => {
+                emptying.since.insert(rule.index.clone(), since);
+                false
+            }
+            None => {
+                emptying.since.insert(rule.index.clone(), (now, newest));
+                self.tell(format!(
+                    "all events of index {} are older than its frozenTimePeriodInSecs of {}: they stay for {} hours more, in \
+                     case the setting or the clock of this machine is wrong, and go then; a higher value in indexes.conf keeps them",
+                    rule.index,
+                    rule.max_age_secs,
+                    rule.empties_after_secs / 3_600
+                ));
+                if let Err(error) =
+                    self.catalog.set_setting(&format!("{EMPTYING}{}", rule.index), &format!("{now} {newest}"))
+                {
+                    self.tell(format!(
+                        "the time since which index {} is to be emptied is not saved: {error}",
+                        rule.index
+                    ));
+                }
+                false
+            }
+        }
+    }
+
+    fn saved_emptying(&self, index: &str) -> Option<(TimeNs, u64)> {
+        let text = self.catalog.setting(&format!("{EMPTYING}{index}")).ok().flatten()?;
+        let (since, newest) = text.split_once(' ')?;
+        Some((since.parse().ok()?, newest.parse().ok()?))
+    }
+
+    /// Tells once of an index whose newest bucket alone is above its limit: that one stays.
+    fn tell_too_large(&self, indexes: BTreeSet<String>) {
+        let mut emptying = lock(&self.emptying);
+        for index in indexes.difference(&emptying.too_large) {
+            self.tell(format!(
+                "the newest bucket of index {index} alone takes more than the index may (maxTotalDataSizeMB): it stays"
+            ));
+        }
+        emptying.too_large = indexes;
     }
 }

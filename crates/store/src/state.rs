@@ -10,6 +10,7 @@ use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 
 use crate::day_clock::DayClock;
+use crate::emptying::Emptying;
 use crate::gaps::Gaps;
 use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::{LogFiles, LogSegment};
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) report: Report,
     /// What retention takes for the time of day.
     pub(crate) day_clock: Mutex<DayClock>,
+    /// Indexes that retention would leave without events.
+    pub(crate) emptying: Mutex<Emptying>,
     /// Folders of thawed buckets that hold none, as it was told.
     pub(crate) thaw_refused: Mutex<BTreeSet<String>>,
     /// Segments of the log that are or were damaged.
@@ -145,6 +148,7 @@ impl Shared {
         Shared {
             options,
             day_clock: Mutex::new(DayClock::new(&clock, &catalog)),
+            emptying: Mutex::default(),
             thaw_refused: Mutex::default(),
             clock,
             catalog,

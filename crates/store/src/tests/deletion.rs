@@ -220,7 +220,13 @@ fn archives_get_no_deleted_events() {
     append(&store, "main", 0, 20);
     store.seal_all().unwrap();
     drop(store.delete(&found(&all(&store), |number| number < 5)).unwrap());
-    let rule = RetentionRule { index: "main".into(), max_age_secs: 0, max_stored_bytes: Some(0), archives: true };
+    let rule = RetentionRule {
+        index: "main".into(),
+        max_age_secs: 0,
+        max_stored_bytes: Some(0),
+        archives: true,
+        empties_after_secs: 0,
+    };
     let archived = Mutex::new(Vec::new());
     let archive = |bucket: &crate::ExpiredBucket| {
         archived.lock().unwrap().push((texts(&all(&store)), bucket.number));

@@ -300,7 +300,13 @@ fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
     let bytes: Vec<u64> = store.buckets().iter().map(|bucket| bucket.stored_bytes).collect();
     let rule = |most: u64, archives: bool| {
         let max_stored_bytes = Some(most);
-        [RetentionRule { index: "main".to_owned(), max_age_secs: 1 << 40, max_stored_bytes, archives }]
+        [RetentionRule {
+            index: "main".to_owned(),
+            max_age_secs: 1 << 40,
+            max_stored_bytes,
+            archives,
+            empties_after_secs: 0,
+        }]
     };
     let all_bytes: u64 = bytes.iter().sum();
     let unasked = |_: &ExpiredBucket| -> Result<(), String> { Err("nobody asked".to_owned()) };
@@ -318,6 +324,61 @@ fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
     assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~2".to_owned(), "main~3".to_owned()]));
     assert_eq!(*asked.lock().unwrap(), [("main~2".to_owned(), 4), ("main~3".to_owned(), 104)]);
     assert_eq!(texts(&all(&store)), expected("main", 200..205));
+}
+
+#[test]
+fn the_last_events_of_an_index_wait_a_day_and_the_newest_bucket_stays_whatever_the_limit() {
+    const HOUR: i64 = 3_600 * 1_000_000_000;
+    let dir = tempdir().unwrap();
+    let clock = ManualClock::shared(1_000 * HOUR);
+    let open = |clock: &quarry_stdx::SharedClock| Store::open(small(dir.path()), clock.clone()).unwrap();
+    let store = open(&(clock.clone() as _));
+    for first in [900, 950, 990] {
+        append(&store, "main", (first * HOUR) as u64, 5);
+        store.seal_all().unwrap();
+    }
+    append(&store, "other", (990 * HOUR) as u64, 5);
+    store.seal_all().unwrap();
+    let rule = |hours: u64, most: Option<u64>| {
+        let of = |index: &str| RetentionRule {
+            index: index.to_owned(),
+            max_age_secs: hours * 3_600,
+            max_stored_bytes: most,
+            archives: false,
+            empties_after_secs: 24 * 3_600,
+        };
+        [of("main"), of("other")]
+    };
+    let round =
+        |store: &Store, hours: u64, most: Option<u64>| store.retention_by(&rule(hours, most), &|_| Ok(())).unwrap();
+    let told =
+        |store: &Store, what: &str| store.messages().iter().filter(|message| message.text.contains(what)).count();
+    // A limit of size too small for anything.
+    let removed = round(&store, 10_000, Some(1));
+    assert_eq!((removed.too_old.len(), removed.too_many), (0, vec!["main~1".to_owned(), "main~2".to_owned()]));
+    assert_eq!(round(&store, 10_000, Some(1)), Removed::default());
+    assert_eq!(told(&store, "index main alone takes more"), 1);
+    append(&store, "main", (995 * HOUR) as u64, 5);
+    store.seal_all().unwrap();
+    // Only the older one is due: it goes at once.
+    assert_eq!(round(&store, 7, None), Removed { too_old: vec!["main~3".into()], too_many: vec![] });
+    // All are due: they wait, over a restart too.
+    assert_eq!(round(&store, 1, None), Removed::default());
+    assert_eq!(told(&store, "all events of index main are older than its frozenTimePeriodInSecs of 3600"), 1);
+    clock.advance_ns(23 * HOUR);
+    drop(store);
+    let store = open(&(clock.clone() as _));
+    assert_eq!(round(&store, 1, None), Removed::default());
+    // What comes meanwhile begins the wait anew.
+    append(&store, "other", (1_000 * HOUR) as u64, 5);
+    store.seal_all().unwrap();
+    clock.advance_ns(2 * HOUR);
+    let gone = round(&store, 1, None);
+    assert_eq!(gone.too_old.len(), 1, "{gone:?}");
+    assert!(gone.too_old[0].starts_with("main~") && told(&store, "index main were older") == 1);
+    clock.advance_ns(25 * HOUR);
+    assert_eq!(round(&store, 1, None).too_old.len(), 2);
+    assert_eq!(texts(&all(&store)).len(), 0);
 }
 
 #[test]

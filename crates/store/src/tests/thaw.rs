@@ -33,7 +33,13 @@ fn archived(place: &Path) -> PathBuf {
 
 /// Keeps nothing that it may remove.
 fn nothing_is_kept() -> RetentionRule {
-    RetentionRule { index: "main".to_owned(), max_age_secs: 0, max_stored_bytes: Some(1), archives: false }
+    RetentionRule {
+        index: "main".to_owned(),
+        max_age_secs: 0,
+        max_stored_bytes: Some(1),
+        archives: false,
+        empties_after_secs: 0,
+    }
 }
 
 #[test]
