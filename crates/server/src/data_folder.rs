@@ -12,11 +12,14 @@ use quarry_ingest::{Deleting, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
 use quarry_search::{KeptJobs, SearchSettings, remove_left_spills};
-use quarry_stdx::{SharedClock, SystemClock, log};
+use quarry_stdx::{SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
 use crate::failure::Failure;
 use crate::zone;
+
+/// The faults of the configuration that were told last, below the data folder.
+const TOLD_FAULTS: &str = "run/told_faults";
 
 /// Configuration as the verbs use it.
 pub(crate) struct Settings {
@@ -28,11 +31,37 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Configuration of a data folder; what is wrong with it is told.
+    /// Configuration of a data folder; what is wrong with it is told, once by all commands as long as it is the same.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
-        settings.faults().iter().for_each(log::warning);
+        settings.tell_faults(data_dir, false);
         settings
+    }
+
+    /// As [`Settings::of_data_dir`], for a server, which tells at each start.
+    pub(crate) fn of_server(data_dir: &Path) -> Settings {
+        let settings = Settings::of_data_dir_quietly(data_dir);
+        settings.tell_faults(data_dir, true);
+        settings
+    }
+
+    fn tell_faults(&self, data_dir: &Path, again: bool) {
+        let faults = self.faults();
+        let (file, text) = (data_dir.join(TOLD_FAULTS), faults.join("\n"));
+        let told = std::fs::read_to_string(&file).unwrap_or_default();
+        if (faults.is_empty() && told.is_empty()) || (told == text && !again) {
+            return;
+        }
+        let known: BTreeSet<&str> = told.lines().filter(|_| !again).collect();
+        let fresh: Vec<&String> = faults.iter().filter(|fault| !known.contains(fault.as_str())).collect();
+        fresh.iter().for_each(log::warning);
+        if !fresh.is_empty() {
+            log::note("`quarry btool check` lists all faults of the configuration; commands tell each of them once");
+        }
+        // Where it cannot be kept they are told again.
+        if data_dir.is_dir() {
+            drop(private_file::write(&file, &text));
+        }
     }
 
     /// What is wrong with the configuration, each fault once.
@@ -65,7 +94,7 @@ impl Settings {
 
     /// Configuration of a data folder whose node keeps nothing and sends everything on; what is wrong with it is told.
     pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
-        let Settings { layers, clock, .. } = Settings::of_data_dir(data_dir);
+        let Settings { layers, clock, .. } = Settings::of_server(data_dir);
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props =
             PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();

@@ -40,6 +40,35 @@ fn settings_without_effect_say_so_and_stay_visible() {
     assert!(layers.btool("props", Some("app")).iter().any(|row| row.key == "METRICS_PROTOCOL"));
 }
 
+/// Whatever has a row is read somewhere, so that nothing may say that it has no effect.
+#[test]
+fn a_setting_with_a_row_is_never_without_effect() {
+    for table in crate::tables::TABLES {
+        for section in table.sections {
+            let stanza = match section.stanza {
+                crate::table::StanzaName::Named(name) => name.to_owned(),
+                crate::table::StanzaName::Prefix(prefix) => format!("{prefix}x"),
+                crate::table::StanzaName::Any => "x".to_owned(),
+            };
+            for row in section.rows {
+                let key =
+                    if row.name.ends_with(['-', '_', '.']) { format!("{}x", row.name) } else { row.name.to_owned() };
+                let found = warnings(table.conf, &format!("[{stanza}]\n{key} = {}\n", row.default));
+                assert!(
+                    found.iter().all(|text| !text.contains("no effect") && !text.contains("unknown")),
+                    "{}.conf: {found:?}",
+                    table.conf
+                );
+            }
+            let known = |name: &str| section.rows.iter().any(|row| row.name == name);
+            let is_all = section.stanza == crate::table::StanzaName::Any;
+            assert!(!is_all || !table.unsupported.iter().chain(table.unused).any(|name| known(name)), "{}", table.conf);
+        }
+    }
+    assert_eq!(warnings("indexes", "[m]\ndatatype = metric\n"), Vec::<String>::new());
+    assert_eq!(warnings("indexes", "[m]\ndatatype = metrics\n").len(), 1);
+}
+
 #[test]
 fn stanzas_of_other_parts_are_left_alone_misspelt_ones_are_not() {
     assert!(warnings("limits", "[thruput]\nmaxKBps = 0\n").is_empty());

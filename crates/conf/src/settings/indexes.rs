@@ -34,7 +34,6 @@ pub static INDEXES: ConfTable = ConfTable {
     sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
     unsupported: &[
         "coldPath.maxDataSizeMB",
-        "datatype",
         "homePath.maxDataSizeMB",
         "maxGlobalDataSizeMB",
         "maxVolumeDataSizeMB",
@@ -89,6 +88,7 @@ const ROWS: &[Row] = &[
         "",
         "what is given a bucket's path, and ends with 0 when it may be removed",
     ),
+    row("datatype", Kind::Choice(&["event", "metric"]), "event", "", "what it is meant for; every index takes both"),
     row("disabled", Kind::Bool, "false", "", "whether the index takes no events and cannot be searched"),
     row("lastChanceIndex", Kind::Text, "", "", "where events go that a rule sends to an index that takes none"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),

@@ -25,6 +25,21 @@ fn faults_are_listed_and_told_once() {
     let log = place.write("a.log", "one\n");
     let added = place.run(&["add", "oneshot", &log]);
     assert_eq!(added.err.matches("this file has no effect").count(), 1, "{}", added.err);
+    assert_eq!(added.err.matches("`quarry btool check` lists all faults").count(), 1, "{}", added.err);
+    // They are the same for whatever command comes next; one more fault is told alone.
+    let more = place.write("b.log", "two\n");
+    let quiet = |arguments: &[&str]| {
+        let ran = place.run(arguments);
+        assert!(!ran.err.contains("no effect") && !ran.err.contains("btool check"), "{ran:?}");
+        ran
+    };
+    quiet(&["add", "oneshot", &more, "--index", "other"]).good();
+    quiet(&["bucket", "thaw", "nowhere"]);
+    quiet(&["bucket", "compact"]).good();
+    quiet(&["preview", &more]).good();
+    conf("props.conf", "[a]\nTIME_FORMATT = x\n");
+    let told = place.run(&["preview", &more]);
+    assert!(told.err.contains("did you mean TIME_FORMAT?") && !told.err.contains("no effect"), "{told:?}");
     let found = place.run(&["search", "*", "-o", "raw"]);
     assert_eq!((found.out.as_str(), found.err.contains("no effect")), ("one\n", false));
     let error = place.run(&["btool", "props"]);
