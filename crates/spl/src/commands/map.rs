@@ -91,7 +91,7 @@ impl Parser<'_> {
         if self.subsearches >= MAX_SUBSEARCH_DEPTH {
             return;
         }
-        let (faults, _) = check_commands(&sample, depth, &self.custom);
+        let (faults, unsupported) = check_commands(&sample, depth, &self.custom);
         let is_token = |place: Span| tokens.iter().any(|token| token.start < place.end && place.start < token.end);
         for mut remark in faults {
             if !remark.message.starts_with(UNKNOWN_COMMAND) || is_token(remark.span) {
@@ -102,6 +102,12 @@ impl Parser<'_> {
             // A quoted text may have lost backslashes.
             let within = Span { start: at + remark.span.start, end: at + remark.span.end };
             remark.span = if in_brackets { within } else { span };
+            // By this whoever knows more commands, of apps, tells that it is there.
+            let is_told = |feature: &&String| {
+                let name = feature.strip_prefix("command:");
+                name.is_some_and(|name| remark.message.contains(&format!("`{name}`")))
+            };
+            unsupported.iter().filter(is_told).for_each(|feature| self.unsupported(feature.clone()));
             self.report(remark);
         }
     }

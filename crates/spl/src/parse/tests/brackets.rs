@@ -101,6 +101,7 @@ fn a_search_of_map_is_looked_at_for_commands_alone() {
     let found = crate::parse(text).diagnostics;
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].message.starts_with("unknown command `nosuch`"), "{found:?}");
+    assert_eq!(crate::parse(text).unsupported, ["command:nosuch"]);
 }
 
 #[test]
