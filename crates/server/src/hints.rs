@@ -54,6 +54,8 @@ pub(crate) struct SearchOutcome<'a> {
     pub(crate) filled: &'a BTreeSet<String>,
     /// Whether the command line gives it a time range.
     pub(crate) has_range: bool,
+    /// Whether someone looks at it as it comes: then an answer that lacks nothing is worth small searches, too.
+    pub(crate) is_watched: bool,
 }
 
 /// Notes on an answer that is not what was hoped for.
@@ -70,7 +72,7 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     }
     let indexes = asked_values(commands, "index");
     let wanted: Vec<&ReadField> = read.iter().filter(|field| !found.shows(field, commands)).collect();
-    let is_done = found.is_whole() && wanted.is_empty();
+    let is_done = found.is_whole() && (wanted.is_empty() || !found.is_watched);
     if is_done && indexes.is_empty() {
         return Vec::new();
     }
@@ -320,10 +322,13 @@ mod tests {
             Some(rows)
         };
         let filled = BTreeSet::from(["host".to_owned(), "count".to_owned()]);
-        hints(&SearchOutcome { text, rows, empty: &empty, filled: &filled, has_range: false }, &mut ask)
-            .iter()
-            .map(|remark| remark.told(text))
-            .collect()
+        hints(
+            &SearchOutcome { text, rows, empty: &empty, filled: &filled, has_range: false, is_watched: true },
+            &mut ask,
+        )
+        .iter()
+        .map(|remark| remark.told(text))
+        .collect()
     }
 
     #[test]
@@ -509,7 +514,10 @@ mod tests {
         ];
         for (text, has_range, said) in table {
             let filled = BTreeSet::new();
-            let found = hints(&SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range }, &mut ask);
+            let found = hints(
+                &SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range, is_watched: true },
+                &mut ask,
+            );
             assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
         }
     }
@@ -520,9 +528,38 @@ mod tests {
             |search: &str| search.starts_with("| eventcount").then(|| vec![row(&[("index", "web"), ("count", "9")])]);
         let text = "error";
         let filled = BTreeSet::new();
-        let found = hints(&SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false }, &mut ask);
+        let found = hints(
+            &SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false, is_watched: true },
+            &mut ask,
+        );
         assert_eq!(found[0].hint.as_deref(), Some("events are in web: write index=web"));
-        let all = SearchOutcome { text: "index=* error", rows: 0, empty: &[], filled: &filled, has_range: true };
+        let all = SearchOutcome {
+            text: "index=* error",
+            rows: 0,
+            empty: &[],
+            filled: &filled,
+            has_range: true,
+            is_watched: true,
+        };
         assert!(hints(&all, &mut ask).is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_lacks_nothing_costs_programs_no_search() {
+        let filled = BTreeSet::from(["count".to_owned()]);
+        let found = SearchOutcome {
+            text: "* | stats count by statu",
+            rows: 3,
+            empty: &[],
+            filled: &filled,
+            has_range: false,
+            is_watched: false,
+        };
+        let mut asked = Vec::new();
+        hints(&found, &mut |search| {
+            asked.push(search.to_owned());
+            None
+        });
+        assert!(asked.is_empty(), "{asked:?}");
     }
 }

@@ -169,6 +169,7 @@ fn tell_notes(
             empty: &answer.written.empty,
             filled: &answer.written.filled,
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
+            is_watched: crate::terminal::is_interactive(),
         };
         remarks.extend(hints(&found, &mut |search| place.rows_of(search, arguments, zone)));
     }
