@@ -12,7 +12,7 @@
 //! and the same blanks between them; all other texts go the usual way. Nested objects are part of the schema as long as
 //! they have a member that is always there, which says where commas stand.
 //!
-//! Not here: what a field of JSON is (engine), validation: a schema only asks where keys and values end.
+//! Not here: what a field of JSON is (scan); validation, as a schema only asks where keys and values end.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -25,7 +25,7 @@ use super::classes::{BLANK, CLASS, JSON_END, class_at, run, same};
 use super::trie::{head_mask, head_of};
 use super::variables::{Variable, VariableKind, closing_quote};
 
-/// Texts looked at.
+/// Texts of a slab that are sampled.
 const SAMPLE_TEXTS: usize = 2_048;
 /// Of a hundred texts looked at, those that are objects when any schema is learned, and those a schema has to hold for.
 const OBJECTS_PERCENT_MIN: usize = 50;
@@ -33,7 +33,7 @@ const SCHEMA_PERCENT_MIN: usize = 2;
 /// Choices of members and forms that templates of whole texts are good enough for.
 const CHOICES_FEW: usize = 24;
 const SCHEMAS_MAX: usize = 4;
-/// Members of a schema at most, and how many more than an average text has.
+/// Members of a schema at most: so many, and so many times those of an average text.
 const MEMBERS_MAX: usize = 256;
 const MEMBERS_PER_PRESENT: usize = 4;
 /// Members of an object that is taken apart.
@@ -340,11 +340,11 @@ struct Member {
 }
 
 impl Learned {
-    /// That of one text; `None` if it has other blanks in one place than in another.
+    /// That of one text; `None` if it has other blanks in one place than in another, one member or too many.
     fn of(text: &[u8], members: &[Found], end: usize) -> Option<Learned> {
         debug_assert_eq!(end, text.len(), "an object goes on behind its end");
         let comma = match members {
-            [first, second, ..] => text[first.value.1..second.key.0].into(),
+            [first, second, ..] if members.len() <= MEMBERS_MAX => text[first.value.1..second.key.0].into(),
             _ => return None,
         };
         let mut learned = Learned { comma, root: Object::default() };
@@ -375,16 +375,27 @@ impl Learned {
 impl Object {
     /// Whether the members are mostly known and there is room for the others.
     fn takes(&self, text: &[u8], members: &[Found], depth: usize) -> bool {
-        let known = members.iter().filter(|member| self.place(&text[member.key.0..member.key.1]).is_some()).count();
-        let (is_like, most) = match depth {
-            0 => (known * 2 >= members.len(), MEMBERS_MAX),
-            _ => (true, OBJECT_MEMBERS_MAX),
-        };
+        let most = if depth == 0 { MEMBERS_MAX } else { OBJECT_MEMBERS_MAX };
+        if members.len() > most {
+            return false;
+        }
+        let (mut known, mut next) = (0, 0);
+        for member in members {
+            if let Some(at) = self.place(&text[member.key.0..member.key.1], next) {
+                (known, next) = (known + 1, at + 1);
+            }
+        }
+        let is_like = depth > 0 || known * 2 >= members.len();
         is_like && self.members.len() + members.len() - known <= most
     }
 
-    fn place(&self, key: &[u8]) -> Option<usize> {
-        self.members.iter().position(|known| *known.key == *key)
+    /// Number of the member of this key, which is probably `next`.
+    fn place(&self, key: &[u8], next: usize) -> Option<usize> {
+        let is_it = |known: &Member| *known.key == *key;
+        match self.members.get(next) {
+            Some(known) if is_it(known) => Some(next),
+            _ => self.members.iter().position(is_it),
+        }
     }
 
     /// Takes in the members of one more text.
@@ -393,7 +404,7 @@ impl Object {
         let mut before = None;
         for found in members {
             let key = &text[found.key.0..found.key.1];
-            let at = self.place(key).unwrap_or_else(|| {
+            let at = self.place(key, before.map_or(0, |before| before + 1)).unwrap_or_else(|| {
                 let object = (found.form == Form::Object).then(Object::default);
                 self.members.push(Member { key: key.into(), seen: 0, form: Some(found.form), object });
                 self.members.len() - 1
@@ -589,6 +600,18 @@ mod tests {
         ] {
             assert!(fits(&schema, text).unwrap_or_else(|| panic!("{text}")).contains(&rest.to_owned()), "{text}");
         }
+    }
+
+    /// Each key is new: looking all of them up in one another would take longer than sealing may.
+    #[test]
+    fn objects_of_very_many_members_are_left_out() {
+        let text = |number: usize| {
+            let members: Vec<String> = (0..5_000).map(|at| format!("\"{number}k{at}\":{at}")).collect();
+            format!("{{{}}}", members.join(","))
+        };
+        assert!(learned(&(0..40).map(text).collect::<Vec<_>>()).is_empty());
+        let nested: Vec<String> = (0..40).map(|number| format!("{{\"a\":1,\"in\":{}}}", text(number))).collect();
+        assert!(learned(&nested).iter().all(|schema| schema.entries().len() <= 3));
     }
 
     #[test]
