@@ -30,7 +30,6 @@ use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, 
 
 use self::reports::Report;
 use super::event_fields::is_given;
-use super::template_pages::Cutting;
 
 /// Distinct fields of one page; a field beyond is not shown.
 const PAGE_FIELDS_MAX: usize = 1_000;
@@ -135,20 +134,44 @@ impl Extract {
         self.regex.group_names().iter().flatten().any(|group| names.contains(group))
     }
 
-    /// Whether its groups can be read off templates: it reads the text, and no two groups share a name.
-    fn is_plain(&self) -> bool {
+    /// Whether it reads the text of an event, and not a field.
+    fn reads_text(&self) -> bool {
+        self.field == "_raw"
+    }
+
+    /// Whether no two groups share a name.
+    fn has_distinct_groups(&self) -> bool {
         let groups: Vec<&String> = self.regex.group_names().iter().flatten().collect();
-        self.field == "_raw" && groups.iter().enumerate().all(|(at, name)| !groups[..at].contains(name))
+        groups.iter().enumerate().all(|(at, name)| !groups[..at].contains(name))
+    }
+
+    /// Number of the group of this name.
+    pub(super) fn group(&self, name: &str) -> Option<usize> {
+        self.regex.group_names().iter().position(|group| group.as_deref() == Some(name))
     }
 }
 
-/// How texts of a source are cut, and the rules that make some of the fields.
+/// How the texts of a source are cut, as far as templates can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cutting {
+    /// Automatic extraction.
+    pub kv_mode: KvMode,
+    /// Whether texts that begin with a brace are read as JSON.
+    pub auto_json: bool,
+    /// Whether a pattern makes a wanted field in a way that only texts can answer.
+    pub by_pattern: bool,
+}
+
+/// How texts of a source are cut.
 #[derive(Clone)]
 pub(crate) struct Class {
+    /// What is automatic.
     pub cutting: Cutting,
-    /// Patterns of `EXTRACT-`.
-    pub extracts: Vec<Arc<Extract>>,
-    /// Transforms of `REPORT-`.
+    /// The patterns that make wanted fields of the text, in their order.
+    pub of_text: Vec<Arc<Extract>>,
+    /// Those that make wanted fields of the values of other fields.
+    pub of_fields: Vec<Arc<Extract>>,
+    /// Transforms of `REPORT-` that make wanted fields.
     pub reports: Vec<Arc<Report>>,
 }
 
@@ -205,18 +228,32 @@ impl FieldRules {
         self.props.extracts_field(field)
     }
 
-    /// How much of the cutting of these fields is automatic, and the rules that make some of them out of the text, in
-    /// their order.
+    /// How these fields are cut: how much of it is automatic, and the rules that make some of them, in their order.
     pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
-        let extracts: Vec<Arc<Extract>> =
-            rules.extracts.iter().filter(|extract| extract.makes_any(names)).map(Arc::clone).collect();
-        let reports: Vec<Arc<Report>> =
-            rules.reports.iter().filter(|report| report.makes_any(names)).map(Arc::clone).collect();
-        let are_plain = extracts.iter().all(|extract| extract.is_plain());
-        let by_pattern = !are_plain || reports.iter().any(|report| report.cells().is_none());
+        let of_fields: Vec<Arc<Extract>> =
+            (rules.extracts.iter()).filter(|rule| !rule.reads_text() && rule.makes_any(names)).cloned().collect();
+        let is_read = |rule: &Extract| of_fields.iter().any(|other| rule.group(&other.field).is_some());
+        let of_text: Vec<Arc<Extract>> = (rules.extracts.iter())
+            .filter(|rule| rule.reads_text() && (rule.makes_any(names) || is_read(rule)))
+            .cloned()
+            .collect();
+        // A field that two patterns make out of fields, or out of one another, is left to the text.
+        let is_simple = |(at, rule): (usize, &Arc<Extract>)| {
+            let mut groups = rule.regex.group_names().iter().flatten();
+            let is_made_twice = |group: &String| {
+                of_fields.iter().enumerate().any(|(other, rule)| other != at && rule.group(group).is_some())
+            };
+            !is_given(&rule.field) && !is_read(rule) && !groups.any(is_made_twice)
+        };
+        let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
+        let sources: Vec<String> = of_fields.iter().map(|rule| rule.field.clone()).collect();
+        let is_wanted = |report: &Report| report.makes_any(names) || report.makes_any(&sources);
+        let reports: Vec<Arc<Report>> = rules.reports.iter().filter(|report| is_wanted(report)).cloned().collect();
+        let are_cells = reports.iter().all(|report| report.cells().is_some());
+        let by_pattern = !are_distinct || !are_cells || !of_fields.iter().enumerate().all(is_simple);
         let cutting = Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
-        Class { cutting, extracts, reports }
+        Class { cutting, of_text, of_fields, reports }
     }
 
     /// A transform, the same for all sources that have it.

@@ -113,6 +113,27 @@ pub(super) fn run_word(text: &[u8], from: usize) -> usize {
     run_slowly(text, at, BREAKER)
 }
 
+/// End of the run of visible ASCII characters from `from` on, other than quotes and `other`. Eight at a time: each test
+/// flags the first byte it is for and perhaps some behind it, so the first flag of all is right.
+#[inline(always)]
+pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x80 * ONES;
+    let mut at = from;
+    while let Some(chunk) = text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let bytes = u64::from_le_bytes(*chunk);
+        let below = |bytes: u64, bound: u8| bytes.wrapping_sub(u64::from(bound) * ONES) & !bytes;
+        let equal = |byte: u8| below(bytes ^ (u64::from(byte) * ONES), 1);
+        let stops = (bytes | below(bytes, b'!') | equal(b'"') | equal(other) | equal(0x7f)) & TOPS;
+        if stops != 0 {
+            return at + (stops.trailing_zeros() / 8) as usize;
+        }
+        at += 8;
+    }
+    let is_stop = |byte: &u8| !byte.is_ascii_graphic() || *byte == b'"' || *byte == other;
+    text.get(at..).map_or(at, |rest| at + rest.iter().position(is_stop).unwrap_or(rest.len()))
+}
+
 #[inline]
 fn run_slowly(text: &[u8], from: usize, class: u8) -> usize {
     let end = text[from..].iter().position(|byte| CLASS[usize::from(*byte)] & class != 0);

@@ -1,12 +1,14 @@
 //! Shaped slabs: the texts of a slab taken apart into the columns of `quarry_event::shape`.
 //!
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
-//! (`crate::columns`) stores it. `variables` says where variables are, `trie` finds the template of a text, `splitter`
-//! grows the templates of a column, `objects` has one for all choices of a JSON object's members, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
+//! (`crate::columns`) stores it. `variables` and `access` say where variables are, `trie` finds the template of a text,
+//! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `trial`
+//! chooses what a column is and `builder` grows it. Whatever cannot be put
 //! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
 //! Not here: how columns are stored, terms, fields.
 
+mod access;
 pub mod bench;
 mod builder;
 mod classes;

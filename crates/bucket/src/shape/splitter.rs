@@ -37,6 +37,8 @@ const PLAIN_TIMES: u32 = u32::MAX;
 const MEMBER_TIMES: u32 = 1 << 30;
 /// The same of what may stand behind a run of such members.
 const REST_TIMES: u32 = 1 << 31;
+/// Set in how often a role came before for the column of its odd values.
+const ODD_TIMES: u32 = 1 << 29;
 /// Depth of columns that are not taken apart.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
@@ -192,9 +194,9 @@ impl Builder {
         for place in 0..self.variables.len() {
             let variable = self.variables[place];
             let literal = &text[at..variable.start];
-            let name = role(literal);
+            let name = variable.kind.role().unwrap_or_else(|| role(literal));
             let times = seen.entry(name).or_default();
-            let child = self.child(column, split, name, *times);
+            let child = self.child(column, split, name, *times | if variable.kind.is_odd() { ODD_TIMES } else { 0 });
             *times += 1;
             if !literal.is_empty() {
                 parts.push(TemplatePart::Literal(literal.into()));

@@ -70,6 +70,8 @@ struct Step {
 #[derive(Debug)]
 struct Skeleton {
     literals: Box<[Box<[u8]>]>,
+    /// Family of each variable.
+    families: Box<[u8]>,
     columns: Box<[u32]>,
     template: u32,
 }
@@ -77,6 +79,7 @@ struct Skeleton {
 impl Skeleton {
     fn is_of(&self, text: &[u8], variables: &[Variable]) -> bool {
         self.columns.len() == variables.len()
+            && self.families.iter().zip(variables).all(|(family, variable)| *family == variable.kind.family())
             && self.literals.iter().zip(literals(text, variables)).all(|(mine, literal)| same(mine, literal))
     }
 }
@@ -216,6 +219,7 @@ impl Trie {
     pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
         let skeleton = Skeleton {
             literals: literals(text, variables).map(Box::from).collect(),
+            families: variables.iter().map(|variable| variable.kind.family()).collect(),
             columns: columns.into(),
             template,
         };

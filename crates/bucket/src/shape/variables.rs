@@ -1,13 +1,15 @@
 //! Where the variables of a text are.
 //!
 //! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, and any chunk that holds a digit are variables. [`split_words`] reads the value of
+//! XML tags, fields between commas, pieces of access logs ([`super::access`]), and any chunk that holds a digit are
+//! variables. [`split_words`] reads the value of
 //! one variable: words between breakers of the segmenter that hold a digit are variables, so that no term straddles a
 //! variable's edge. What lies between variables is literal. [`variable_end`] finds the end of one variable whose kind is
 //! known, by the same rules, so that a text of a known template is never tokenised.
 
 use memchr::{memchr, memchr2};
 
+use super::access::{Piece, is_request, split_names, split_outcome, split_request};
 use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run, run_word};
 
 /// What a variable is, which says where it ends.
@@ -17,10 +19,18 @@ pub(super) enum VariableKind {
     Chunk,
     /// Any chunk between two separators of a kind.
     Field,
-    /// Inside of double quotes.
+    /// Inside of double quotes: a string of JSON or of a tag.
     Quoted,
     /// Inside of the quotes of a JSON string, also of an empty one.
     String,
+    /// Inside of double quotes, none of which is escaped.
+    Text,
+    /// The same, where it is no request of an access log.
+    Phrase,
+    /// Inside of double quotes, with escaped ones among its text.
+    Escaped,
+    /// Piece of an access log.
+    Access(Piece),
     /// Inside of single quotes.
     Single,
     /// Value of `key=value`.
@@ -33,12 +43,47 @@ pub(super) enum VariableKind {
     Word,
 }
 
+impl VariableKind {
+    /// What names the column of such variables, where that is not the word before them.
+    pub(super) fn role(self) -> Option<&'static [u8]> {
+        match self {
+            VariableKind::Access(piece) => Some(piece.role()),
+            _ => None,
+        }
+    }
+
+    /// Whether the values have a column of their own beside that of their role, because of bytes in them that
+    /// extraction reads in another way: one such value would raise doubts about all others.
+    pub(super) fn is_odd(self) -> bool {
+        match self {
+            VariableKind::Escaped => true,
+            VariableKind::Access(piece) => piece.is_odd(),
+            _ => false,
+        }
+    }
+
+    /// Variables of different families never share a column.
+    pub(super) fn family(self) -> u8 {
+        match self {
+            kind if kind.is_odd() => 2,
+            VariableKind::Access(_) => 1,
+            _ => 0,
+        }
+    }
+}
+
 /// A variable of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Variable {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) kind: VariableKind,
+}
+
+impl Variable {
+    pub(super) fn new(start: usize, end: usize, kind: VariableKind) -> Variable {
+        Variable { start, end, kind }
+    }
 }
 
 /// End of a variable of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
@@ -56,6 +101,10 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
         VariableKind::Field => trim_chunk(text, at, run(text, at, DELIMITER)),
         VariableKind::Quoted => closing_quote(text, at)?,
         VariableKind::String => return closing_quote(text, at),
+        VariableKind::Text => plain_quote(text, at)?,
+        VariableKind::Phrase => plain_quote(text, at).filter(|end| !is_request(text, at, *end))?,
+        VariableKind::Escaped => quoted_text(text, at).filter(|(_, has_quotes)| *has_quotes)?.0,
+        VariableKind::Access(piece) => piece.end(text, at)?,
         VariableKind::Single => at + memchr(b'\'', text.get(at..)?)?,
         VariableKind::Value => run(text, at, VALUE_END),
         VariableKind::Json => run(text, at, JSON_END),
@@ -88,12 +137,26 @@ fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
 
 /// The next quote without a backslash before it.
 #[inline]
-pub(super) fn closing_quote(text: &[u8], mut at: usize) -> Option<usize> {
+pub(super) fn closing_quote(text: &[u8], at: usize) -> Option<usize> {
+    quoted_text(text, at).map(|(end, _)| end)
+}
+
+/// The same if no quote before it is escaped.
+#[inline]
+pub(super) fn plain_quote(text: &[u8], at: usize) -> Option<usize> {
+    quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)
+}
+
+/// The next quote without a backslash before it, and whether there are quotes with one before it.
+#[inline]
+pub(super) fn quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
+    let mut has_quotes = false;
     loop {
         at += memchr2(b'"', b'\\', text.get(at..)?)?;
         if text[at] == b'"' {
-            return Some(at);
+            return Some((at, has_quotes));
         }
+        has_quotes |= text.get(at + 1) == Some(&b'"');
         at += 2;
     }
 }
@@ -124,7 +187,7 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
             continue;
         }
         if has_digit(&text[at..end]) {
-            variables.push(Variable { start: at, end, kind: VariableKind::Word });
+            variables.push(Variable::new(at, end, VariableKind::Word));
         }
         at = end;
     }
@@ -147,7 +210,7 @@ pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option
             return None;
         }
         if at > start {
-            variables.push(Variable { start, end: at, kind: VariableKind::Word });
+            variables.push(Variable::new(start, at, VariableKind::Word));
         }
         start = at + 1;
     }
@@ -158,8 +221,9 @@ pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option
 /// Variables of an event.
 pub(super) fn split_event(text: &[u8], variables: &mut Vec<Variable>) {
     let is_markup = matches!(text, [b'<', b'a'..=b'z' | b'A'..=b'Z' | b'?' | b'!', ..]);
-    let mut scan = Scan { text, variables, is_markup, quotes: true, singles: true };
-    let mut at = 0;
+    let is_json = matches!(text.trim_ascii_start(), [b'{' | b'[', ..]);
+    let mut at = split_names(text, variables).unwrap_or(0);
+    let mut scan = Scan { text, variables, is_markup, is_json, has_outcome: false, quotes: true, singles: true };
     while at < text.len() {
         at = match text[at] {
             b'"' => scan.quoted(at),
@@ -176,6 +240,10 @@ struct Scan<'t, 's> {
     variables: &'s mut Vec<Variable>,
     /// Whether the event begins with a tag.
     is_markup: bool,
+    /// Whether the event begins as JSON, or a key of JSON was seen.
+    is_json: bool,
+    /// Whether the status of an access log was seen.
+    has_outcome: bool,
     /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
     quotes: bool,
     singles: bool,
@@ -184,23 +252,23 @@ struct Scan<'t, 's> {
 impl Scan<'_, '_> {
     fn push(&mut self, start: usize, end: usize, kind: VariableKind) -> usize {
         if end > start {
-            self.variables.push(Variable { start, end, kind });
+            self.variables.push(Variable::new(start, end, kind));
         }
         end
     }
 
     /// A quote at `at`: a JSON key is literal, other texts are variables.
     fn quoted(&mut self, at: usize) -> usize {
-        let close = if self.quotes { closing_quote(self.text, at + 1) } else { None };
-        let Some(close) = close else {
+        let close = if self.quotes { quoted_text(self.text, at + 1) } else { None };
+        let Some((close, has_quotes)) = close else {
             self.quotes = false;
             return at + 1;
         };
         let behind = self.skip_blanks(close + 1);
         if self.text.get(behind) != Some(&b':') {
-            self.push(at + 1, close, VariableKind::Quoted);
-            return close + 1;
+            return self.phrase(at + 1, close, has_quotes);
         }
+        self.is_json = true;
         let value = self.skip_blanks(behind + 1);
         match self.text.get(value) {
             None | Some(b'"' | b'{' | b'[') => value,
@@ -209,6 +277,40 @@ impl Scan<'_, '_> {
                 self.push(value, end, VariableKind::Json)
             }
         }
+    }
+
+    /// A text in quotes that is no key, without its quotes.
+    fn phrase(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
+        if self.is_json || self.is_markup {
+            self.push(start, close, VariableKind::Quoted);
+            return close + 1;
+        }
+        if self.has_outcome {
+            let is_odd = has_quotes || !self.text[start..close].is_ascii();
+            self.push(start, close, VariableKind::Access(if is_odd { Piece::OddNote } else { Piece::Note }));
+            return close + 1;
+        }
+        if !split_request(self.text, start, close, self.variables) {
+            self.push(start, close, if has_quotes { VariableKind::Escaped } else { VariableKind::Phrase });
+        }
+        match split_outcome(self.text, close, self.variables) {
+            Some(behind) => {
+                self.has_outcome = true;
+                behind
+            }
+            None => close + 1,
+        }
+    }
+
+    /// The value of a key in quotes, without its quotes.
+    fn quoted_value(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
+        let kind = match (self.is_json || self.is_markup, has_quotes) {
+            (true, _) => VariableKind::Quoted,
+            (false, true) => VariableKind::Escaped,
+            (false, false) => VariableKind::Text,
+        };
+        self.push(start, close, kind);
+        close + 1
     }
 
     fn skip_blanks(&self, mut at: usize) -> usize {
@@ -229,11 +331,8 @@ impl Scan<'_, '_> {
             }
             Some(b'=') => from + 1,
             _ if !has_key => from,
-            Some(b'"') if self.quotes => match closing_quote(self.text, from + 1) {
-                Some(close) => {
-                    self.push(from + 1, close, VariableKind::Quoted);
-                    close + 1
-                }
+            Some(b'"') if self.quotes => match quoted_text(self.text, from + 1) {
+                Some((close, has_quotes)) => self.quoted_value(from + 1, close, has_quotes),
                 None => self.quoted(from),
             },
             Some(b'\'') if self.is_markup && self.singles => match memchr(b'\'', &self.text[from + 1..]) {

@@ -12,7 +12,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::UInt32Type;
 use bytes::Bytes;
 use quarry_eval::EngineError;
-use quarry_eval::rows::DECIMAL_PRECISION;
+use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
 use quarry_event::Metadata;
 use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_pipeline::extract::json_string;
@@ -95,13 +95,26 @@ pub(super) fn field_column(
     rows: &Rows,
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
+    let own = own_column(field, rows, page)?;
+    let source = field.derived.as_ref().and_then(|derived| Some((derived, page.slab.field(&derived.rule.field)?)));
+    let Some((derived, source)) = source else { return Ok(own) };
+    let Some(source) = own_column(source, rows, page)? else { return Ok(own) };
+    let found = derived.of_values(&source, &page.slab.found_in(derived))?;
+    if found.null_count() == found.len() {
+        return Ok(own);
+    }
+    Ok(Some(own.map_or_else(|| Arc::clone(&found), |own| first_of(&own, &found))))
+}
+
+/// The values that it has by its places.
+fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
     let array = match column_in(field, rows, page)? {
         Some(column) => {
             let values = page.column_of(column, rows)?;
             let places = places_of(&values, rows);
             typed_column(column, &values, &places, page)?
         }
-        None if field.places.iter().all(|place| *place == ValueLocation::Absent) => return Ok(None),
+        None if field.places.iter().all(is_null) => return Ok(None),
         None => mixed_column(field, rows, page)?,
     };
     Ok((array.null_count() < array.len()).then_some(array))
@@ -141,6 +154,11 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
     let is_sure = (field.places.iter().enumerate().zip(&seen))
         .all(|((key, place), seen)| !*seen || agrees(place, column, &templates[key % templates.len()], top));
     Ok(is_sure.then_some(column))
+}
+
+/// Whether there is no value by this place.
+fn is_null(place: &ValueLocation) -> bool {
+    matches!(place, ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text)
 }
 
 /// Where the values of some rows are.
@@ -340,7 +358,7 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     let mut written = Vec::new();
     for row in rows.iter() {
         match place_of(row) {
-            ValueLocation::Absent | ValueLocation::Text => {
+            ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text => {
                 writer.null();
                 continue;
             }

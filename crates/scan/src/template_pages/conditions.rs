@@ -328,7 +328,7 @@ impl FieldTest {
         for (key, place) in field.places.iter().enumerate() {
             match place {
                 // What a pattern finds is tested in the text.
-                _ if field.is_patterned(key as u32) => base[key] = MAYBE,
+                _ if field.is_patterned(key as u32) || field.is_doubted(key as u32) => base[key] = MAYBE,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {
                     let array: ArrayRef = Arc::new(StringViewArray::from_iter_values([text]));
@@ -341,7 +341,10 @@ impl FieldTest {
                         }
                     }
                 }
-                ValueLocation::Composite(_) | ValueLocation::Escaped(_) | ValueLocation::Nested(_) => {
+                ValueLocation::Composite(_)
+                | ValueLocation::Escaped(_)
+                | ValueLocation::Nested(_)
+                | ValueLocation::Derived => {
                     base[key] = MAYBE;
                     composite.resize(slab.keys(), false);
                     composite[key] = true;
@@ -354,7 +357,12 @@ impl FieldTest {
                 }
             }
         }
-        Ok(FieldPlan { base, columns, composite, alone: field.column.is_some() && field.patterned.is_empty() })
+        Ok(FieldPlan {
+            base,
+            columns,
+            composite,
+            alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
+        })
     }
 
     fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
@@ -436,7 +444,7 @@ impl FieldTest {
                 let row = values.rows.as_ref().map_or(place, |rows| rows[place] as usize);
                 let key = keys[row];
                 let is_there = field.places.get(key as usize).is_some_and(|place| place.is_value_of(*column));
-                if is_there && !field.is_patterned(key) {
+                if is_there && !field.is_patterned(key) && !field.is_doubted(key) {
                     each[row] = answer;
                 }
             }

@@ -85,3 +85,6 @@ fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template
         _ => RulePlace::At(ValueLocation::Composite(parts.into())),
     }
 }
+
+#[cfg(test)]
+mod tests;

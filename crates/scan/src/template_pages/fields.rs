@@ -16,7 +16,9 @@ use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
 use super::json::JsonColumns;
+use super::key_end::KeyEnd;
 use super::value_location::ValueLocation;
+use crate::fields::Cutting;
 
 /// What stands in a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
@@ -25,15 +27,18 @@ const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
 /// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 
-/// How the texts of a source are cut, as far as templates can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cutting {
-    /// Automatic extraction.
-    pub kv_mode: KvMode,
-    /// Whether texts that begin with a brace are read as JSON.
-    pub auto_json: bool,
-    /// Whether a pattern makes a wanted field in a way that only texts can answer.
-    pub by_pattern: bool,
+/// Where a field lies in the texts of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub place: ValueLocation,
+    /// Columns of which a value may hold the field's name as a key; only the text tells then ([`super::key_end`]).
+    pub doubt: Box<[u32]>,
+}
+
+impl From<ValueLocation> for Told {
+    fn from(place: ValueLocation) -> Told {
+        Told { place, doubt: Box::default() }
+    }
 }
 
 /// The places of the fields `names` in the texts of `template`, a template of `shapes`, of whose columns `json` knows.
@@ -43,23 +48,36 @@ pub(super) fn places(
     cutting: Cutting,
     names: &[String],
     json: &JsonColumns<'_>,
-) -> Vec<ValueLocation> {
-    let found = if cutting.by_pattern {
-        None
-    } else {
-        Sample::new(shapes, template).and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
-            (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
-            (KvMode::Xml | KvMode::Multi, _) => None,
-            (KvMode::Json, _) => json.places(template, names),
-            (KvMode::AutoEscaped, _) => sample.pairs(names, true),
-            (KvMode::Auto, false) => sample.pairs(names, false),
-            (KvMode::Auto, true) => match sample.begins_as_object()? {
-                true => json.places(template, names),
-                false => sample.pairs(names, false),
-            },
-        })
+) -> Vec<Told> {
+    let sample = if cutting.by_pattern { None } else { Sample::new(shapes, template) };
+    let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
+        (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
+        (KvMode::Xml | KvMode::Multi, _) => None,
+        (KvMode::Json, _) => json.places(template, names),
+        (KvMode::AutoEscaped, _) => sample.pairs(names, true),
+        (KvMode::Auto, false) => sample.pairs(names, false),
+        (KvMode::Auto, true) => match sample.begins_as_object()? {
+            true => json.places(template, names),
+            false => sample.pairs(names, false),
+        },
+    });
+    if let Some(found) = found {
+        return found.into_iter().map(Told::from).collect();
+    }
+    let is_pairs = match (cutting.kv_mode, cutting.auto_json) {
+        (KvMode::AutoEscaped, _) | (KvMode::Auto, false) => true,
+        (KvMode::Auto, true) => sample.as_ref().and_then(Sample::begins_as_object) == Some(false),
+        _ => false,
     };
-    found.unwrap_or_else(|| vec![ValueLocation::Text; names.len()])
+    let columns = |name: &String| match is_pairs && sample.is_some() {
+        true => KeyEnd::of(name).columns(shapes, template),
+        false => None,
+    };
+    let told = names.iter().map(|name| match columns(name) {
+        Some(doubt) => Told { place: ValueLocation::Absent, doubt },
+        None => ValueLocation::Text.into(),
+    });
+    told.collect()
 }
 
 /// Whether texts of the template may be read as JSON, where one field can have several values.

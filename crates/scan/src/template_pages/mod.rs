@@ -15,12 +15,15 @@ mod columns;
 mod conditions;
 mod counts;
 mod cursors;
+mod derived;
+mod doubts;
 mod edges;
 mod extracts;
 mod facts;
 mod fields;
 mod groups;
 mod json;
+mod key_end;
 mod outcome;
 mod page;
 mod rex;
@@ -43,14 +46,14 @@ use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_store::Segment;
 
 pub(crate) use self::conditions::Conditions;
+use self::doubts::rows_in_doubt;
 pub(crate) use self::facts::KnownShapes;
-pub(crate) use self::fields::Cutting;
 use self::groups::{add_extracts, read_groups, with_groups};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
 pub(crate) use self::slab::Slabs;
-use self::slab::{Asked, Slab};
+use self::slab::{Asked, FieldLocations, Slab};
 use super::event_fields::is_given;
 use super::fields::Projection;
 use super::top_k::TopKThreshold;
@@ -143,7 +146,7 @@ impl EventScan {
         {
             return Ok(Shaped::Rows(rows));
         }
-        let outcome = self.outcome(columns, &names, &mut reader)?;
+        let outcome = self.outcome(columns, &mut reader)?;
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
         }
@@ -169,16 +172,11 @@ impl EventScan {
     }
 
     /// What the condition says of each event of a page.
-    fn outcome(
-        &self,
-        columns: PageColumns,
-        names: &[String],
-        reader: &mut PageReader<'_>,
-    ) -> Result<Outcome, EngineError> {
+    fn outcome(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
         outcome = self.ask_composites(outcome, reader)?;
         if columns.fields {
-            outcome = self.doubt_indexed(outcome, names, reader)?;
+            outcome = self.doubt_indexed(outcome, reader)?;
         }
         if !self.wants_text() {
             outcome = self.doubt_unplaced(outcome, reader)?;
@@ -272,14 +270,10 @@ impl EventScan {
     }
 
     /// Events with index-time fields of a name that counts are decided by text.
-    fn doubt_indexed(
-        &self,
-        outcome: Outcome,
-        names: &[String],
-        reader: &mut PageReader<'_>,
-    ) -> Result<Outcome, EngineError> {
+    fn doubt_indexed(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let events = reader.events()?;
-        let counts = |name: &str| names.iter().any(|known| known == name);
+        let slab = reader.slab;
+        let counts = |name: &str| slab.field(name).is_some();
         let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
         if doubted.peek().is_none() {
             return Ok(outcome);
@@ -289,24 +283,38 @@ impl EventScan {
         Ok(Outcome::Each(each))
     }
 
-    /// Events whose template leaves a wanted field to the text are decided by text, and cut there.
+    /// Events whose template leaves a wanted field to the text are decided by text, and cut there; so are those of which
+    /// a value may hold its name as a key.
     fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if outcome.is_same(NO) {
             return Ok(outcome);
         }
-        let outcome = self.doubt_repeated(outcome, reader)?;
-        let Some(by_key) = self.unplaced(reader.slab) else { return Ok(outcome) };
-        let keys = reader.keys()?;
-        if !keys.iter().any(|key| by_key[*key as usize]) {
-            return Ok(outcome);
-        }
-        let mut each = outcome.into_each(keys.len());
-        for (answer, key) in each.iter_mut().zip(keys.iter()) {
-            if *answer == YES && by_key[*key as usize] {
-                *answer = MAYBE;
+        let mut outcome = self.doubt_repeated(outcome, reader)?;
+        if let Some(by_key) = self.unplaced(reader.slab) {
+            let keys = reader.keys()?;
+            if keys.iter().any(|key| by_key[*key as usize]) {
+                let mut each = outcome.into_each(keys.len());
+                for (answer, key) in each.iter_mut().zip(keys.iter()) {
+                    if *answer == YES && by_key[*key as usize] {
+                        *answer = MAYBE;
+                    }
+                }
+                outcome = Outcome::Each(each);
             }
         }
-        Ok(Outcome::Each(each))
+        let slab = reader.slab;
+        for field in self.projection.names.iter().filter_map(|name| slab.field(name)) {
+            let rows = rows_in_doubt(field, reader)?;
+            if !rows.is_empty() {
+                let mut each = outcome.into_each(reader.len());
+                for row in rows {
+                    let answer = &mut each[row as usize];
+                    *answer = if *answer == YES { MAYBE } else { *answer };
+                }
+                outcome = Outcome::Each(each);
+            }
+        }
+        Ok(outcome)
     }
 
     /// Events that have a wanted field several times are decided by text, and cut there.
@@ -336,7 +344,7 @@ impl EventScan {
                 places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
             by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
         }
-        Some(by_key)
+        by_key.contains(&true).then_some(by_key)
     }
 
     /// Those of a few rows that match: by the values of the fields that are asked for, if these can tell.
@@ -353,10 +361,17 @@ impl EventScan {
             return Ok(self.maybe(rows, reader, context)?.0);
         }
         let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
-        if let Some(by_key) = self.unplaced(reader.slab) {
+        let by_key = self.unplaced(reader.slab);
+        let fields = self.projection.names.iter().filter_map(|name| reader.slab.field(name));
+        let doubted: Vec<&FieldLocations> = fields.filter(|field| !field.doubts.is_empty()).collect();
+        if by_key.is_some() || !doubted.is_empty() {
             let keys = reader.keys()?;
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
-                *answer = if by_key[keys[*row as usize] as usize] { MAYBE } else { *answer };
+                let key = keys[*row as usize];
+                let by_text = by_key.as_ref().is_some_and(|by_key| by_key[key as usize]);
+                if by_text || doubted.iter().any(|field| field.is_doubted(key)) {
+                    *answer = MAYBE;
+                }
             }
         }
         for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {

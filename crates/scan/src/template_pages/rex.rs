@@ -22,6 +22,7 @@ use quarry_store::Segment;
 use super::cursors::Cursors;
 use super::groups::{ABSENT, Groups};
 use super::page::{PageReader, Rows};
+use super::slab::{FieldLocations, Slab};
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
 
@@ -142,14 +143,17 @@ impl RexReader {
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
-        // Which rows a rule is for is only asked where it is not for all.
-        let for_some = match classes.filter(|classes| classes.contains(&false)) {
-            Some(classes) => Some((page.keys()?, classes)),
+        // Which rows a rule is asked for is only looked up where it is not for all.
+        let asked = match classes {
+            Some(classes) => self.asked_keys(&classes, page.slab),
             None => None,
         };
-        let slab = page.slab;
+        let for_some = match asked {
+            Some(asked) => Some((page.keys()?, asked)),
+            None => None,
+        };
         let is_for = |row: u32| match &for_some {
-            Some((keys, classes)) => classes.get(slab.class_of_key(keys[row as usize])) == Some(&true),
+            Some((keys, asked)) => asked.any.get(keys[row as usize] as usize) == Some(&true),
             None => true,
         };
         let roots = page.column(TEXT_COLUMN)?;
@@ -195,10 +199,30 @@ impl RexReader {
             }
         }
         found.texts = tree.texts.iter_mut().map(Interner::array).collect();
+        if let Some((keys, asked)) = &for_some {
+            asked.forget_others(&mut found, rows, keys);
+        }
         if self.extract.is_some() {
             self.doubt_absent(rows, &mut found, page)?;
         }
         Ok(found)
+    }
+
+    /// By key whether the rule has to be asked; `None` for each. Where the templates tell where a field is, nobody asks.
+    fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<AskedKeys> {
+        let is_asked = |field: Option<&FieldLocations>, key: u32| {
+            classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
+        };
+        let by_group = self.groups.iter().map(|(_, name)| {
+            let field = slab.field(name);
+            (0..slab.keys() as u32).map(|key| is_asked(field, key)).collect::<Vec<_>>()
+        });
+        let by_group: Vec<Vec<bool>> = by_group.collect();
+        if by_group.iter().flatten().all(|asked| *asked) {
+            return None;
+        }
+        let any = (0..slab.keys()).map(|key| by_group.iter().any(|keys| keys[key])).collect();
+        Some(AskedKeys { any, by_group })
     }
 
     /// Rows in which a rule finds nothing and only the text tells whether automatic extraction does.
@@ -245,6 +269,26 @@ impl RexReader {
             answers: Vec::new(),
         });
         self.slabs.len() - 1
+    }
+}
+
+/// For which keys a rule is asked.
+struct AskedKeys {
+    any: Vec<bool>,
+    /// By group, then by key.
+    by_group: Vec<Vec<bool>>,
+}
+
+impl AskedKeys {
+    /// Takes away what was found of groups that were not asked for.
+    fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
+        for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
+            // Rows that nobody asked about have nothing.
+            if *asked != self.any {
+                let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
+                others.for_each(|(code, _)| *code = ABSENT);
+            }
+        }
     }
 }
 

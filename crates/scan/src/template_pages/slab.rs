@@ -11,16 +11,19 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
+use quarry_eval::rows::DistinctMemo;
 use quarry_event::shape::{ColumnKind, Dictionary, Shapes, TEXT_COLUMN, Template, TemplatePart};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
 use super::cells::CellPlanner;
 use super::conditions::FieldPlan;
+use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts};
-use super::fields::{may_be_json, places};
+use super::fields::{Told, may_be_json, places};
 use super::json::JsonColumns;
+use super::key_end::KeyEnd;
 use super::page::PageReader;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
@@ -42,6 +45,9 @@ pub(crate) struct Slabs {
 /// A segment and its slab, if that is shaped.
 type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 
+/// A dictionary column, the end of a key and which of the texts hold it.
+type CodesWith = (u32, KeyEnd, Arc<[bool]>);
+
 /// What is known of a shaped slab.
 pub(super) struct Slab {
     pub segment: Arc<dyn Segment>,
@@ -60,6 +66,10 @@ pub(super) struct Slab {
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
     by_value: OnceLock<Option<ByValue>>,
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
+    /// Which texts of a dictionary hold the end of a key.
+    codes_with: Mutex<Vec<CodesWith>>,
+    /// What patterns found in the values of fields, by the pattern's address and group.
+    derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
 }
 
@@ -69,21 +79,29 @@ pub(super) struct FieldLocations {
     pub places: Vec<ValueLocation>,
     /// The column whose values are the field's, if that says it all.
     pub column: Option<u32>,
-    /// Whether some template leaves it to the text.
+    /// Whether the text tells in some template, perhaps not for each row.
     pub by_text: bool,
     /// Columns of which a row may have several, where only its text tells.
     pub repeating: Vec<u32>,
+    /// By key the columns of which a value may hold the field's name as a key, so that only the text tells; without
+    /// such a value the place is right. Empty for nowhere.
+    pub doubts: Vec<Box<[u32]>>,
+    /// What such a value holds.
+    pub key_end: KeyEnd,
     /// By key whether a pattern may make it and only the values tell where; the place is that of a value it has
     /// otherwise. Empty for nowhere.
     pub patterned: Vec<bool>,
     /// Where all its values lie, if that is known.
     pub columns: Option<ValueColumns>,
+    /// How it is made where its place is [`ValueLocation::Derived`].
+    pub derived: Option<Derived>,
 }
 
 impl FieldLocations {
     /// Bytes held, about.
     pub(super) fn bytes(&self) -> usize {
-        size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>()
+        let doubts: usize = self.doubts.iter().map(|columns| size_of::<Box<[u32]>>() + columns.len() * 4).sum();
+        size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
     /// Whether a pattern may make it in events of this key, at a place that the template does not tell.
@@ -105,6 +123,12 @@ impl FieldLocations {
             }
         }
         Ok((0u32..).zip(counts).filter(|(_, count)| *count > 1).map(|(row, _)| row).collect())
+    }
+
+    /// Whether values may hold its name as a key in events of this key.
+    #[inline]
+    pub(super) fn is_doubted(&self, key: u32) -> bool {
+        self.doubts.get(key as usize).is_some_and(|columns| !columns.is_empty())
     }
 
     /// Whether events of this key have it in a pattern's groups or else only in their text.
@@ -170,7 +194,12 @@ impl Slab {
             let known = KnownColumns { json: &json, dictionary: &dictionary };
             fields_of(&shapes, &templates, &classes, names, &known)
         };
-        let fields = asked.names.iter().cloned().zip(facts.places_of(asked.names, &classes, find)).collect();
+        let mut names = asked.names.to_vec();
+        names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
+        names.sort_unstable();
+        names.dedup();
+        let places = facts.places_of(&names, &classes, find);
+        let fields = names.into_iter().zip(places).collect();
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -184,6 +213,8 @@ impl Slab {
             tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
             by_value: OnceLock::new(),
             values: Mutex::default(),
+            codes_with: Mutex::default(),
+            derived: Mutex::default(),
             metadata: Mutex::default(),
             facts,
             shapes,
@@ -265,6 +296,23 @@ impl Slab {
         Ok(values)
     }
 
+    /// Which texts of a dictionary hold the end of a key, worked out once.
+    pub(super) fn codes_with(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
+        let mut known = self.codes_with.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, holds)) = known.iter().find(|(of, known, _)| *of == column && known == end) {
+            return Ok(Arc::clone(holds));
+        }
+        let holds: Arc<[bool]> = end.in_texts(self.segment.dictionary(column)?.iter()).into();
+        known.push((column, end.clone(), Arc::clone(&holds)));
+        Ok(holds)
+    }
+
+    /// What a pattern found in the values of a field so far, the same each time.
+    pub(super) fn found_in(&self, derived: &Derived) -> Arc<DistinctMemo> {
+        let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
+    }
+
     /// The distinct texts of a metadata field, the same each time.
     pub(super) fn metadata(&self, field: &str) -> Arc<columns::MetadataColumn> {
         let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
@@ -297,16 +345,20 @@ pub(super) fn is_same(a: &Class, b: &Class) -> bool {
     fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
     }
-    a.cutting == b.cutting && are_same(&a.extracts, &b.extracts) && are_same(&a.reports, &b.reports)
+    a.cutting == b.cutting
+        && are_same(&a.of_text, &b.of_text)
+        && are_same(&a.of_fields, &b.of_fields)
+        && are_same(&a.reports, &b.reports)
 }
 
 /// The patterns of all classes in one order, and which of them each class has. A class that has them in another order
 /// is left to its texts.
 fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
-    for Class { cutting, extracts, .. } in classes.iter_mut() {
+    for Class { cutting, of_text: extracts, of_fields, .. } in classes.iter_mut() {
         if cutting.by_pattern {
             extracts.clear();
+            of_fields.clear();
         }
         let mut last = None;
         for extract in extracts.iter() {
@@ -320,11 +372,12 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
         }
         if cutting.by_pattern {
             extracts.clear();
+            of_fields.clear();
         }
     }
     let has = |extracts: &[Arc<Extract>], extract| extracts.iter().any(|known| Arc::ptr_eq(known, extract));
     let by_class =
-        classes.iter().map(|class| all.iter().map(|extract| has(&class.extracts, extract)).collect()).collect();
+        classes.iter().map(|class| all.iter().map(|extract| has(&class.of_text, extract)).collect()).collect();
     (all, by_class)
 }
 
@@ -341,44 +394,52 @@ fn fields_of(
     names: &[String],
     known: &KnownColumns<'_>,
 ) -> Vec<FieldLocations> {
+    // The fields that wanted ones are made of.
+    let mut all = names.to_vec();
+    for rule in classes.iter().flat_map(|class| &class.of_fields) {
+        if !all.contains(&rule.field) {
+            all.push(rule.field.clone());
+        }
+    }
     let keys = classes.len() * templates.len();
-    let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); names.len()];
-    let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); names.len()];
-    for Class { cutting, extracts, reports } in classes {
+    let mut by_name: Vec<Vec<ValueLocation>> = vec![Vec::with_capacity(keys); all.len()];
+    let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
+    let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
+    for Class { cutting, of_text, reports, .. } in classes {
         let reports: Vec<CellPlanner<'_>> =
             reports.iter().filter_map(|report| CellPlanner::new(report, shapes, known.dictionary)).collect();
-        let mut rules: Vec<NamedRules> = names.iter().map(|name| NamedRules::new(extracts, name)).collect();
+        let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for template in templates {
-            let mut found = places(shapes, template, *cutting, names, known.json);
+            let mut found = places(shapes, template, *cutting, &all, known.json);
             // A value of JSON joins what a pattern found instead of giving way.
             let joins = may_be_json(shapes, template, *cutting);
             if !cutting.by_pattern {
-                put_reports(&reports, template, names, joins, &mut found);
+                put_reports(&reports, template, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let asked = match rules.place(shapes, template, templates.len()) {
-                    RulePlace::Nowhere => false,
-                    RulePlace::At(_) | RulePlace::ByValue if joins && found[at] != ValueLocation::Absent => {
-                        found[at] = ValueLocation::Text;
-                        false
-                    }
-                    RulePlace::At(place) => {
-                        found[at] = place;
-                        false
-                    }
-                    RulePlace::ByValue => true,
-                };
-                patterned[at].push(asked);
+                let rule = rules.place(shapes, template, templates.len());
+                patterned[at].push(put_rule(rule, joins, &mut found[at]));
             }
-            by_name.iter_mut().zip(found).for_each(|(places, place)| places.push(place));
+            for (at, told) in found.into_iter().enumerate() {
+                by_name[at].push(told.place);
+                doubts[at].push(told.doubt);
+            }
         }
     }
-    let named = by_name.into_iter().zip(patterned).map(|(places, patterned)| {
+    let mut derived: Vec<Option<Derived>> = (names.iter().enumerate())
+        .map(|(at, name)| Derived::find(name, at, &all, classes, &mut by_name, &patterned, &mut doubts))
+        .collect();
+    let named = by_name.into_iter().zip(patterned).zip(doubts).zip(names.iter().zip(&mut derived));
+    let named = named.map(|(((places, patterned), doubts), (name, derived))| {
         let column = only_column(shapes, templates, &places);
-        let by_text = places.contains(&ValueLocation::Text);
+        let is_open = doubts.iter().any(|columns| !columns.is_empty());
+        let by_text = is_open || places.contains(&ValueLocation::Text);
+        let doubts = if is_open { doubts } else { Vec::new() };
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
-        let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places));
-        FieldLocations { repeating: repeating(&places), places, column, by_text, patterned, columns }
+        let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places, &doubts));
+        let (key_end, derived) = (KeyEnd::of(name), derived.take());
+        let repeating = repeating(&places);
+        FieldLocations { places, column, repeating, by_text, doubts, key_end, patterned, columns, derived }
     });
     named.collect()
 }
@@ -400,26 +461,47 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
 
 /// Puts in what transforms make of the texts of a template: the first that finds a field wins, also over what is cut out
 /// automatically.
-fn put_reports(
-    reports: &[CellPlanner<'_>],
-    template: &Template,
-    names: &[String],
-    joins: bool,
-    found: &mut [ValueLocation],
-) {
+fn put_reports(reports: &[CellPlanner<'_>], template: &Template, names: &[String], joins: bool, found: &mut [Told]) {
     for report in reports.iter().rev() {
         for (found, place) in found.iter_mut().zip(report.places(template, names)) {
             match place {
                 ValueLocation::Absent => {}
-                _ if joins && *found != ValueLocation::Absent => *found = ValueLocation::Text,
-                place => *found = place,
+                _ if joins && found.place != ValueLocation::Absent => *found = ValueLocation::Text.into(),
+                place => *found = place.into(),
             }
         }
     }
 }
 
+/// Puts in what the patterns of a field say of a template, and gives whether one has to be asked by value.
+fn put_rule(rule: RulePlace, joins: bool, found: &mut Told) -> bool {
+    match rule {
+        RulePlace::Nowhere => false,
+        RulePlace::At(_) | RulePlace::ByValue if joins && found.place != ValueLocation::Absent => {
+            *found = ValueLocation::Text.into();
+            false
+        }
+        RulePlace::At(place) => {
+            *found = place.into();
+            false
+        }
+        RulePlace::ByValue => {
+            // What the pattern leaves empty is all that may be in doubt.
+            if !found.doubt.is_empty() {
+                *found = ValueLocation::Text.into();
+            }
+            true
+        }
+    }
+}
+
 /// The columns that values lie in by their places, and those below them.
-fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocation]) -> ValueColumns {
+fn value_columns(
+    shapes: &Shapes,
+    templates: &[Template],
+    places: &[ValueLocation],
+    doubts: &[Box<[u32]>],
+) -> ValueColumns {
     let mut known = vec![false; shapes.columns.len()];
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| {
@@ -434,9 +516,12 @@ fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocatio
     };
     for (at, place) in places.iter().enumerate() {
         let is_escaped = matches!(place, ValueLocation::Nested(nested) if nested.has_escapes());
-        literals |= is_escaped
+        let is_open = doubts.get(at).is_some_and(|columns| !columns.is_empty());
+        literals |= is_open
+            || is_escaped
             || !matches!(place, ValueLocation::Absent | ValueLocation::Variable(_) | ValueLocation::Nested(_));
         match place {
+            _ if is_open => reach(&templates[at % templates.len()].parts),
             ValueLocation::Absent | ValueLocation::Constant(_) => {}
             ValueLocation::Variable(column) => reach(&[TemplatePart::Variable(*column)]),
             ValueLocation::Composite(parts) => reach(parts),
@@ -444,7 +529,7 @@ fn value_columns(shapes: &Shapes, templates: &[Template], places: &[ValueLocatio
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
             }
             // The value is written otherwise than it reads.
-            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Text => {
+            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
                 reach(&templates[at % templates.len()].parts)
             }
         }

@@ -19,6 +19,8 @@ pub(super) enum ValueLocation {
     Escaped(Box<[TemplatePart]>),
     /// Below variables that may be empty.
     Nested(Nested),
+    /// A pattern makes it of the value of another field, whose place is told ([`super::derived`]).
+    Derived,
     /// Only the text tells.
     Text,
 }

@@ -74,12 +74,13 @@ impl FieldTest {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
                 // What a pattern finds is tested in the text.
-                _ if field.is_patterned(key) || repeated.binary_search(row).is_ok() => {}
+                _ if field.is_patterned(key) || field.is_doubted(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(
                     ValueLocation::Constant(_)
                     | ValueLocation::Composite(_)
                     | ValueLocation::Escaped(_)
+                    | ValueLocation::Derived
                     | ValueLocation::Variable(_)
                     | ValueLocation::Nested(_),
                 ) => tested.push((place, *row)),

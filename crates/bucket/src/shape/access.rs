@@ -1,0 +1,189 @@
+//! Where the variables of a line of an access log are.
+//!
+//! Web servers and proxies write requests as one quoted text, `"GET /path?query HTTP/1.1"`. Searches ask for its parts,
+//! so each part is a variable of its own, and so are the names before the time, the status and the size. Every kind of
+//! variable here holds a narrow set of bytes: that is what lets a search prove that an extraction pattern matches every
+//! line of a template at the same place. A request that does not look like this stays one variable in a template of its
+//! own, and so do values with bytes that patterns treat differently (escaped quotes, characters beyond ASCII): they
+//! get columns of their own, so that one odd line costs nothing to the others.
+//!
+//! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
+
+use memchr::memchr;
+
+use super::classes::{CLASS, DELIMITER, graphic_run};
+use super::variables::{Variable, VariableKind, plain_quote, quoted_text};
+
+/// What a variable of an access log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// A name before the time: client, ident, user.
+    Who,
+    /// The same with characters beyond ASCII.
+    OddWho,
+    Method,
+    Path,
+    Query,
+    Version,
+    Status,
+    Size,
+    /// Quoted text behind the status: referer, user agent, cookies.
+    Note,
+    /// The same with escaped quotes or characters beyond ASCII.
+    OddNote,
+}
+
+/// What stands between the target of a request and its version.
+const PROTOCOL: &[u8] = b" HTTP/";
+/// Names before the time: at least client, ident and user, perhaps the virtual host and a port.
+const WHO_MIN: usize = 3;
+const WHO_MAX: usize = 5;
+
+impl Piece {
+    /// What names the piece's column, in whatever literal it stands behind.
+    pub(super) fn role(self) -> &'static [u8] {
+        match self {
+            Piece::Who | Piece::OddWho => b"\"who",
+            Piece::Method => b"\"method",
+            Piece::Path => b"\"path",
+            Piece::Query => b"\"query",
+            Piece::Version => b"\"version",
+            Piece::Status => b"\"status",
+            Piece::Size => b"\"size",
+            Piece::Note | Piece::OddNote => b"\"note",
+        }
+    }
+
+    /// Whether its values are kept apart from those of the same role.
+    pub(super) fn is_odd(self) -> bool {
+        matches!(self, Piece::OddWho | Piece::OddNote)
+    }
+
+    /// End of a piece that starts at `at`; `None` when none does.
+    #[inline]
+    pub(super) fn end(self, text: &[u8], at: usize) -> Option<usize> {
+        let followed_by = |end: usize, byte: u8| (text.get(end) == Some(&byte)).then_some(end);
+        match self {
+            Piece::Who => followed_by(graphic_run(text, at, b'"'), b' '),
+            Piece::OddWho => {
+                let end = at + memchr(b' ', text.get(at..)?)?;
+                let is_odd = !text[at..end].is_ascii();
+                (is_odd && !text[at..end].iter().any(|byte| *byte < b' ' || *byte == b'"')).then_some(end)
+            }
+            Piece::Method => {
+                let is_method = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_');
+                let len = text.get(at..)?.iter().position(|byte| !is_method(byte))?;
+                followed_by(at + len, b' ')
+            }
+            Piece::Path => {
+                if text.get(at) != Some(&b'/') {
+                    return None;
+                }
+                let end = graphic_run(text, at, b'?');
+                matches!(text.get(end), Some(b'?' | b' ')).then_some(end)
+            }
+            Piece::Query => followed_by(graphic_run(text, at, b'"'), b' '),
+            Piece::Version => {
+                let len = text.get(at..)?.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b'.'))?;
+                let version = &text[at..at + len];
+                let is_version = matches!(version, [b'0'..=b'9'] | [b'0'..=b'9', .., b'0'..=b'9']);
+                if is_version { followed_by(at + len, b'"') } else { None }
+            }
+            Piece::Status => {
+                let digits = text.get(at..at + 3)?;
+                if digits.iter().all(u8::is_ascii_digit) { followed_by(at + 3, b' ') } else { None }
+            }
+            Piece::Size => {
+                let rest = text.get(at..)?;
+                let len = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
+                ends_here(text, at + len).then_some(at + len)
+            }
+            Piece::Note => plain_quote(text, at).filter(|end| text[at..*end].is_ascii()),
+            Piece::OddNote => {
+                let (end, has_quotes) = quoted_text(text, at)?;
+                (has_quotes || !text[at..end].is_ascii()).then_some(end)
+            }
+        }
+    }
+}
+
+/// Whether a chunk cannot go on here.
+fn ends_here(text: &[u8], at: usize) -> bool {
+    text.get(at).is_none_or(|byte| CLASS[usize::from(*byte)] & DELIMITER != 0)
+}
+
+/// Adds the names before the time of a line that begins as access logs do, and gives the place of the bracket.
+pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
+    let mut names = [(Piece::Who, 0, 0); WHO_MAX];
+    let (mut count, mut at) = (0, 0);
+    while text.get(at) != Some(&b'[') {
+        let found = [Piece::Who, Piece::OddWho].into_iter().find_map(|piece| Some((piece, piece.end(text, at)?)));
+        let (piece, end) = found.filter(|(_, end)| *end > at)?;
+        *names.get_mut(count)? = (piece, at, end);
+        (count, at) = (count + 1, end + 1);
+    }
+    let is_time = matches!(text.get(at + 1..at + 5), Some([b'0'..=b'9', b'0'..=b'9', b'/', b'A'..=b'Z']));
+    if count < WHO_MIN || !is_time {
+        return None;
+    }
+    variables.extend(
+        names[..count].iter().map(|(piece, start, end)| Variable::new(*start, *end, VariableKind::Access(*piece))),
+    );
+    Some(at)
+}
+
+/// Adds the parts of a request that is all of `from..close`; says whether it is one.
+pub(super) fn split_request(text: &[u8], from: usize, close: usize, variables: &mut Vec<Variable>) -> bool {
+    let Some(parts) = request_parts(text, from, close) else { return false };
+    variables.extend(parts.into_iter().flatten().filter(|variable| variable.end > variable.start));
+    true
+}
+
+/// Whether a text without its quotes is a request.
+#[inline]
+pub(super) fn is_request(text: &[u8], from: usize, close: usize) -> bool {
+    // Most texts do not end in a digit.
+    close > from && text[close - 1].is_ascii_digit() && request_parts(text, from, close).is_some()
+}
+
+fn request_parts(text: &[u8], from: usize, close: usize) -> Option<[Option<Variable>; 4]> {
+    let piece = |piece: Piece, at: usize| {
+        let end = piece.end(text, at).filter(|end| *end > at)?;
+        Some(Variable::new(at, end, VariableKind::Access(piece)))
+    };
+    let method = piece(Piece::Method, from)?;
+    let path = piece(Piece::Path, method.end + 1)?;
+    let mut at = path.end;
+    let mut query = None;
+    if text.get(at) == Some(&b'?') {
+        query = piece(Piece::Query, at + 1);
+        at = query.map_or(at + 1, |query| query.end);
+    }
+    if text.get(at..at + PROTOCOL.len()) != Some(PROTOCOL) {
+        return None;
+    }
+    let version = piece(Piece::Version, at + PROTOCOL.len())?;
+    (version.end == close).then_some([Some(method), Some(path), query, Some(version)])
+}
+
+/// Adds status and size behind the closing quote of a request, and gives the place behind them.
+pub(super) fn split_outcome(text: &[u8], close: usize, variables: &mut Vec<Variable>) -> Option<usize> {
+    if text.get(close + 1) != Some(&b' ') {
+        return None;
+    }
+    let status = Piece::Status.end(text, close + 2)?;
+    variables.push(Variable::new(close + 2, status, VariableKind::Access(Piece::Status)));
+    let size = status + 1;
+    match Piece::Size.end(text, size).filter(|end| *end > size) {
+        Some(end) => {
+            variables.push(Variable::new(size, end, VariableKind::Access(Piece::Size)));
+            Some(end)
+        }
+        // The dash that stands for no size belongs to the literal, so that sizes are numbers.
+        None if text.get(size) == Some(&b'-') && ends_here(text, size + 1) => Some(size + 1),
+        None => Some(status),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Fields that a rule makes of the value of another field (`EXTRACT-file = … in uri_path`).
+//!
+//! Where the templates tell where the other field lies, the rule is asked once per distinct value of it. It is the last
+//! to be asked: what the text has of the field by another rule or by automatic extraction stays.
+//!
+//! Not here: rules of which one reads what another makes, which are left to the text ([`crate::fields`]).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use quarry_eval::EngineError;
+use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
+
+use super::value_location::ValueLocation;
+use crate::fields::{Class, Extract};
+
+/// A group of a rule that makes a field.
+#[derive(Clone)]
+pub(super) struct Derived {
+    pub rule: Arc<Extract>,
+    pub group: usize,
+}
+
+impl Derived {
+    /// How field number `at` of `names` is made out of another one, if it is: its places become [`ValueLocation::Derived`] where
+    /// that is so, and the text where the other's place is not told. Places are by name and by key.
+    pub(super) fn find(
+        name: &str,
+        at: usize,
+        names: &[String],
+        classes: &[Class],
+        places: &mut [Vec<ValueLocation>],
+        patterned: &[Vec<bool>],
+        doubts: &mut [Vec<Box<[u32]>>],
+    ) -> Option<Derived> {
+        let mut derived: Option<Derived> = None;
+        let keys = places[at].len() / classes.len().max(1);
+        for (number, class) in classes.iter().enumerate() {
+            let mut rules = class.of_fields.iter();
+            let Some((rule, group)) = rules.find_map(|rule| Some((rule, rule.group(name)?))) else { continue };
+            let source = names.iter().position(|known| *known == rule.field);
+            let known = derived.get_or_insert_with(|| Derived { rule: Arc::clone(rule), group });
+            let is_same = Arc::ptr_eq(&known.rule, rule);
+            for key in number * keys..(number + 1) * keys {
+                // A value that it has otherwise stays.
+                if places[at][key] != ValueLocation::Absent || patterned[at][key] {
+                    continue;
+                }
+                let is_told = |source: &usize| !patterned[*source][key] && doubts[*source][key].is_empty();
+                places[at][key] = match source.filter(is_told).map(|source| &places[source][key]) {
+                    Some(ValueLocation::Absent) => ValueLocation::Absent,
+                    Some(ValueLocation::Variable(_) | ValueLocation::Constant(_) | ValueLocation::Composite(_))
+                        if is_same =>
+                    {
+                        ValueLocation::Derived
+                    }
+                    _ => {
+                        doubts[at][key] = Box::default();
+                        ValueLocation::Text
+                    }
+                };
+            }
+        }
+        derived.filter(|_| places[at].contains(&ValueLocation::Derived))
+    }
+
+    /// What the rule finds in the values of the other field; `known` has what it found before.
+    pub(super) fn of_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
+        let find = |values: &ArrayRef| -> ArrayRef {
+            let (reader, mut scratch) = (ColumnReader::new(values), String::new());
+            let mut captures = self.rule.regex.new_captures();
+            let mut found = ColumnBuilder::new(values.len());
+            for row in 0..values.len() {
+                let text =
+                    reader.text(row, &mut scratch).filter(|text| self.rule.regex.captures_into(text, &mut captures));
+                match text.and_then(|text| captures.text(text, self.group)) {
+                    Some(group) => found.push_text(group),
+                    None => found.push_null(),
+                }
+            }
+            found.finish()
+        };
+        let by_value = known.run(values, Numbers::ByValue, |values| Ok(Some(vec![find(values)])))?;
+        Ok(by_value.and_then(|found| found.into_iter().next()).unwrap_or_else(|| find(values)))
+    }
+}

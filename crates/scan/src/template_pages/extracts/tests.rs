@@ -1,0 +1,105 @@
+//! Which templates of the real shaper tell where the fields of built-in patterns lie.
+
+use quarry_conf::{Layers, PropsResolver, builtin_sources};
+use quarry_eval::messages::Messages;
+use quarry_event::shape::ColumnKind;
+use quarry_event::{EventBatch, Metadata, TimeRange};
+use quarry_stdx::ManualClock;
+use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
+
+use super::*;
+use crate::fields::FieldRules;
+
+fn metadata(sourcetype: &str) -> Metadata {
+    Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: sourcetype.into() }
+}
+
+/// The shapes of a sealed slab of these lines, each of which is there often.
+fn shapes(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Shapes> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
+    let mut batch = EventBatch::default();
+    let meta = batch.intern(&metadata(sourcetype));
+    lines.enumerate().for_each(|(at, line)| batch.push(line.as_bytes(), at as i64, meta));
+    store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    store.seal_all().unwrap();
+    let segments = store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments;
+    segments[0].shapes().unwrap().unwrap()
+}
+
+/// In how many templates the values decide where a field lies, and in how many it is one column.
+fn told(sourcetype: &str, shapes: &Shapes, name: &str) -> (usize, usize) {
+    let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
+    let class = rules.cutting(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
+    let ColumnKind::Templates(templates) = &shapes.columns[0].kind else { panic!("column 0 is templates") };
+    let mut named = NamedRules::new(&class.of_text, name);
+    let (mut by_value, mut variables) = (0, 0);
+    for template in templates.iter() {
+        match named.place(shapes, template, templates.len()) {
+            RulePlace::ByValue => by_value += 1,
+            RulePlace::At(ValueLocation::Variable(_)) => variables += 1,
+            RulePlace::At(_) | RulePlace::Nowhere => {}
+        }
+    }
+    (by_value, variables)
+}
+
+/// Lines of the combined format whose user agent is `agent` where `at` is a multiple of 50.
+fn lines(agent: &'static str) -> impl Iterator<Item = String> {
+    (0..3_000usize).map(move |at| {
+        let query = if at.is_multiple_of(2) { format!("?q=a{}", at * 7) } else { String::new() };
+        let bytes = if at.is_multiple_of(9) { "-".to_owned() } else { (at * 31).to_string() };
+        let agent = if at.is_multiple_of(50) { agent } else { "Mozilla/5.0 (X11; Linux x86_64)" };
+        let user = ["-", "bob", "alice", "u7"][at % 4];
+        format!(
+            r#"10.0.{}.{} - {user} [20/Nov/2026:00:00:{:02} +0000] "GET /a/{}.html{query} HTTP/1.1" {} {bytes} "https://h.example/{}" "{agent} {at}""#,
+            at % 200,
+            at % 7,
+            at % 60,
+            at % 800,
+            200 + at % 5,
+            at % 30,
+        )
+    })
+}
+
+const FIELDS: [&str; 12] = [
+    "clientip",
+    "ident",
+    "user",
+    "req_time",
+    "method",
+    "uri",
+    "uri_path",
+    "uri_query",
+    "version",
+    "status",
+    "bytes",
+    "referer",
+];
+
+#[test]
+fn no_pattern_is_asked_by_value_for_requests_in_order() {
+    for sourcetype in ["nginx", "access_combined", "access_combined_wcookie"] {
+        let shapes = shapes(sourcetype, lines("curl/8.9.1"));
+        for name in FIELDS.iter().chain(&["useragent"]) {
+            let (by_value, variables) = told(sourcetype, &shapes, name);
+            assert_eq!(by_value, 0, "{name} of {sourcetype}");
+            assert!(variables > 0 || ["uri", "req_time"].contains(name), "{name} of {sourcetype} is a column");
+        }
+    }
+}
+
+#[test]
+fn what_is_odd_costs_no_other_field() {
+    for agent in [r#"say \"hi\""#, r#"\"k=\"v\\"#, "ümlaut \u{a0}"] {
+        let shapes = shapes("nginx", lines(agent));
+        // The planner takes characters beyond ASCII byte by byte, so that the quoted texts behind the size match or not.
+        for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
+            assert_eq!(told("nginx", &shapes, name).0, 0, "{name} beside {agent}");
+        }
+        // Only lines with such an agent are asked for it.
+        let (by_value, variables) = told("nginx", &shapes, "useragent");
+        assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
+    }
+}
