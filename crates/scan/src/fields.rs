@@ -250,8 +250,8 @@ impl FieldRules {
         let sources: Vec<String> = of_fields.iter().map(|rule| rule.field.clone()).collect();
         let is_wanted = |report: &Report| report.makes_any(names) || report.makes_any(&sources);
         let reports: Vec<Arc<Report>> = rules.reports.iter().filter(|report| is_wanted(report)).cloned().collect();
-        let are_cells = reports.iter().all(|report| report.cells().is_some());
-        let by_pattern = !are_distinct || !are_cells || !of_fields.iter().enumerate().all(is_simple);
+        let are_planned = reports.iter().all(|report| report.of_text().is_some());
+        let by_pattern = !are_distinct || !are_planned || !of_fields.iter().enumerate().all(is_simple);
         let cutting = Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
         Class { cutting, of_text, of_fields, reports }
     }
@@ -458,7 +458,7 @@ impl<'a> CutFields<'a> {
             if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
-            self.add_groups(regex, captures, text);
+            self.add_groups(regex, captures, text, false);
         }
         if !rules.reports.is_empty() {
             self.cut_reports(text, meta, rules);
@@ -494,11 +494,14 @@ impl<'a> CutFields<'a> {
         self.cut_fields_of_row(text, rules, captures);
     }
 
-    /// Adds what the named groups of a match hold.
-    fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str) {
+    /// Adds what the named groups of a match hold; `lies_elsewhere` for a text that is not the page's.
+    fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str, lies_elsewhere: bool) {
         for (group, name) in regex.group_names().iter().enumerate() {
             if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
-                self.add(name, value, false);
+                match lies_elsewhere {
+                    true => self.add_copy(name, value, false),
+                    false => self.add(name, value, false),
+                }
             }
         }
     }
@@ -511,14 +514,34 @@ impl<'a> CutFields<'a> {
                 continue;
             }
             let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
-            // A value written with escapes lies elsewhere; its copy is not searched.
-            let Some(place) = last.filter(|place| place.row == self.row && !place.copied) else { continue };
-            let start = place.start as usize + self.text_start - event.as_ptr() as usize;
-            let Some(text) = event.get(start..start + place.len as usize) else { continue };
-            if regex.captures_into(text, captures) {
-                self.add_groups(regex, captures, text);
+            let Some(place) = last.filter(|place| place.row == self.row) else { continue };
+            if place.copied {
+                // Copies move as more are made.
+                let Some(text) = self.text_of(place, event).map(str::to_owned) else { continue };
+                if regex.captures_into(&text, captures) {
+                    self.add_groups(regex, captures, &text, true);
+                }
+            } else if let Some(text) = self.text_in_page(place, event)
+                && regex.captures_into(text, captures)
+            {
+                self.add_groups(regex, captures, text, false);
             }
         }
+    }
+
+    /// The text of a value of this row.
+    fn text_of<'t>(&'t self, place: CutValue, event: &'t str) -> Option<&'t str> {
+        if !place.copied {
+            return self.text_in_page(place, event);
+        }
+        let bytes = self.copies.get(place.start as usize..(place.start + place.len) as usize)?;
+        std::str::from_utf8(bytes).ok()
+    }
+
+    /// The text of a value of this row that is a part of the event.
+    fn text_in_page<'t>(&self, place: CutValue, event: &'t str) -> Option<&'t str> {
+        let start = place.start as usize + self.text_start - event.as_ptr() as usize;
+        event.get(start..start + place.len as usize)
     }
 
     fn wants_any(&self, regex: &Regex) -> bool {

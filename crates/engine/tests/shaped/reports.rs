@@ -31,6 +31,11 @@ REPORT-rows = rows
 [keeping]
 REPORT-rows = keeping_rows
 
+[data]
+REPORT-data = data, verb, address, twice
+EXTRACT-half = ^(?<half>\d+)\. in where
+EXTRACT-initial = ^(?<initial>\w) in user
+
 [both]
 REPORT-rows = commas, rows, added
 "#;
@@ -56,6 +61,17 @@ FIELDS = stamp, name, "x-y", text, number, gap, tail, tail
 DELIMS = ",;"
 FIELDS = stamp, name, x-y, text, number, gap, tail, tail
 CLEAN_KEYS = false
+KEEP_EMPTY_VALS = true
+[data]
+REGEX = <D N=['"]([^'"]+)['"]>([^<]*)</D>
+FORMAT = $1::$2
+[verb]
+REGEX = (Built|Torn) (?:\w+ )?(\d+) for (\w+):([\d.]*)
+FORMAT = verb::$1 number::$2 zone::"to $3" where::$4 no-zone::$3-$2 code::x
+[address]
+REGEX = (?<where>\d+\.\d+)\b
+[twice]
+REGEX = (?<name>[a-z]+)=(?<number>\d+)
 KEEP_EMPTY_VALS = true
 [added]
 DELIMS = ","
@@ -105,6 +121,30 @@ fn rows() -> MemoryStore {
         };
         batch.push(text.as_bytes(), at * 1_000_000_000, metas[(at % 3) as usize]);
     }
+    let data = batch.intern(&Metadata {
+        index: "main".into(),
+        host: "win1".into(),
+        source: "security".into(),
+        sourcetype: "data".into(),
+    });
+    for at in 0..120i64 {
+        let (user, code) = (["ann", "bob", "zoë"][(at % 3) as usize], ["4624", "4625"][(at / 3 % 2) as usize]);
+        let text = match at % 10 {
+            0 => {
+                format!("<E><C>{code}</C><D N='user'>{user}</D><D N=\"host-name\">h{at}</D><D N='code'>{code}</D></E>")
+            }
+            1 => format!("<E><D N='user'></D><D N='user'>{user} {at}</D><D N='code'>{at}</D></E>"),
+            2 => format!("<E><D N='{user}'>{at}</D><D N='n{at}'>{user}</D><D N='user'>x{at}</D></E>"),
+            3 => format!("<E><D N='text'>a <b> {at}</D><D N='user'>{user}</D></E>"),
+            4 => format!("<D N='a b'>{user}</D><D N='a_b'>{at}</D><D N='host'>{at}</D> left={at}"),
+            5 => format!("Built tcp {at} for inside:10.{at}.0.1 name={at}"),
+            6 => format!("Torn {at} for {user}:{at}.5 and outside:10.0.{at}.9 number=x"),
+            7 => format!("Torn {at} for in{}:{}", at % 4, if at % 4 == 0 { String::new() } else { format!("1{at}") }),
+            8 => format!("Built {user} for x:{at} where={at}.{at} name=7 name={at}"),
+            _ => format!("{user} {at}"),
+        };
+        batch.push(text.as_bytes(), (300 + at) * 1_000_000_000, data);
+    }
     store.append(batch).unwrap();
     store
 }
@@ -123,6 +163,36 @@ const ASKED: &[&str] = &[
     "top tail",
     "fields name tail",
     "stats count",
+];
+
+const DATA: &[&str] = &[
+    "stats count by user",
+    "stats count by user, code",
+    "stats count by verb, number, zone",
+    "stats count by where, no_zone",
+    "stats values(name), values(number), values(text) by sourcetype",
+    "stats count by host_name, a_b, n12, ann",
+    "stats count by left, host",
+    "stats count by half, initial",
+    "stats sum(number), dc(where) by verb",
+    "table user code host_name a_b left text verb number zone where no_zone name missing",
+    "stats count by missing",
+];
+
+const DATA_CONDITIONS: &[&str] = &[
+    "sourcetype=data",
+    "sourcetype=data user=ann",
+    "user=\"bob*\"",
+    "sourcetype=data code=4624",
+    "sourcetype=data NOT code=*",
+    "number=15",
+    "number>50 verb=Torn",
+    "zone=\"to inside\"",
+    "where=10*",
+    "sourcetype=data missing=1",
+    "sourcetype=data name=7",
+    "half=10",
+    "sourcetype=data NOT initial=a",
 ];
 
 const ROW_CONDITIONS: &[&str] = &[
@@ -177,6 +247,12 @@ fn searches<'s>(conditions: &'s [&str], asked: &'s [&str]) -> impl Iterator<Item
 fn cells_of_rows_are_the_same() {
     let engine = engine_of(PROPS, TRANSFORMS);
     compare_in(&rows(), &engine, searches(ROW_CONDITIONS, ASKED));
+}
+
+#[test]
+fn matches_are_the_same() {
+    let engine = engine_of(PROPS, TRANSFORMS);
+    compare_in(&rows(), &engine, searches(DATA_CONDITIONS, DATA));
 }
 
 #[test]

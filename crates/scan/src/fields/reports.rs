@@ -3,6 +3,7 @@
 //!
 //! Values are copied: transforms are for what the automatic extraction does not read, and mostly rewrite names.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use quarry_conf::{ReportCut, ReportRule};
@@ -16,7 +17,7 @@ use super::{CutFields, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
 /// Matches of one transform in one event; more are not looked for.
-const MATCHES_MAX: usize = 1_000;
+pub(crate) const MATCHES_MAX: usize = 1_000;
 /// What the name of a group starts with whose text is a field's name, and that of its value.
 const KEY_GROUP: &str = "_KEY_";
 const VALUE_GROUP: &str = "_VAL_";
@@ -54,22 +55,54 @@ enum Cut {
 
 /// Where a name and its value come from.
 #[derive(Debug)]
-struct Pair {
-    name: Vec<NamePart>,
-    value: Vec<NamePart>,
+pub(crate) struct Pair {
+    pub name: Vec<NamePart>,
+    pub value: Vec<NamePart>,
 }
 
+/// Part of a name or a value.
 #[derive(Debug)]
-enum NamePart {
+pub(crate) enum NamePart {
+    /// These characters, at least one.
     Text(String),
+    /// What this group holds.
     Group(usize),
+}
+
+/// What a transform reads of the text of an event.
+pub(crate) enum ReportText<'a> {
+    /// Cells of these names and what parts them.
+    Cells(&'a [String], &'a Delimiters),
+    /// The first match of a pattern, or each.
+    Pattern { regex: &'a Regex, pairs: &'a [Pair], repeats: bool },
+}
+
+impl Pair {
+    /// The name, if it does not depend on the text.
+    pub(crate) fn known_name(&self) -> Option<&str> {
+        match self.name.as_slice() {
+            [NamePart::Text(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Groups of the pattern that make it.
+    pub(crate) fn groups(&self) -> impl Iterator<Item = usize> + '_ {
+        self.name.iter().chain(&self.value).filter_map(|part| match part {
+            NamePart::Group(group) => Some(*group),
+            NamePart::Text(_) => None,
+        })
+    }
 }
 
 /// Whether a transform is read off the text of an event as `EXTRACT-` is, so that the templates of a slab can tell where
 /// its fields lie ([`crate::template_pages`]). The fields of all others are made from texts.
 pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
-    let is_cells = matches!(&rule.cut, ReportCut::Delimited { inner: None, names, .. } if !names.is_empty());
-    is_cells && rule.source == "_raw" && !rule.adds_values
+    let is_planned = match &rule.cut {
+        ReportCut::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
+        ReportCut::Pattern { .. } => true,
+    };
+    is_planned && rule.source == "_raw" && !rule.adds_values
 }
 
 /// The names of the fields that a transform makes; `None` where only the text says.
@@ -99,7 +132,11 @@ fn group_names(pattern: &str) -> Vec<String> {
 }
 
 fn cleaned(cleans: bool, name: &str) -> String {
-    if cleans { clean_key(name).into() } else { name.to_owned() }
+    clean(cleans, name).into_owned()
+}
+
+fn clean(cleans: bool, name: &str) -> Cow<'_, str> {
+    if cleans { clean_key(name) } else { Cow::Borrowed(name) }
 }
 
 impl Report {
@@ -153,13 +190,13 @@ impl Report {
     /// As [`Report::run`]; of a list of cells only the first `count` are looked at.
     fn run_to(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
         let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
-        let mut clean = |name: &str, value: &str| {
+        let mut give_clean = |name: &str, value: &str| {
             if is_kept(name, value) {
-                give(&cleaned(self.cleans_names, name), value);
+                give(&clean(self.cleans_names, name), value);
             }
         };
         match &self.cut {
-            Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut clean),
+            Cut::Pattern { regex, pairs, repeats } => run_pattern(regex, pairs, *repeats, text, &mut give_clean),
             Cut::Cells { delimiters, names } => {
                 // Their names are clean.
                 for (name, cell) in names.iter().take(count).zip(cells(text, delimiters)) {
@@ -173,14 +210,14 @@ impl Report {
                 for token in cells(text, delimiters).filter(|token| !token.is_empty()) {
                     if let Some(at) = token.find(|letter| inner.contains(letter)) {
                         let value = token[at..].trim_start_matches(|letter| inner.contains(letter));
-                        clean(unquoted(&token[..at]), unquoted(value));
+                        give_clean(unquoted(&token[..at]), unquoted(value));
                     }
                 }
             }
             Cut::Pairs { delimiters, inner: None } => {
                 let mut tokens = cells(text, delimiters).filter(|token| !token.is_empty());
                 while let (Some(name), Some(value)) = (tokens.next(), tokens.next()) {
-                    clean(unquoted(name), unquoted(value));
+                    give_clean(unquoted(name), unquoted(value));
                 }
             }
         }
@@ -191,13 +228,21 @@ impl Report {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
-    /// The names of the cells of the event's text and what parts them, if that is all it reads and each name gets the
-    /// first value found for it.
-    pub(crate) fn cells(&self) -> Option<(&[String], &Delimiters)> {
-        match &self.cut {
-            Cut::Cells { delimiters, names } if self.source == "_raw" && !self.adds_values => Some((names, delimiters)),
-            _ => None,
+    /// How it reads the text of an event, if that is all it reads and each name gets the first value found for it.
+    pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
+        if self.source != "_raw" || self.adds_values {
+            return None;
         }
+        match &self.cut {
+            Cut::Cells { delimiters, names } => Some(ReportText::Cells(names, delimiters)),
+            Cut::Pattern { regex, pairs, repeats } => Some(ReportText::Pattern { regex, pairs, repeats: *repeats }),
+            Cut::Pairs { .. } => None,
+        }
+    }
+
+    /// The name of a field as this transform writes it.
+    pub(crate) fn cleaned(&self, name: &str) -> String {
+        cleaned(self.cleans_names, name)
     }
 
     /// Whether a value without characters makes a field.
@@ -237,6 +282,7 @@ fn parts(text: &str) -> Vec<NamePart> {
         rest = &rest[end..];
     }
     found.push(NamePart::Text(rest.to_owned()));
+    found.retain(|part| !matches!(part, NamePart::Text(text) if text.is_empty()));
     found
 }
 
@@ -259,14 +305,21 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
 }
 
 /// The parts put together; `None` when a group took no part.
-fn filled(parts: &[NamePart], captures: &Captures, text: &str) -> Option<String> {
-    parts
+fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
+    if let [part] = parts {
+        return match part {
+            NamePart::Text(text) => Some(Cow::Borrowed(text)),
+            NamePart::Group(group) => captures.text(text, *group).map(Cow::Borrowed),
+        };
+    }
+    let all: Option<String> = parts
         .iter()
         .map(|part| match part {
             NamePart::Text(text) => Some(text.as_str()),
             NamePart::Group(group) => captures.text(text, *group),
         })
-        .collect()
+        .collect();
+    all.map(Cow::Owned)
 }
 
 impl CutFields<'_> {
@@ -330,14 +383,7 @@ impl CutFields<'_> {
     fn texts_of_row(&self, name: &str, event: &str) -> Vec<String> {
         let Some(at) = self.fields.get(name) else { return Vec::new() };
         let places = self.values[*at].1.iter().rev().take_while(|place| place.row == self.row);
-        let texts = places.filter_map(|place| {
-            if place.copied {
-                let bytes = self.copies.get(place.start as usize..(place.start + place.len) as usize)?;
-                return std::str::from_utf8(bytes).ok().map(str::to_owned);
-            }
-            let start = place.start as usize + self.text_start - event.as_ptr() as usize;
-            event.get(start..start + place.len as usize).map(str::to_owned)
-        });
+        let texts = places.filter_map(|place| self.text_of(*place, event).map(str::to_owned));
         let mut texts: Vec<String> = texts.collect();
         texts.reverse();
         texts

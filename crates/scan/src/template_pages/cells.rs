@@ -51,15 +51,15 @@ struct SplitTemplate {
 }
 
 impl<'a> CellPlanner<'a> {
-    /// `None` for a transform that is no list of cells of the text.
+    /// For cells of these names, parted by these characters.
     pub(super) fn new(
-        report: &'a Report,
+        report: &Report,
+        (names, delimiters): (&'a [String], &'a Delimiters),
         shapes: &'a Shapes,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
-    ) -> Option<CellPlanner<'a>> {
-        let (names, delimiters) = report.cells()?;
+    ) -> CellPlanner<'a> {
         let (keeps_empty, signs) = (report.keeps_empty(), delimiters.signs());
-        Some(CellPlanner { shapes, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() })
+        CellPlanner { shapes, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
     }
 
     /// The places of the fields `names` in the texts of a template.

@@ -76,13 +76,9 @@ fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template
     if parts.iter().all(may_be_empty) {
         return RulePlace::ByValue;
     }
-    match parts.as_slice() {
-        [TemplatePart::Variable(column)] => RulePlace::At(ValueLocation::Variable(*column)),
-        [TemplatePart::Literal(text)] => match std::str::from_utf8(text) {
-            Ok(text) => RulePlace::At(ValueLocation::Constant(text.into())),
-            Err(_) => RulePlace::ByValue,
-        },
-        _ => RulePlace::At(ValueLocation::Composite(parts.into())),
+    match ValueLocation::of_parts(&parts) {
+        ValueLocation::Text => RulePlace::ByValue,
+        place => RulePlace::At(place),
     }
 }
 

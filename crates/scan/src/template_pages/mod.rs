@@ -26,6 +26,7 @@ mod json;
 mod key_end;
 mod outcome;
 mod page;
+mod reports;
 mod rex;
 mod slab;
 mod value_location;

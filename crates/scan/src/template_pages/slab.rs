@@ -16,7 +16,6 @@ use quarry_event::shape::{ColumnKind, Dictionary, Shapes, TEXT_COLUMN, Template,
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
-use super::cells::CellPlanner;
 use super::conditions::FieldPlan;
 use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
@@ -25,6 +24,7 @@ use super::fields::{Told, may_be_json, places};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
+use super::reports::ReportPlanner;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
@@ -406,8 +406,8 @@ fn fields_of(
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
     for Class { cutting, of_text, reports, .. } in classes {
-        let reports: Vec<CellPlanner<'_>> =
-            reports.iter().filter_map(|report| CellPlanner::new(report, shapes, known.dictionary)).collect();
+        let reports: Vec<ReportPlanner<'_>> =
+            reports.iter().filter_map(|report| ReportPlanner::new(report, &all, shapes, known.dictionary)).collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for template in templates {
             let mut found = places(shapes, template, *cutting, &all, known.json);
@@ -461,7 +461,7 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
 
 /// Puts in what transforms make of the texts of a template: the first that finds a field wins, also over what is cut out
 /// automatically.
-fn put_reports(reports: &[CellPlanner<'_>], template: &Template, names: &[String], joins: bool, found: &mut [Told]) {
+fn put_reports(reports: &[ReportPlanner<'_>], template: &Template, names: &[String], joins: bool, found: &mut [Told]) {
     for report in reports.iter().rev() {
         for (found, place) in found.iter_mut().zip(report.places(template, names)) {
             match place {

@@ -48,6 +48,24 @@ impl Nested {
 }
 
 impl ValueLocation {
+    /// The value made of these parts, of which no two literals are neighbours.
+    pub(super) fn of_parts(parts: &[TemplatePart]) -> ValueLocation {
+        let variables = || parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_)));
+        match parts {
+            [] => ValueLocation::Constant("".into()),
+            [TemplatePart::Variable(column)] => ValueLocation::Variable(*column),
+            [TemplatePart::Literal(text)] => match std::str::from_utf8(text) {
+                Ok(text) => ValueLocation::Constant(text.into()),
+                Err(_) => ValueLocation::Text,
+            },
+            // A column is read once per value.
+            _ if variables().enumerate().any(|(at, one)| variables().take(at).any(|known| known == one)) => {
+                ValueLocation::Text
+            }
+            parts => ValueLocation::Composite(parts.into()),
+        }
+    }
+
     /// Whether the values of this column, as they are written, are the field's.
     pub(super) fn is_value_of(&self, column: u32) -> bool {
         match self {

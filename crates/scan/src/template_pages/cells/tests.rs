@@ -4,6 +4,7 @@ use quarry_conf::{ReportCut, ReportRule};
 use quarry_event::shape::{Column, NumberFormat, ValueTraits};
 
 use super::*;
+use crate::fields::reports::ReportText;
 
 /// The places of `names` in a template of literals and `@N` for variable N, whose values are listed: with `@N` in them they
 /// are templates, otherwise entries of a dictionary.
@@ -60,7 +61,8 @@ fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> V
     };
     let report = Report::new(&rule).unwrap();
     let read = |column: u32| dictionaries.get(column as usize).cloned();
-    let planner = CellPlanner::new(&report, &shapes, &read).unwrap();
+    let Some(ReportText::Cells(own, delimiters)) = report.of_text() else { panic!("no list of cells") };
+    let planner = CellPlanner::new(&report, (own, delimiters), &shapes, &read);
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     planner.places(&template_of(text), &names)
 }
