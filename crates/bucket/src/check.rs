@@ -1,6 +1,6 @@
 //! The whole bucket, read and held against every rule: what `bucket verify` runs.
 
-use quarry_event::shape::{ValueTraits, is_string_content};
+use quarry_event::shape::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
 
 use crate::block::{BlockAt, BlockKind, open_block};
@@ -198,4 +198,5 @@ fn keeps_traits(value: &[u8], traits: &ValueTraits) -> bool {
         && value.first().zip(value.last()).is_none_or(ends_fit)
         && (u64::from(traits.min_len)..=u64::from(traits.max_len)).contains(&len)
         && (!traits.string_contents || is_string_content(value))
+        && (!traits.json_scalars || is_json_scalar(value))
 }

@@ -194,6 +194,8 @@ pub struct ValueTraits {
     pub max_len: u32,
     /// Whether each value is whole between the quotes of a JSON string ([`is_string_content`]); `false` is no statement.
     pub string_contents: bool,
+    /// Whether each value is one scalar of JSON ([`is_json_scalar`]); `false` is no statement.
+    pub json_scalars: bool,
 }
 
 /// Whether a text between quotes is one string of JSON: no quote but behind a backslash, every escape one that JSON
@@ -212,6 +214,39 @@ pub fn is_string_content(text: &[u8]) -> bool {
         };
     }
     true
+}
+
+/// Whether a text is one string, number or word of JSON and nothing else, blanks included. Strings are taken as
+/// [`is_string_content`] takes what is between their quotes.
+pub fn is_json_scalar(text: &[u8]) -> bool {
+    match text {
+        [b'"', inside @ .., b'"'] => is_string_content(inside),
+        b"null" | b"true" | b"false" => true,
+        [b'-' | b'0'..=b'9', ..] => is_json_number(text),
+        _ => false,
+    }
+}
+
+fn is_json_number(text: &[u8]) -> bool {
+    let digits_of = |text: &[u8]| {
+        let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        (digits > 0).then_some(digits)
+    };
+    let unsigned = text.strip_prefix(b"-").unwrap_or(text);
+    let Some(whole) = digits_of(unsigned).filter(|digits| *digits == 1 || unsigned[0] != b'0') else {
+        return false;
+    };
+    let mut rest = &unsigned[whole..];
+    if let Some(fraction) = rest.strip_prefix(b".") {
+        let Some(digits) = digits_of(fraction) else { return false };
+        rest = &fraction[digits..];
+    }
+    if let [b'e' | b'E', exponent @ ..] = rest {
+        let exponent = exponent.strip_prefix(b"+").or(exponent.strip_prefix(b"-")).unwrap_or(exponent);
+        let Some(digits) = digits_of(exponent) else { return false };
+        rest = &exponent[digits..];
+    }
+    rest.is_empty()
 }
 
 impl ValueTraits {

@@ -23,9 +23,11 @@ const POOLED: u8 = 1;
 const BLOCKS: u8 = 2;
 const SHARED: u8 = 3;
 
-/// Bits before the counts of a column: every value of the parent has one; each is whole between the quotes of JSON.
+/// Bits before the counts of a column: every value of the parent has one; each is whole between the quotes of JSON; each
+/// is a scalar of JSON.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
+const JSON_SCALARS: u8 = 4;
 
 const INTEGER: u8 = 0;
 const PADDED: u8 = 1;
@@ -135,7 +137,9 @@ impl Layout {
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);
             let parent = column.parent.and_then(|parent| self.stored.get(parent as usize));
-            let content = if column.traits.string_contents { STRING_CONTENTS } else { 0 };
+            let is_content = if column.traits.string_contents { STRING_CONTENTS } else { 0 };
+            let is_scalar = if column.traits.json_scalars { JSON_SCALARS } else { 0 };
+            let content = is_content | is_scalar;
             match parent {
                 Some(parent) if parent.counts == stored.counts => out.push(content | SAME_COUNTS),
                 _ => {
@@ -235,7 +239,8 @@ fn read_column(
     };
     let form = cursor.u8("whether every value of the parent has one")?;
     traits.string_contents = form & STRING_CONTENTS != 0;
-    let counts = match form & !STRING_CONTENTS {
+    traits.json_scalars = form & JSON_SCALARS != 0;
+    let counts = match form & !(STRING_CONTENTS | JSON_SCALARS) {
         SAME_COUNTS => most.to_vec(),
         0 => {
             let count = |most: &u32| cursor.count("values of a page", *most as usize).map(|count| count as u32);
@@ -470,7 +475,7 @@ fn read_traits(cursor: &mut Cursor<'_>) -> Result<ValueTraits, Malformed> {
     let [bytes, firsts, lasts] = sets;
     let min_len = cursor.count("shortest value", MAX_SLAB_RAW_BYTES)? as u32;
     let max_len = cursor.count("longest value", MAX_SLAB_RAW_BYTES)? as u32;
-    Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len, string_contents: false })
+    Ok(ValueTraits { bytes, firsts, lasts, min_len, max_len, ..ValueTraits::default() })
 }
 
 fn put_format(format: NumberFormat, out: &mut Vec<u8>) {

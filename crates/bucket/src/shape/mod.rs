@@ -131,7 +131,7 @@ fn finish(builder: Builder) -> ShapedSlab {
     // The columns of variables come behind the column whose templates name them.
     for at in (0..slab.columns.len()).rev() {
         if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
-            slab.columns[at].traits = traits::of_templates(templates, &slab.columns);
+            slab.columns[at].traits = traits::of_templates(templates, &slab.columns, &slab.columns[at].traits);
         }
     }
     slab
@@ -141,7 +141,7 @@ fn finish_values(kind: Kind) -> (SlabValues, ValueTraits) {
     match kind {
         Kind::Templates(split) => {
             let values = SlabValues::Templates { templates: split.templates, codes: split.codes };
-            (values, ValueTraits::default())
+            (values, split.as_json.traits())
         }
         Kind::Dictionary { interner, mut codes } => {
             let (sorted, renamed) = interner.into_sorted();

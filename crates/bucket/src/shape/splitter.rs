@@ -7,7 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use quarry_event::shape::{MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart};
+use quarry_event::shape::{
+    MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
+};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::{Builder, Kind};
@@ -55,6 +57,31 @@ pub(super) enum Splitter {
     Layout { text: Vec<u8>, variables: Vec<Variable> },
 }
 
+/// What all values so far are to JSON. Templates tell nothing of it: `\\n12` may be a backslash and the word `n12`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AsJson {
+    string_contents: bool,
+    scalars: bool,
+}
+
+impl AsJson {
+    /// For values that a splitter takes apart: events and members have quotes of their own.
+    fn of(splitter: &Splitter) -> AsJson {
+        let is_value = matches!(splitter, Splitter::Words | Splitter::Layout { .. });
+        AsJson { string_contents: is_value, scalars: is_value }
+    }
+
+    #[inline]
+    fn add(&mut self, text: &[u8]) {
+        self.string_contents = self.string_contents && is_string_content(text);
+        self.scalars = self.scalars && is_json_scalar(text);
+    }
+
+    pub(super) fn traits(self) -> ValueTraits {
+        ValueTraits { string_contents: self.string_contents, json_scalars: self.scalars, ..ValueTraits::default() }
+    }
+}
+
 /// A schema and, once a text is of it, its template and the columns of its variables.
 #[derive(Debug)]
 pub(super) struct KnownSchema {
@@ -84,11 +111,13 @@ pub(super) struct TemplateColumn {
     plain: Option<(u32, u32)>,
     /// Plain texts.
     pub(super) plain_values: usize,
+    pub(super) as_json: AsJson,
 }
 
 impl TemplateColumn {
     pub(super) fn new(splitter: Splitter) -> TemplateColumn {
         TemplateColumn {
+            as_json: AsJson::of(&splitter),
             splitter,
             trie: Trie::new(),
             schemas: Vec::new(),
@@ -113,6 +142,7 @@ impl Builder {
     pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
         for span in spans {
             let text = span.of(base);
+            split.as_json.add(text);
             if text.is_empty()
                 && let Some(nothing) = split.nothing
             {

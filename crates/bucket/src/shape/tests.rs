@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, TemplatePart, ValueTraits};
+use quarry_event::shape::{
+    ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, TemplatePart, ValueTraits, is_json_scalar,
+    is_string_content,
+};
 use quarry_event::{EventBatch, Metadata};
 
 use super::rebuilt_texts::Filler;
@@ -141,6 +144,9 @@ fn check_traits(slab: &ShapedSlab) {
             text.clear();
             filler.next(column, &mut text);
             found.add(&text, at == 0);
+            let said = &slab.columns[column].traits;
+            assert!(!said.string_contents || is_string_content(&text), "{}", String::from_utf8_lossy(&text));
+            assert!(!said.json_scalars || is_json_scalar(&text), "{}", String::from_utf8_lossy(&text));
         }
         let said = &slab.columns[column].traits;
         let within = |inner: ByteSet, outer: ByteSet| inner.union(outer) == outer;
@@ -149,6 +155,28 @@ fn check_traits(slab: &ShapedSlab) {
         );
         assert!(said.min_len <= found.min_len && said.max_len >= found.max_len, "{said:?} {found:?}");
     }
+}
+
+/// Long texts of JSON are split into words, which puts a backslash before the word `n12` and `u00e4`: that their escapes are
+/// whole is seen before that.
+#[test]
+fn texts_split_into_words_are_known_to_json() {
+    let line = |at: u32| {
+        let next = match at % 3 {
+            0 => "null".to_owned(),
+            _ => format!("\"page {at} of {} caf\\u00e4{at}\"", at * 7 % 4_001),
+        };
+        let message = format!(r#"took {at} ms\n{}x said \"no{at}\" again"#, at % 977);
+        format!(r#"{{"message":"{message}","next":{next},"level":"INFO"}}"#)
+    };
+    let events = batch((0..6_000).map(line));
+    let slab = shape_slab(&events).unwrap();
+    check(&slab, &events);
+    let split: Vec<&ShapedColumn> = (slab.columns.iter().skip(1))
+        .filter(|column| matches!(column.values, SlabValues::Templates { .. }) && column.parent == Some(0))
+        .collect();
+    assert_eq!(split.iter().filter(|column| column.traits.string_contents).count(), 2, "message and next in quotes");
+    assert!(slab.columns.iter().any(|column| column.parent == Some(0) && column.traits.json_scalars), "next");
 }
 
 #[test]

@@ -3,7 +3,9 @@
 //! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
 //! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
 
-use quarry_event::shape::{ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_string_content};
+use quarry_event::shape::{
+    ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
+};
 
 use super::ShapedColumn;
 use super::dictionary::TextRun;
@@ -33,6 +35,7 @@ pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
     }
     traits.min_len = traits.min_len.min(traits.max_len);
     traits.string_contents = texts.iter().all(is_string_content);
+    traits.json_scalars = texts.iter().all(is_json_scalar);
     traits
 }
 
@@ -45,6 +48,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         min_len: len,
         max_len: len,
         string_contents: true,
+        json_scalars: false,
     };
     match format {
         NumberFormat::Integer => signed(min, max, DIGITS, 0),
@@ -53,7 +57,7 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
         NumberFormat::Hex { digits } => exact(HEX, HEX, HEX, u32::from(digits)),
         NumberFormat::Ip4 => {
             let bytes = DIGITS.union(ByteSet::of(b"."));
-            ValueTraits { bytes, firsts: DIGITS, lasts: DIGITS, min_len: 7, max_len: 15, string_contents: true }
+            ValueTraits { bytes, min_len: 7, max_len: 15, ..exact(bytes, DIGITS, DIGITS, 0) }
         }
         NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu }) => {
             let mut bytes = DIGITS.union(ByteSet::of(b"-:"));
@@ -96,12 +100,15 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
         min_len: shortest,
         max_len: len(min).max(len(max)),
         string_contents: true,
+        json_scalars: true,
     }
 }
 
-/// Traits of filled templates; the columns of their variables have theirs.
-pub(super) fn of_templates(templates: &[Template], columns: &[ShapedColumn]) -> ValueTraits {
-    let mut all = ValueTraits { min_len: u32::MAX, ..ValueTraits::default() };
+/// Traits of filled templates; the columns of their variables have theirs. What `known` says of JSON was seen in the
+/// values themselves.
+pub(super) fn of_templates(templates: &[Template], columns: &[ShapedColumn], known: &ValueTraits) -> ValueTraits {
+    let ValueTraits { string_contents, json_scalars, .. } = *known;
+    let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };
     for template in templates {
         let parts: Vec<ValueTraits> = template.parts.iter().map(|part| of_part(part, columns)).collect();
         let (mut least, mut most) = (0u32, 0u32);

@@ -13,7 +13,7 @@ mod shaper;
 
 use std::sync::Arc;
 
-use arrow::array::Array as _;
+use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
@@ -52,6 +52,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: true,
         nested: false,
         no_numbers: false,
+        knows_json: true,
         dictionary: 8,
         quotes: false,
         outliers: 0,
@@ -63,6 +64,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: false,
         nested: false,
         no_numbers: false,
+        knows_json: false,
         dictionary: 40,
         quotes: false,
         outliers: 0,
@@ -74,6 +76,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: true,
         nested: true,
         no_numbers: false,
+        knows_json: true,
         dictionary: 8,
         quotes: true,
         outliers: 7,
@@ -85,6 +88,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: false,
         nested: false,
         no_numbers: true,
+        knows_json: false,
         dictionary: 1000,
         quotes: false,
         outliers: 0,
@@ -96,6 +100,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: false,
         nested: false,
         no_numbers: true,
+        knows_json: true,
         dictionary: 0,
         quotes: false,
         outliers: 3,
@@ -107,6 +112,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: false,
         nested: true,
         no_numbers: false,
+        knows_json: false,
         dictionary: 8,
         quotes: true,
         outliers: 0,
@@ -118,6 +124,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: true,
         nested: false,
         no_numbers: false,
+        knows_json: true,
         dictionary: 4,
         quotes: false,
         outliers: 5,
@@ -129,6 +136,7 @@ const MANNERS: [Manner; 8] = [
         digits_only: false,
         nested: false,
         no_numbers: true,
+        knows_json: false,
         dictionary: 500,
         quotes: false,
         outliers: 0,
@@ -247,6 +255,15 @@ fn engine_of(props: &str, transforms: &str) -> Engine {
     Engine::new(&EngineOptions::default(), Arc::new(PropsResolver::new(&layers)), Arc::new(NoTables)).unwrap()
 }
 
+/// A value as text. A list of one value is that value: whether a row comes with such a list depends on its neighbours.
+fn shown(column: &ArrayRef, row: usize) -> String {
+    let show = |column: &ArrayRef, row: usize| arrow::util::display::array_value_to_string(column, row).unwrap();
+    match column.as_list_opt::<i32>().map(|lists| lists.value(row)) {
+        Some(list) if list.len() == 1 => show(&list, 0),
+        _ => show(column, row),
+    }
+}
+
 fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange) -> Vec<String> {
     let request = SearchRequest {
         text: search.to_owned(),
@@ -265,10 +282,7 @@ fn answer(engine: &Engine, source: &Arc<Frozen>, search: &str, range: TimeRange)
         for row in 0..batch.num_rows() {
             let mut cells: Vec<String> = (schema.fields().iter().zip(batch.columns()))
                 .filter(|(_, column)| column.data_type() != &DataType::Null && column.is_valid(row))
-                .map(|(field, column)| {
-                    let text = arrow::util::display::array_value_to_string(column, row).unwrap();
-                    format!("{}={text}", field.name())
-                })
+                .map(|(field, column)| format!("{}={}", field.name(), shown(column, row)))
                 .collect();
             cells.sort();
             found.push(cells.join(" | "));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::shape::{
     Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Shapes, Template,
-    TemplatePart, Texts, ValueCounts, ValueTraits,
+    TemplatePart, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
 };
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
@@ -28,6 +28,8 @@ pub(crate) struct Manner {
     pub(crate) nested: bool,
     /// Whether numbers stay texts.
     pub(crate) no_numbers: bool,
+    /// Whether columns tell what their values are to JSON.
+    pub(crate) knows_json: bool,
     /// Distinct texts up to which a column is a dictionary.
     pub(crate) dictionary: usize,
     /// Whether text in quotes is one variable.
@@ -121,6 +123,10 @@ impl Making {
         self.columns.push(None);
         let mut traits = ValueTraits::default();
         texts.iter().enumerate().for_each(|(at, text)| traits.add(text, at == 0));
+        if self.manner.knows_json {
+            traits.string_contents = texts.iter().all(|text| is_string_content(text));
+            traits.json_scalars = texts.iter().all(|text| is_json_scalar(text));
+        }
         let mut values = Values { rows, texts: Vec::new(), codes: Vec::new(), numbers: Vec::new() };
         let count = texts.len() as u64;
         let format = texts.first().and_then(|text| NumberFormat::guess(text));

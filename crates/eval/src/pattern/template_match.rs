@@ -91,6 +91,18 @@ impl FlatTemplate {
         FlatTemplate::new((from.part..=to.part).filter_map(cut))
     }
 
+    /// What is left from a place on, and part of a literal where it lies inside one.
+    pub fn from_on(mut self, from: TemplatePosition) -> FlatTemplate {
+        self.parts.drain(..from.part.min(self.parts.len()));
+        if let Some(FlatPart::Literal(bytes)) = self.parts.first_mut().filter(|_| from.offset > 0) {
+            *bytes = bytes.get(from.offset..).unwrap_or_default().into();
+            if bytes.is_empty() {
+                self.parts.remove(0);
+            }
+        }
+        self
+    }
+
     /// Literals and columns, which tell templates of the same shapes apart.
     pub fn key(&self) -> Template {
         let parts = self.parts.iter().map(|part| match part {
@@ -262,6 +274,8 @@ pub struct Planner {
     /// Whether an attempt in this state has matched, whatever follows.
     settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
+    /// Steps spent on templates so far.
+    spent: usize,
     /// Numbers of the groups that somebody asks for.
     wanted: Vec<usize>,
     /// Steps spent so far on what windows depend on.
@@ -296,6 +310,7 @@ impl Planner {
             every_class: Vec::new(),
             settled: HashMap::default(),
             steps: 0,
+            spent: 0,
             wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
             walked: 0,
             known: HashMap::default(),
@@ -308,9 +323,11 @@ impl Planner {
     /// Where matches can be in texts of this template.
     pub fn plan(&mut self, template: &FlatTemplate) -> MatchPlan {
         let mut windows = self.windows_once(template);
+        self.spent += self.steps;
         if self.forget_if_cleared() {
             // States found for earlier templates filled the automaton's memory: once more with an empty one.
             windows = self.windows_once(template);
+            self.spent += self.steps;
             if self.forget_if_cleared() {
                 return MatchPlan::Unknown;
             }
@@ -435,6 +452,11 @@ impl Planner {
             offset -= 1;
         }
         TemplatePosition { part, offset }
+    }
+
+    /// Steps of automata that all templates so far took, which is what planning costs.
+    pub fn spent(&self) -> usize {
+        self.spent + self.walked
     }
 
     /// Whether what lies around a match can decide about it.

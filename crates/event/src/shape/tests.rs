@@ -12,6 +12,48 @@ fn comes_back(text: &str) -> Option<NumberFormat> {
 }
 
 #[test]
+fn scalars_of_json_are_told_from_other_texts() {
+    for scalar in
+        ["0", "-0", "12", "-7.250", "1e9", "1.5E-3", "2e+07", "null", "true", "false", r#""""#, r#""a \"b\"""#]
+    {
+        assert!(is_json_scalar(scalar.as_bytes()), "{scalar}");
+    }
+    for other in [
+        "",
+        "\"",
+        "a",
+        "nul",
+        "Null",
+        "truefalse",
+        "01",
+        "-",
+        "+1",
+        "1.",
+        ".5",
+        "1e",
+        "1e+",
+        "1.e3",
+        "0x1",
+        "1 ",
+        " 1",
+        "1,2",
+        "{}",
+        "[]",
+        "1\"",
+        r#""a"#,
+        r#""a"b""#,
+        r#""a\""#,
+        r#""\x""#,
+        r#""a","b""#,
+        "NaN",
+        "--1",
+        "1-2",
+    ] {
+        assert!(!is_json_scalar(other.as_bytes()), "{other}");
+    }
+}
+
+#[test]
 fn numbers_are_recognised_by_their_looks() {
     let iso = |between, point, digits, zulu| NumberFormat::Time(TimeLayout::Iso { between, point, digits, zulu });
     for (text, format) in [

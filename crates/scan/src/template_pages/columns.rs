@@ -390,9 +390,14 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     writer.finish()
 }
 
-/// Appends the text of a JSON string, of which all between the quotes is given.
+/// Appends the text of a scalar of JSON as it is written, or of a string of which all between the quotes is given; a quote
+/// at the start of that would be written with a backslash.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
-    let text = std::str::from_utf8(written).ok().and_then(json_string);
+    let inside = match written {
+        [b'"', inside @ .., b'"'] => inside,
+        written => written,
+    };
+    let text = std::str::from_utf8(inside).ok().and_then(json_string);
     let cut_off = || EngineError::invalid("a string of JSON in a bucket is cut off; rebuild the bucket");
     out.extend_from_slice(text.ok_or_else(cut_off)?.as_bytes());
     Ok(())

@@ -13,8 +13,9 @@ use quarry_event::shape::{Shapes, Template, TemplatePart};
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
-/// Slabs of more templates are planned template by template as their rows come up.
-const TEMPLATES_MAX: usize = 128;
+/// Steps of automata spent on the templates of a slab for one rule and field, a few hundredths of a second; templates
+/// that are left then are planned one by one as their rows come up.
+const STEPS_MAX: usize = 4 << 20;
 
 /// Where a field is by the rules that make it.
 pub(super) enum RulePlace {
@@ -41,10 +42,10 @@ impl NamedRules {
         NamedRules { rules: extracts.iter().filter_map(rule).collect() }
     }
 
-    /// Where the field is in the texts of a template, one of `templates`.
-    pub(super) fn place(&mut self, shapes: &Shapes, template: &Template, templates: usize) -> RulePlace {
+    /// Where the field is in the texts of a template.
+    pub(super) fn place(&mut self, shapes: &Shapes, template: &Template) -> RulePlace {
         for (group, planner) in &mut self.rules {
-            let Some(planner) = planner.as_mut().filter(|_| templates <= TEMPLATES_MAX) else {
+            let Some(planner) = planner.as_mut().filter(|planner| planner.spent() < STEPS_MAX) else {
                 return RulePlace::ByValue;
             };
             match place_of_group(planner, *group, shapes, template) {

@@ -322,7 +322,11 @@ impl<'a> JsonColumns<'a> {
     }
 
     fn find_scalar(&self, column: u32) -> Option<Scalar> {
-        match &self.shapes.columns.get(column as usize)?.kind {
+        let described = self.shapes.columns.get(column as usize)?;
+        if described.traits.json_scalars {
+            return Some(if described.traits.bytes.contains(b'"') { Scalar::Quoted } else { Scalar::Bare });
+        }
+        match &described.kind {
             ColumnKind::Numbers { format, .. } => {
                 matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }).then_some(Scalar::Bare)
             }
@@ -459,9 +463,6 @@ impl Sample {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         let range = start..start + value.len();
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
-        if self.quoted.iter().any(within) {
-            return ValueLocation::Text;
-        }
         let parts = self.parts.iter().filter(|(lies, _)| within(lies));
         let parts: Vec<TemplatePart> = parts
             .map(|(lies, part)| match part {
@@ -472,7 +473,7 @@ impl Sample {
                 }
             })
             .collect();
-        if self.escapes.iter().any(within) {
+        if self.escapes.iter().chain(&self.quoted).any(within) {
             return ValueLocation::Escaped(parts.into());
         }
         match parts.as_slice() {

@@ -10,7 +10,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner, TemplatePosition};
+use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner};
 use quarry_event::shape::{Dictionary, Shapes, Template, TemplatePart};
 
 use super::cells::CellPlanner;
@@ -101,7 +101,7 @@ impl PatternPlanner<'_> {
                 return None;
             }
             let (_, end) = groups.first().copied().flatten()?;
-            rest = rest.between(end, TemplatePosition { part: rest.parts().len(), offset: 0 });
+            rest = rest.from_on(end);
         }
         Some(())
     }

@@ -417,7 +417,7 @@ fn fields_of(
                 put_reports(&reports, template, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let rule = rules.place(shapes, template, templates.len());
+                let rule = rules.place(shapes, template);
                 patterned[at].push(put_rule(rule, joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {

@@ -183,7 +183,7 @@ fn a_variable_in_doubt_costs_no_other_field() {
             ),
         ),
         // Strings among them: their quotes are no part of the value, and other fields do not mind.
-        ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Text),
+        ("{\"f\":@1}", &[&["\"x\"", "@2"], &["12"]], "f", ValueLocation::Escaped([TemplatePart::Variable(1)].into())),
         ("{\"g\":@1,\"f\":\"@3\"}", &[&["\"@3\"", "@2"], &["12"], &["x"]], "f", ValueLocation::Variable(3)),
         // Escapes: whole ones, and half ones that the text behind ends.
         ("{\"g\":\"@1\",\"f\":\"@2\"}", &[texts, &["x"]], "f", ValueLocation::Variable(2)),
@@ -220,6 +220,36 @@ fn a_variable_in_doubt_costs_no_other_field() {
     ] {
         assert_eq!(json_place(text, variables, name), expected, "{name} in {text} {variables:?}");
     }
+}
+
+/// The place of `f` in `{"a":"@","f":@}`, where the columns are many texts of which only this is known: whether those of `a`
+/// are whole between quotes, whether those of `f` are scalars, and what bytes they have.
+fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -> ValueLocation {
+    let mut shapes = Shapes::default();
+    let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
+    shapes.columns.push(column(ValueTraits::default()));
+    for (texts, string_contents, json_scalars) in
+        [(&[r"a\n", r#"\"b\""#][..], string_contents, false), (values, false, json_scalars)]
+    {
+        let mut traits = ValueTraits { string_contents, json_scalars, ..ValueTraits::default() };
+        texts.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+        shapes.columns.push(column(traits));
+    }
+    let literal = |text: &str| TemplatePart::Literal(text.as_bytes().into());
+    let variable = TemplatePart::Variable;
+    let template =
+        Template { parts: vec![literal("{\"a\":\""), variable(1), literal("\",\"f\":"), variable(2), literal("}")] };
+    let json = JsonColumns::new(&shapes, &|_| None);
+    places(&shapes, &template, KV, &["f".to_owned()], &json).remove(0).place
+}
+
+#[test]
+fn what_all_texts_are_is_known_without_reading_them() {
+    let escaped = ValueLocation::Escaped([TemplatePart::Variable(2)].into());
+    assert_eq!(place_by_traits(true, true, &["12.5", "3", "null", "1e9"]), ValueLocation::Variable(2));
+    assert_eq!(place_by_traits(true, true, &["\"x y\"", "null"]), escaped);
+    assert_eq!(place_by_traits(true, false, &["12.5", "3", "null"]), ValueLocation::Text);
+    assert_eq!(place_by_traits(false, true, &["12.5", "3", "null"]), ValueLocation::Text);
 }
 
 /// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing; every
