@@ -2,6 +2,7 @@
 //!
 //! Each takes a plan and leaves one with the same result.
 
+use quarry_eval::pattern::Regex;
 use quarry_scan::TOP_ROWS_MAX;
 use quarry_scan::is_pushable;
 use quarry_scan::plan::{Extraction, Order, Scan, TopK};
@@ -13,6 +14,7 @@ use super::{Plan, Source};
 
 /// All passes, in their order.
 pub(super) fn push_down(plan: &mut Plan) {
+    drop_idle(plan);
     split(plan);
     push_extractions(plan);
     project(plan);
@@ -23,6 +25,19 @@ fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
     match &mut plan.source {
         Source::Scan(scan) => Some(scan),
         _ => None,
+    }
+}
+
+/// Drops each `rex` of which no command reads a field. One whose pattern is at fault stays, so that the user is told.
+fn drop_idle(plan: &mut Plan) {
+    for at in (0..plan.reduce.len()).rev() {
+        let Command::Rex(RexCommand::Extract(rex)) = &plan.reduce[at].command else { continue };
+        let needs = required_fields(&plan.reduce[at + 1..]);
+        let is_open = needs.all || !needs.patterns.is_empty();
+        let is_read = rex.groups.iter().chain(&rex.offset_field).any(|name| needs.fields.contains(name));
+        if !is_open && !is_read && Regex::new(&rex.pattern.text).is_ok() {
+            plan.reduce.remove(at);
+        }
     }
 }
 
@@ -46,7 +61,8 @@ fn split(plan: &mut Plan) {
 /// text for them then.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
-    for stage in &plan.map {
+    let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
+    for stage in commands {
         let Command::Rex(RexCommand::Extract(command)) = &stage.command else { break };
         let is_taken = |group: &String| pushed.iter().any(|rex| rex.command.groups.contains(group));
         if !is_pushable(command) || command.groups.iter().any(is_taken) {
@@ -54,12 +70,14 @@ fn push_extractions(plan: &mut Plan) {
         }
         pushed.push(Extraction { command: command.clone(), span: stage.span });
     }
-    let rest: Vec<Stage> = plan.commands().skip(pushed.len()).cloned().collect();
+    let count = pushed.len();
+    let rest: Vec<Stage> = plan.commands().skip(count).cloned().collect();
     let needs = required_fields(&rest);
     if pushed.is_empty() || needs.all || !needs.patterns.is_empty() || needs.fields.contains("_raw") {
         return;
     }
-    plan.map.drain(..pushed.len());
+    let commands = if plan.fold.is_some() { &mut plan.map } else { &mut plan.reduce };
+    commands.drain(..count);
     if let Some(scan) = scan_of(plan) {
         scan.extractions = pushed;
     }
@@ -77,6 +95,10 @@ fn project(plan: &mut Plan) {
 fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     let Some(scan) = scan_of(plan) else { return };
+    // The scan compares what the events themselves have.
+    if scan.extractions.iter().any(|rex| rex.command.groups.contains(&top.key.field.text)) {
+        return;
+    }
     scan.top = Some(top);
     if let Some(first) = plan.reduce.first_mut() {
         first.command = Command::Sort(sort);

@@ -102,6 +102,16 @@ fn commands_are_split_where_rows_are_folded() {
 fn the_scan_takes_over_what_it_can() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
+        // Nobody reads what the second one finds, but the third one's fault is told.
+        (
+            "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",
+            "scan main fields=_raw,u newest first\nreduce rex | dedup | rex | stats",
+        ),
+        (
+            "* | rex \"u=(?<u>\\w+)\" | sort 5 -u | table u",
+            "scan main fields=u newest first rex=u\nreduce sort | table",
+        ),
+        ("* | rex \"u=(?<u>\\w+)\" | sort 5 -u", "scan main fields=* newest first\nreduce rex | sort"),
         // The text itself is wanted behind it.
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u, _raw", "scan main fields=_raw,u\nmap rex\nfold stats"),
         ("* | rex field=a \"(?<u>.)\" | stats count by u", "scan main fields=a,u\nmap rex\nfold stats"),

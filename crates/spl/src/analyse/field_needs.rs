@@ -60,6 +60,13 @@ impl FieldNeeds {
         }
     }
 
+    /// Takes away the results of aggregates, which the command writes to every row whatever the row had there before.
+    pub(crate) fn remove_results(&mut self, aggregates: &[Aggregate]) {
+        for aggregate in aggregates {
+            self.fields.remove(&aggregate.name);
+        }
+    }
+
     /// Adds the fields that aggregates read.
     pub(crate) fn add_aggregates(&mut self, aggregates: &[Aggregate]) {
         for aggregate in aggregates {

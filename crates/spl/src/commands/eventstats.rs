@@ -32,6 +32,7 @@ impl Syntax for EventStatsCommand {
 
 impl Semantics for EventStatsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.remove_results(&self.0.aggregates);
         after.add_aggregates(&self.0.aggregates);
         after.add_all(&self.0.by);
         after

@@ -97,6 +97,7 @@ impl Syntax for StreamStatsCommand {
 
 impl Semantics for StreamStatsCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
+        after.remove_results(&self.aggregates);
         after.add_aggregates(&self.aggregates);
         after.add_all(&self.by);
         for expr in [&self.reset_before, &self.reset_after].into_iter().flatten() {
