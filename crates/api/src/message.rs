@@ -16,6 +16,7 @@ use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
+use quarry_stdx::ErrorKind;
 
 use crate::NamespaceError;
 
@@ -78,14 +79,7 @@ impl ApiError {
             SearchError::Engine(EngineError::Invalid { message, span: Some(span) }) => {
                 vec![Diagnostic::error(message, span)]
             }
-            SearchError::Engine(error @ (EngineError::Invalid { .. } | EngineError::Limit { .. })) => {
-                return ApiError::bad_request(error.to_string());
-            }
-            SearchError::Time { .. } => return ApiError::bad_request(error.to_string()),
-            SearchError::Engine(error @ EngineError::Forbidden { .. }) => {
-                return ApiError::forbidden(error.to_string());
-            }
-            SearchError::Engine(_) => return ApiError::internal(error.to_string()),
+            error => return ApiError::with_status(status_of(error.kind()), error.to_string()),
         };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
@@ -183,16 +177,23 @@ impl From<AuthError> for ApiError {
     }
 }
 
+/// The status of an answer that is an error of this kind.
+fn status_of(kind: ErrorKind) -> StatusCode {
+    match kind {
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::Denied => StatusCode::FORBIDDEN,
+        ErrorKind::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Unavailable | ErrorKind::Corrupt | ErrorKind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
 impl From<UserError> for ApiError {
     fn from(error: UserError) -> ApiError {
-        let status = match error {
-            UserError::Auth(error) => return error.into(),
-            UserError::Unknown(_) => StatusCode::NOT_FOUND,
-            UserError::Exists(_) | UserError::Invalid(_) => StatusCode::BAD_REQUEST,
-            UserError::Forbidden(_) => StatusCode::FORBIDDEN,
-            UserError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        ApiError::with_status(status, error.to_string())
+        match error {
+            UserError::Auth(error) => error.into(),
+            error => ApiError::with_status(status_of(error.kind()), error.to_string()),
+        }
     }
 }
 

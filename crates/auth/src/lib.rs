@@ -46,6 +46,7 @@ use credential_cache::Verified;
 use hashing::Hashing;
 use keyed_hash::{HashKey, Keyed};
 use ledger::Ledger;
+use quarry_stdx::ErrorKind;
 use session::Sessions;
 use throttle::Throttle;
 
@@ -81,6 +82,17 @@ pub enum AuthError {
         /// What is wrong.
         reason: String,
     },
+}
+
+impl AuthError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            AuthError::Missing | AuthError::Denied => ErrorKind::Denied,
+            AuthError::Throttled { .. } | AuthError::Busy { .. } => ErrorKind::Busy,
+            AuthError::BadRecord { .. } => ErrorKind::Corrupt,
+        }
+    }
 }
 
 /// Who a request comes from.

@@ -1,5 +1,7 @@
 //! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
 
+use quarry_stdx::ErrorKind;
+
 use crate::roles::{is_role, role_names};
 
 /// First user and password of a new data folder, as Splunk's were. They are good for requests of the same machine only.
@@ -112,6 +114,19 @@ pub enum UserError {
     /// The login behind it failed, or must wait.
     #[error(transparent)]
     Auth(#[from] crate::AuthError),
+}
+
+impl UserError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            UserError::Unknown(_) => ErrorKind::NotFound,
+            UserError::Exists(_) | UserError::Invalid(_) => ErrorKind::Invalid,
+            UserError::Forbidden(_) => ErrorKind::Denied,
+            UserError::Failed(_) => ErrorKind::Unavailable,
+            UserError::Auth(error) => error.kind(),
+        }
+    }
 }
 
 /// The records with a change made; `hash` is that of its new password.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use quarry_stdx::ErrorKind;
+
 /// Failure of a blob store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BlobError {
@@ -39,6 +41,15 @@ pub enum BlobError {
 }
 
 impl BlobError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            BlobError::NotFound { .. } => ErrorKind::NotFound,
+            BlobError::InvalidName { .. } => ErrorKind::Invalid,
+            BlobError::Full { .. } | BlobError::Io { .. } => ErrorKind::Unavailable,
+        }
+    }
+
     /// Sorts a system error: out of space apart from the rest.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> BlobError {
         match error.kind() {

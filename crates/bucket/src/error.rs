@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use quarry_stdx::ErrorKind;
+
 use crate::wire::Malformed;
 
 /// Failure to write or read a bucket.
@@ -56,6 +58,18 @@ pub enum BucketError {
         /// Which column or structure differs.
         what: String,
     },
+}
+
+impl BucketError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            BucketError::Read(_) | BucketError::Unsupported { .. } => ErrorKind::Unavailable,
+            BucketError::Corrupt { .. } => ErrorKind::Corrupt,
+            BucketError::Limit { .. } => ErrorKind::Invalid,
+            BucketError::InvalidBatch { .. } | BucketError::Mismatch { .. } => ErrorKind::Bug,
+        }
+    }
 }
 
 /// Position inside a bucket, as far as it is known.

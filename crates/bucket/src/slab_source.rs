@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use quarry_event::{EventBatch, Metadata, TimeNs};
+use quarry_event::{BatchFault, EventBatch, Metadata, TimeNs};
 
 use crate::encode::SlabSource;
 use crate::error::BucketError;
@@ -18,7 +18,7 @@ pub(crate) struct CheckedSlab<'a> {
 impl<'a> CheckedSlab<'a> {
     pub(crate) fn new(source: &SlabSource<'a>, number: usize) -> Result<CheckedSlab<'a>, BucketError> {
         check_limits(source.events)?;
-        check_rules(source).map_err(|reason| BucketError::InvalidBatch { slab: number, reason })?;
+        check_rules(source).map_err(|fault| BucketError::InvalidBatch { slab: number, reason: fault.to_string() })?;
         let index_times = match source.index_times {
             Some(_) => Vec::new(),
             None => vec![source.events.index_time; source.events.len()],
@@ -49,39 +49,13 @@ fn check_limits(events: &EventBatch) -> Result<(), BucketError> {
     Ok(())
 }
 
-fn check_rules(source: &SlabSource<'_>) -> Result<(), String> {
-    let events = source.events;
-    let count = events.len();
-    for (what, len) in [
-        ("time", events.time.len()),
-        ("meta", events.meta.len()),
-        ("index times", source.index_times.map_or(count, <[TimeNs]>::len)),
-    ] {
-        if len != count {
-            return Err(format!("{what} has {len} entries for {count} events"));
-        }
+fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
+    let events = source.events.len();
+    let len = source.index_times.map_or(events, <[TimeNs]>::len);
+    if len != events {
+        return Err(BatchFault::Length { column: "index times", len, events });
     }
-    let text = std::str::from_utf8(&events.raw).map_err(|error| format!("the text is not UTF-8: {error}"))?;
-    if events.ends.last().copied().unwrap_or(0) as usize != text.len() {
-        return Err(format!("the last event does not end with the text's {} bytes", text.len()));
-    }
-    let mut last = 0;
-    for (row, end) in events.ends.iter().enumerate() {
-        if *end < last || !text.is_char_boundary(*end as usize) {
-            return Err(format!("event {row} ends at byte {end}, before its start or inside a character"));
-        }
-        last = *end;
-    }
-    if let Some(row) = events.meta.iter().position(|meta| *meta as usize >= events.metas.len()) {
-        return Err(format!("event {row} has metadata {} of {}", events.meta[row], events.metas.len()));
-    }
-    if !events.fields.is_sorted_by_key(|field| field.row) {
-        return Err("the indexed fields do not ascend by row".into());
-    }
-    match events.fields.last() {
-        Some(field) if field.row as usize >= count => Err(format!("a field belongs to row {} of {count}", field.row)),
-        _ => Ok(()),
-    }
+    source.events.check()
 }
 
 /// The slab's own metadata codes: those in use, in order of first appearance.

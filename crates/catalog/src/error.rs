@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use quarry_stdx::ErrorKind;
 use rusqlite::ErrorCode;
 
 /// Failure of the catalog; the act it interrupted did not happen.
@@ -48,6 +49,17 @@ pub enum CatalogError {
 }
 
 impl CatalogError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            CatalogError::Busy { .. } => ErrorKind::Busy,
+            CatalogError::Corrupt { .. } => ErrorKind::Corrupt,
+            CatalogError::Full { .. } | CatalogError::TooNew { .. } | CatalogError::Failed { .. } => {
+                ErrorKind::Unavailable
+            }
+        }
+    }
+
     /// Sorts an SQLite error into what the caller can do about it.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CatalogError {
         let path = path.to_owned();

@@ -81,6 +81,17 @@ impl From<datafusion_common::DataFusionError> for EngineError {
 }
 
 impl EngineError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> quarry_stdx::ErrorKind {
+        match self {
+            EngineError::Invalid { .. } | EngineError::Limit { .. } => quarry_stdx::ErrorKind::Invalid,
+            EngineError::Forbidden { .. } => quarry_stdx::ErrorKind::Denied,
+            EngineError::Memory | EngineError::DataFusion(_) => quarry_stdx::ErrorKind::Unavailable,
+            EngineError::Internal { .. } | EngineError::Arrow(_) => quarry_stdx::ErrorKind::Bug,
+            EngineError::Store(error) => error.kind(),
+        }
+    }
+
     /// The same error of a saved search, at the place where that is named.
     pub fn in_saved_search(self, name: &str, span: Span) -> EngineError {
         match self {

@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod batch;
+mod batch_rules;
 pub mod expression;
 pub mod segment;
 mod sent_request;
@@ -19,6 +20,7 @@ pub mod time;
 pub mod value;
 
 pub use batch::{EventBatch, IndexedField, Metadata, Page, PageColumns};
+pub use batch_rules::BatchFault;
 pub use expression::{Expression, ExpressionCompiler, ExpressionValue};
 pub use sent_request::SentRequest;
 pub use term::{Anywhere, FieldColumns, PageSet, TermQuery, ValueColumns};

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use quarry_stdx::ErrorKind;
 use quarry_store::StoreError;
 
 /// Failure of the write side.
@@ -20,4 +21,16 @@ pub enum IngestError {
     /// A pipeline set panicked.
     #[error("a pipeline set ended by a fault")]
     SetEnded,
+}
+
+impl IngestError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            IngestError::NoDataFolder(_) => ErrorKind::NotFound,
+            IngestError::Store(error) => error.kind(),
+            IngestError::Thread(_) => ErrorKind::Unavailable,
+            IngestError::SetEnded => ErrorKind::Bug,
+        }
+    }
 }

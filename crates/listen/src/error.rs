@@ -3,6 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
+use quarry_stdx::ErrorKind;
+
 /// A port that cannot listen as it is asked to.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -30,4 +32,14 @@ pub enum ListenError {
     /// The certificate cannot be used or made.
     #[error("TLS: {0}")]
     Tls(String),
+}
+
+impl ListenError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ListenError::TokensInClear(_) | ListenError::Stanza { .. } | ListenError::Tls(_) => ErrorKind::Invalid,
+            ListenError::Address { .. } => ErrorKind::Unavailable,
+        }
+    }
 }

@@ -13,7 +13,7 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, FromCommand};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{ErrorKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::{CollectedRows, ResultTable};
@@ -61,6 +61,16 @@ pub enum SearchError {
     /// The search failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl SearchError {
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            SearchError::Syntax(_) | SearchError::Time { .. } => ErrorKind::Invalid,
+            SearchError::Engine(error) => error.kind(),
+        }
+    }
 }
 
 fn first_message(diagnostics: &[Diagnostic]) -> String {

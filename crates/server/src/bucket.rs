@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use quarry_ingest::{IngestError, open_existing, open_read_only};
 use quarry_search::cell::{iso_time, write_csv};
-use quarry_stdx::{SystemClock, log};
+use quarry_stdx::{ErrorKind, SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         None => match open_read_only(data_dir, SystemClock::shared()) {
             Ok(store) => verdicts(&store),
             // Who asks whether something is damaged is told in the same way.
-            Err(IngestError::Store(error)) if error.is_damage() => {
+            Err(IngestError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
                 log::error(error);
                 return Ok(failure::PARTIAL);
             }

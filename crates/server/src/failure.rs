@@ -10,6 +10,7 @@ use quarry_listen::ListenError;
 use quarry_programs::ProgramInputsError;
 use quarry_search::SearchError;
 use quarry_spl::{Diagnostic, Severity};
+use quarry_stdx::ErrorKind;
 use quarry_stdx::private_file::PrivateFileError;
 use quarry_store::StoreError;
 
@@ -182,10 +183,8 @@ impl From<InputError> for Failure {
 
 impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Failure {
-        match error {
-            EngineError::Invalid { .. } | EngineError::Forbidden { .. } | EngineError::Limit { .. } => {
-                Failure::Search(error.to_string())
-            }
+        match error.kind() {
+            ErrorKind::Invalid | ErrorKind::Denied => Failure::Search(error.to_string()),
             _ => Failure::Storage(error.to_string()),
         }
     }

@@ -1,10 +1,11 @@
-//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, and files
+//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, kinds of errors, and files
 //! and folders that only their owner can read.
 //!
 //! Components take a [`Clock`], so that tests and the simulation can replay time; only the server makes a
 //! [`SystemClock`]. No domain words here.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod error_kind;
 pub mod log;
 pub mod private_file;
 pub mod private_folder;
@@ -13,6 +14,8 @@ pub mod random;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+pub use error_kind::ErrorKind;
 
 /// Source of wall-clock time and of elapsed time.
 pub trait Clock: Debug + Send + Sync {

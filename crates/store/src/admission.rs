@@ -20,7 +20,17 @@ pub(crate) fn check(batch: &EventBatch) -> Result<(), StoreError> {
 
 /// Holds a batch against the rules stated at `EventBatch`.
 pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
-    broken_rule(batch).map_err(|reason| StoreError::InvalidBatch { reason })
+    check_rows(batch)?;
+    if let Some(first) = batch.metas.first() {
+        if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
+            let bytes = first.index.len();
+            return Err(broken(format!("the index name has {bytes} bytes, 1 to {INDEX_BYTES_MAX} are allowed")));
+        }
+        if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {
+            return Err(broken(format!("its events belong to the indexes {} and {}", first.index, other.index)));
+        }
+    }
+    Ok(())
 }
 
 fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
@@ -42,59 +52,9 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
 
 /// Whether the rows of a batch of several indexes can be parted.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
-    check_columns(batch).map_err(|reason| StoreError::InvalidBatch { reason })
+    batch.check().map_err(|fault| broken(fault.to_string()))
 }
 
-fn broken_rule(batch: &EventBatch) -> Result<(), String> {
-    check_columns(batch)?;
-    if let Some(first) = batch.metas.first() {
-        if first.index.is_empty() || first.index.len() > INDEX_BYTES_MAX {
-            return Err(format!("the index name has {} bytes, 1 to {INDEX_BYTES_MAX} are allowed", first.index.len()));
-        }
-        if let Some(other) = batch.metas.iter().find(|meta| meta.index != first.index) {
-            return Err(format!("its events belong to the indexes {} and {}", first.index, other.index));
-        }
-    }
-    Ok(())
-}
-
-fn check_columns(batch: &EventBatch) -> Result<(), String> {
-    let events = batch.len();
-    for (what, len) in [("time", batch.time.len()), ("meta", batch.meta.len())] {
-        if len != events {
-            return Err(format!("{what} has {len} entries for {events} events"));
-        }
-    }
-    check_text(batch)?;
-    if let Some(row) = batch.meta.iter().position(|meta| *meta as usize >= batch.metas.len()) {
-        return Err(format!("event {row} has metadata {} of {}", batch.meta[row], batch.metas.len()));
-    }
-    if !batch.fields.is_sorted_by_key(|field| field.row) {
-        return Err("the indexed fields do not ascend by row".into());
-    }
-    match batch.fields.last() {
-        Some(field) if field.row as usize >= events => Err(format!("a field belongs to row {} of {events}", field.row)),
-        _ => Ok(()),
-    }
-}
-
-fn check_text(batch: &EventBatch) -> Result<(), String> {
-    // Plain ASCII, as most logs are, parts anywhere.
-    let text = match batch.raw.is_ascii() {
-        true => None,
-        false => Some(std::str::from_utf8(&batch.raw).map_err(|error| format!("the text is not UTF-8: {error}"))?),
-    };
-    let bytes = batch.raw.len();
-    if batch.ends.last().copied().unwrap_or(0) as usize != bytes {
-        return Err(format!("the last event does not end with the text's {bytes} bytes"));
-    }
-    let mut last = 0;
-    for (row, end) in batch.ends.iter().enumerate() {
-        let is_border = text.map_or(*end as usize <= bytes, |text| text.is_char_boundary(*end as usize));
-        if *end < last || !is_border {
-            return Err(format!("event {row} ends at byte {end}, before its start or inside a character"));
-        }
-        last = *end;
-    }
-    Ok(())
+fn broken(reason: String) -> StoreError {
+    StoreError::InvalidBatch { reason }
 }

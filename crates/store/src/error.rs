@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_blob::BlobError;
 use quarry_catalog::CatalogError;
+use quarry_stdx::ErrorKind;
 
 /// Failure of the store.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -137,14 +138,27 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether something that was stored is damaged or gone, in place of a failure that passes.
-    pub fn is_damage(&self) -> bool {
-        matches!(
-            self,
-            StoreError::Corrupt { .. }
-                | StoreError::CatalogMissing { .. }
-                | StoreError::Catalog(CatalogError::Corrupt { .. })
-        )
+    /// What it means to the caller.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
+            StoreError::NoData { .. } => ErrorKind::NotFound,
+            StoreError::Locked { .. } => ErrorKind::Busy,
+            StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } | StoreError::NotThawed { .. } => {
+                ErrorKind::Invalid
+            }
+            StoreError::InvalidBatch { .. } => ErrorKind::Bug,
+            StoreError::Full { .. }
+            | StoreError::Io { .. }
+            | StoreError::ReadOnly
+            | StoreError::Closed
+            | StoreError::EarlierPartMissing { .. }
+            | StoreError::SealStalled { .. }
+            | StoreError::LogTooNew { .. }
+            | StoreError::NoFreeName { .. } => ErrorKind::Unavailable,
+            StoreError::Catalog(error) => error.kind(),
+            StoreError::Blob(error) => error.kind(),
+        }
     }
 
     /// Sorts a system error: out of space apart from the rest.

@@ -1,0 +1,100 @@
+//! The invariants of an [`EventBatch`], checked where one comes from elsewhere: before it is stored, and before it is encoded.
+
+use crate::EventBatch;
+
+/// The invariant that a batch breaks: a bug of whoever made it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BatchFault {
+    /// A column has more or fewer entries than there are events.
+    #[error("{column} has {len} entries for {events} events")]
+    Length {
+        /// The column.
+        column: &'static str,
+        /// Its entries.
+        len: usize,
+        /// Events of the batch.
+        events: usize,
+    },
+    /// The texts are not UTF-8.
+    #[error("the text is not UTF-8: {0}")]
+    Encoding(#[from] std::str::Utf8Error),
+    /// Bytes of text belong to no event, or are missing.
+    #[error("the last event does not end with the text's {bytes} bytes")]
+    TextEnd {
+        /// Bytes of all texts.
+        bytes: usize,
+    },
+    /// An event ends where none can.
+    #[error("event {row} ends at byte {end}, before its start or inside a character")]
+    EventEnd {
+        /// The event.
+        row: usize,
+        /// Its end.
+        end: u32,
+    },
+    /// An event has metadata that the batch does not hold.
+    #[error("event {row} has metadata {meta} of {metas}")]
+    Metadata {
+        /// The event.
+        row: usize,
+        /// Number of its metadata.
+        meta: u32,
+        /// Metadata of the batch.
+        metas: usize,
+    },
+    /// Index-time fields are out of order.
+    #[error("the indexed fields do not ascend by row")]
+    FieldOrder,
+    /// An index-time field belongs to no event.
+    #[error("a field belongs to row {row} of {events}")]
+    FieldRow {
+        /// The row it names.
+        row: u32,
+        /// Events of the batch.
+        events: usize,
+    },
+}
+
+impl EventBatch {
+    /// Holds the batch against its invariants.
+    pub fn check(&self) -> Result<(), BatchFault> {
+        let events = self.len();
+        for (column, len) in [("time", self.time.len()), ("meta", self.meta.len())] {
+            if len != events {
+                return Err(BatchFault::Length { column, len, events });
+            }
+        }
+        self.check_text()?;
+        if let Some(row) = self.meta.iter().position(|meta| *meta as usize >= self.metas.len()) {
+            return Err(BatchFault::Metadata { row, meta: self.meta[row], metas: self.metas.len() });
+        }
+        if !self.fields.is_sorted_by_key(|field| field.row) {
+            return Err(BatchFault::FieldOrder);
+        }
+        match self.fields.last() {
+            Some(field) if field.row as usize >= events => Err(BatchFault::FieldRow { row: field.row, events }),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_text(&self) -> Result<(), BatchFault> {
+        // Plain ASCII, as most logs are, parts anywhere.
+        let text = match self.raw.is_ascii() {
+            true => None,
+            false => Some(std::str::from_utf8(&self.raw)?),
+        };
+        let bytes = self.raw.len();
+        if self.ends.last().copied().unwrap_or(0) as usize != bytes {
+            return Err(BatchFault::TextEnd { bytes });
+        }
+        let mut last = 0;
+        for (row, end) in self.ends.iter().copied().enumerate() {
+            let is_border = text.map_or(end as usize <= bytes, |text| text.is_char_boundary(end as usize));
+            if end < last || !is_border {
+                return Err(BatchFault::EventEnd { row, end });
+            }
+            last = end;
+        }
+        Ok(())
+    }
+}
