@@ -160,6 +160,7 @@ impl BlockWriter {
 
     /// Appends a block of parts, each compressed on its own.
     pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<usize, BucketError> {
+        assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
         let mut payload = vec![parts.len() as u8];
         for part in parts {
             let smaller = compress(&mut self.structure, part, &mut self.scratch)?;
@@ -191,7 +192,7 @@ fn zstd_failed(error: &std::io::Error) -> BucketError {
 
 fn put_block(object: &mut Vec<u8>, kind: BlockKind, codec: u8, raw_len: usize, payload: &[u8]) -> usize {
     // Every caller keeps raw lengths below MAX_SLAB_RAW_BYTES or a smaller limit, far from 2^32.
-    debug_assert!(u32::try_from(raw_len).is_ok());
+    assert!(u32::try_from(raw_len.max(payload.len())).is_ok(), "32 bits hold the length of a block");
     let head = head_word(kind as u8, codec, BLOCK_VERSION, raw_len as u32);
     object.extend_from_slice(&head.to_le_bytes());
     object.extend_from_slice(&xxh3_64_with_seed(payload, head).to_le_bytes());

@@ -115,7 +115,7 @@ impl BucketReader {
             let every_page = PageSet::first(self.slabs()[slab].pages.len());
             let mut fingerprint = 0u64;
             term_dictionary.for_each(&self.source, &mut |term, pages| {
-                debug_assert!(pages & !every_page.0 == 0);
+                assert!(pages & !every_page.0 == 0);
                 let hash = hash_term(namespace, term);
                 fingerprint = fingerprint.wrapping_add(fingerprint_of(hash, pages));
                 visit(hash);
@@ -185,7 +185,7 @@ impl BucketReader {
         if end != trailer {
             return Err(BlockPosition::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
         }
-        debug_assert_eq!(self.directory.kind, BlockKind::Directory);
+        assert_eq!(self.directory.kind, BlockKind::Directory);
         Ok(())
     }
 }

@@ -101,6 +101,8 @@ impl SlabHead {
             put_varint(out, page.time_max.wrapping_sub(page.time_min) as u64);
             put_varint(out, page.raw_bytes);
             put_meta_set(&page.codes, out);
+            let behind = |pair: &[BlockAt]| pair[0].offset + u64::from(pair[0].stored_len) == pair[1].offset;
+            assert!(page.blocks.windows(2).all(behind), "blocks of a page lie behind each other");
             put_varint(out, page.blocks.first().map_or(0, |block| block.offset));
             put_varint(out, page.blocks.len() as u64);
             for block in &page.blocks {

@@ -15,7 +15,9 @@ use crate::error::BucketError;
 use crate::fields::write_fields;
 use crate::filter::FilterWriter;
 use crate::integers::encode_integers;
-use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES};
+use crate::limits::{
+    MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES, MAX_SLAB_PAGES, MAX_SLABS, TARGET_TEXT_BLOCK_BYTES,
+};
 use crate::locator::{RarePages, write_locator};
 use crate::metas::MetaCount;
 use crate::shape::{ShapedSlab, shape_slab};
@@ -158,6 +160,10 @@ impl BucketEncoder {
             let page = PageSource { number, start, end, fields: here, shaped: shaped.is_some() };
             pages.push(self.page(slab, &codes, &page, &mut counts)?);
         }
+        assert!(fields.is_empty(), "every field belongs to a page");
+        assert!(pages.len() <= MAX_SLAB_PAGES, "a bit stands for a page");
+        let in_pages: usize = pages.iter().map(|page| page.events as usize).sum();
+        assert_eq!(in_pages, slab.events.len(), "every event is in a page");
         self.summary.add_slab(slab, &codes.metas, &counts);
         let mut blocks = Vec::new();
         if let Some(shaped) = &shaped {
@@ -215,6 +221,8 @@ impl BucketEncoder {
             head.blocks.push(BlockAt { kind: BlockKind::Fields, offset, stored_len: stored_len as u32 });
             offset += stored_len as u64;
         }
+        assert_eq!(offset, self.blocks.object.len() as u64, "blocks of fields lie behind each other");
+        assert!(head.time_min <= head.time_max && head.events > 0, "a page has events");
         Ok(head)
     }
 
@@ -257,6 +265,7 @@ impl BucketEncoder {
             head.blocks.push(BlockAt { kind: BlockKind::Text, offset, stored_len });
             start = end;
         }
+        assert_eq!(start, end_of(page.end - 1), "blocks hold all text of the page");
         Ok(())
     }
 
@@ -301,6 +310,8 @@ impl BucketEncoder {
         within(scratch.len(), "bytes of a bucket directory", "MAX_DIRECTORY_BYTES", MAX_DIRECTORY_BYTES)?;
         let offset = blocks.object.len() as u64;
         let stored_len = blocks.write(BlockKind::Directory, &scratch)?;
+        assert_eq!(directory.slabs.len(), heads.len(), "the directory names every slab");
+        assert_eq!(offset + stored_len as u64, blocks.object.len() as u64, "the directory is the last block");
         let mut object = blocks.object;
         put_trailer(offset, stored_len as u32, &mut object);
         directory.summary.object_bytes = object.len() as u64;

@@ -55,6 +55,8 @@ fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter
     let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
     let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; STREAMS];
     put_varint(&mut rows, fields.len() as u64);
+    assert!(fields.is_sorted_by_key(|field| field.row), "fields are in the order of their events");
+    assert!(fields.first().is_none_or(|field| field.row >= first_row), "fields are of this page");
     let mut last_row = first_row;
     for field in fields {
         let next = numbers.len() as u64 + 1;
@@ -90,7 +92,7 @@ fn parse_streams(
     events: usize,
     fields: &mut Vec<IndexedField>,
 ) -> Result<(), Malformed> {
-    debug_assert!(events <= MAX_PAGE_EVENTS);
+    assert!(events <= MAX_PAGE_EVENTS, "a page holds no more events");
     let [mut names, mut rows, mut lengths, mut values, mut beside] =
         [names, rows, lengths, values, beside].map(|stream| Cursor::new(stream));
     let mut dictionary: Vec<Arc<str>> = Vec::new();

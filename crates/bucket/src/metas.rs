@@ -81,6 +81,7 @@ pub(crate) fn read_metas(cursor: &mut Cursor<'_>) -> Result<Arc<[Metadata]>, Mal
 
 /// Writes the codes of one page, ascending.
 pub(crate) fn put_meta_set(codes: &[u32], out: &mut Vec<u8>) {
+    assert!(codes.is_sorted_by(|left, right| left < right), "codes ascend");
     put_varint(out, codes.len() as u64);
     let mut last = 0;
     for code in codes {

@@ -48,6 +48,7 @@ impl OpenPage {
     /// The next rows.
     fn take_next(&mut self, count: usize) -> Vec<RecordBatch> {
         let (start, end) = (self.next, self.next + count);
+        assert!(end <= self.keys.len(), "only rows that are left are taken");
         self.next = end;
         let step = self.rows.first().map_or(1, |rows| rows.num_rows().max(1));
         let parts = self.rows.iter().enumerate().skip(start / step).map(|(at, rows)| {
@@ -125,6 +126,8 @@ impl OrderedRows {
         if parts.is_empty() {
             return Ok(());
         }
+        let rows: usize = parts.iter().flatten().map(RecordBatch::num_rows).sum();
+        assert_eq!(rows, keys.len(), "a row that is taken has its key");
         let is_narrow = parts.iter().any(|part| part.len() > 1);
         let sorted = parts.len() == 1;
         let parts: Vec<RecordBatch> = parts.into_iter().flatten().collect();
@@ -178,7 +181,8 @@ fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
     let order = newest_first(&keys);
     let rows = rows::narrowed_at(&rows, &order)?;
-    let keys = order.values().iter().map(|row| keys[*row as usize]).collect();
+    let keys: Vec<(TimeNs, u64)> = order.values().iter().map(|row| keys[*row as usize]).collect();
+    debug_assert!(keys.is_sorted_by(|newer, older| newer >= older), "rows of a page are newest first");
     Ok(Some(OpenPage { rows, keys, next: 0 }))
 }
 

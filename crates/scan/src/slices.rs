@@ -155,6 +155,7 @@ fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
             _ => runs.push(at..at + 1),
         }
     }
+    assert_eq!(runs.iter().map(Range::len).sum::<usize>(), windows.len(), "every window is in a run");
     if runs.len() < workers * SLABS_PER_WORKER { (0..windows.len()).map(|at| at..at + 1).collect() } else { runs }
 }
 

@@ -65,6 +65,7 @@ impl LogFiles {
             segments.push(LogSegment::new(path));
         }
         let Some(newest) = segments.last_mut() else { return };
+        assert!(bytes >= newest.bytes, "a segment of the log only grows");
         newest.bytes = bytes;
         for (bucket, checkpoint_lsn) in records {
             newest.buckets.insert(bucket);

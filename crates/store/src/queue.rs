@@ -166,7 +166,10 @@ impl Queue {
     /// Gives back the room of a group, told by set and bytes of each of its appends.
     pub(crate) fn written(&self, group: &[(usize, usize)]) {
         let mut inner = lock(&self.inner);
-        group.iter().for_each(|(set, bytes)| inner.bytes[*set] -= bytes);
+        for (set, bytes) in group {
+            assert!(inner.bytes[*set] >= *bytes, "only what was queued is written");
+            inner.bytes[*set] -= bytes;
+        }
         drop(inner);
         self.notify_room();
     }

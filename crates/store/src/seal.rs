@@ -116,6 +116,7 @@ fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment
             break;
         }
     }
+    assert!(slabs.len() <= TOGETHER_SLABS_MAX, "one commit has a bounded number of slabs");
     slabs
 }
 
@@ -158,6 +159,7 @@ fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), F
             outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
         outcomes.push(outcome.map(|objects| encoded.push((outcomes.len(), row, objects))));
     }
+    assert_eq!(outcomes.len(), slabs.len(), "every slab has an outcome");
     let stored = put(shared, encoded, &mut outcomes);
     let (places, rows): (Vec<usize>, Vec<BucketRow>) = stored.into_iter().unzip();
     if let Err(error) = commit(shared, rows) {
@@ -215,6 +217,7 @@ fn put(
 }
 
 fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> BucketRow {
+    assert!(!objects.object.is_empty() && !objects.filter.is_empty(), "a bucket has two objects");
     BucketRow {
         state: BucketState::Live,
         object_bytes: objects.object.len() as u64,
@@ -259,6 +262,8 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     if rows.is_empty() {
         return Ok(());
     }
+    let is_stored = |row: &BucketRow| row.state == BucketState::Live && row.object_bytes > 0;
+    assert!(rows.iter().all(is_stored), "objects are stored before their rows");
     let _commit = lock(&shared.commit);
     let mut sealing: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for row in &rows {
@@ -288,6 +293,7 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
 fn row_of(segment: &HotSegment) -> BucketRow {
     let (index, number) = (segment.index_name(), segment.number());
     let (time_min, time_max) = segment.times();
+    assert!(segment.events() > 0 && time_min <= time_max, "a slab that is sealed has events");
     let stem = stem_of(index, number);
     BucketRow {
         number,

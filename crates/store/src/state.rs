@@ -229,14 +229,16 @@ impl State {
     pub(crate) fn add_closed(&mut self, segment: Arc<HotSegment>) {
         let number = segment.number();
         self.numbers.entry(segment.index_name().clone()).or_default().closed.insert(number);
-        self.closed.insert(number, ClosedSlab { segment, progress: Progress::Waiting });
+        assert!(!self.sealed.contains_key(&number), "what is sealed is not sealed again");
+        let before = self.closed.insert(number, ClosedSlab { segment, progress: Progress::Waiting });
+        assert!(before.is_none(), "a slab is closed once");
     }
 
     fn remove_closed(&mut self, number: u64) {
         if let Some(slab) = self.closed.remove(&number) {
             let index = slab.segment.index_name().clone();
             self.change_numbers(&index, |numbers| {
-                numbers.closed.remove(&number);
+                assert!(numbers.closed.remove(&number), "an index knows its closed slabs");
             });
         }
     }
@@ -252,6 +254,7 @@ impl State {
     /// Puts a live bucket in the place of what it was.
     pub(crate) fn put_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
         let (number, bucket) = (bucket.row.number, Arc::new(bucket));
+        assert!(!self.closed.contains_key(&number), "events are searched in one place");
         if bucket.deleted.is_some() {
             self.lossy.insert(number);
         }
@@ -269,7 +272,7 @@ impl State {
         if let Some(bucket) = self.sealed.remove(&number) {
             self.lossy.remove(&number);
             self.change_numbers(&bucket.row.index, |numbers| {
-                numbers.sealed.remove(&number);
+                assert!(numbers.sealed.remove(&number), "an index knows its buckets");
             });
         }
     }
@@ -374,6 +377,7 @@ impl State {
 
     /// Notes what record `lsn`, whose events are shown, says of its file.
     pub(crate) fn note_record(&mut self, checkpoint: Option<LoggedCheckpoint>, lsn: u64) {
+        assert!(lsn >= self.durable_lsn, "positions of the log ascend");
         self.durable_lsn = lsn;
         checkpoint.into_iter().for_each(|logged| self.add_checkpoint(logged));
     }

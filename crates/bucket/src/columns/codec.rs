@@ -175,6 +175,7 @@ impl Chunk<'_> {
                 return;
             }
         }
+        const { assert!(FEW_NUMBERS <= u8::MAX as usize, "a byte holds how many there are") };
         let distinct: Vec<i64> = distinct.into_iter().collect();
         let codes: Vec<u64> = numbers.iter().map(|number| distinct.partition_point(|it| it < number) as u64).collect();
         let (mut few, mut skewed) = (vec![NUMBERS_FEW, distinct.len() as u8], Vec::new());
@@ -223,6 +224,7 @@ impl Chunk<'_> {
 
 /// All lowest bytes of values of so many bits, then all second ones.
 fn planes_of(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
+    assert!(width <= u64::BITS, "a value has eight planes at most");
     let width = width.div_ceil(8) as usize;
     let values: Vec<u64> = values.collect();
     let mut planes = Vec::with_capacity(width * values.len());
@@ -240,6 +242,7 @@ pub(super) fn encode_texts(
     effort: &mut Effort<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), BucketError> {
+    assert_eq!(ends.last().map_or(0, |end| (end - base) as usize), bytes.len(), "all bytes belong to a text");
     let start = out.len();
     let mut last = base;
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();

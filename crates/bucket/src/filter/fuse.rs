@@ -79,6 +79,7 @@ pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
     for bounds in starts.windows(2) {
         scattered[bounds[0] as usize..bounds[1] as usize].sort_unstable();
     }
+    debug_assert!(scattered.is_sorted(), "runs ascend, and keys within them");
     scattered.dedup();
     *keys = scattered;
 }

@@ -101,6 +101,7 @@ pub(crate) fn write_locator(
         }
         put_varint(&mut directory, blocks.write_stored(BlockKind::LocatorPart, &payload) as u64);
     }
+    assert!(left.is_empty(), "every pair is in a part");
     let offset = blocks.object.len() as u64;
     let stored_len = blocks.write(BlockKind::Locator, &directory)? as u32;
     Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))

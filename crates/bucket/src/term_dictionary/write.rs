@@ -46,6 +46,7 @@ pub(crate) fn write_term_dictionary(
     for mask in postings.shared() {
         directory.extend_from_slice(&mask.to_le_bytes());
     }
+    assert_eq!(order.len(), table.entries().len(), "every term is written once");
     let mut page = PageStreams::default();
     for chunk in order.chunks(MAX_TERM_DICTIONARY_PAGE_TERMS) {
         page.fill(table, chunk, &postings);
@@ -134,6 +135,7 @@ impl PageStreams {
                 }
                 Some(last) => shared_prefix(table.term(last, &mut last_bytes), term),
             };
+            debug_assert!(last.is_none() || shared < term.len(), "terms ascend and differ");
             put_lengths(&mut self.lengths, shared, term.len() - shared);
             self.suffixes.extend_from_slice(&term[shared..]);
             postings.put(entry.pages, &mut self.postings);

@@ -44,6 +44,7 @@ impl Digest {
     pub fn merge_state(&mut self, state: &[f64]) {
         self.settle();
         let Some((rounded, points)) = state.split_first() else { return };
+        assert!(points.len().is_multiple_of(2), "values and weights in turn, as they were written");
         self.rounded |= *rounded != 0.0;
         self.points.extend(points.chunks_exact(2).map(|point| (point[0], point[1])));
         self.join();
@@ -59,6 +60,10 @@ impl Digest {
     /// As state: whether it rounds, then values and weights in turn.
     pub fn into_state(mut self) -> Vec<f64> {
         self.settle();
+        assert!(
+            self.buffer.is_empty() && !(self.exact && self.rounded),
+            "a state holds all, and exact ones do not round"
+        );
         let head = if self.rounded { 1.0 } else { 0.0 };
         std::iter::once(head).chain(self.points.into_iter().flat_map(|(value, weight)| [value, weight])).collect()
     }
@@ -143,6 +148,7 @@ impl Digest {
     }
 
     fn compress(&mut self) {
+        assert!(!self.exact, "points of exact sketches are never joined");
         let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
         let mut kept: Vec<(f64, f64)> = Vec::with_capacity(COMPRESSION as usize);
         let mut before = 0.0;

@@ -98,6 +98,7 @@ impl Numbered {
         let mut ends = vec![0u32; groups + 1];
         pairs.iter().for_each(|(group, _)| ends[*group as usize + 1] += 1);
         (0..groups).for_each(|group| ends[group + 1] += ends[group]);
+        assert_eq!(ends[groups] as usize, pairs.len(), "every pair belongs to a group");
         let (mut next, mut sorted) = (ends.clone(), vec![0u32; pairs.len()]);
         for (at, (group, _)) in (0u32..).zip(pairs) {
             sorted[next[*group as usize] as usize] = at;

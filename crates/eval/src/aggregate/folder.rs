@@ -213,6 +213,7 @@ impl Folder {
             return Err(EngineError::Memory);
         }
         let state = self.take_state()?;
+        assert_eq!(self.groups.len(), 0, "what is given away is here no more");
         let (keys, level, dataflow) = (self.plan.by.len(), self.level, &self.dataflow);
         self.spilled.get_or_insert_with(|| SpilledPartials::new(level, dataflow)).add(&state, keys)
     }
@@ -249,6 +250,8 @@ impl Folder {
             let parts = parts.into_iter().map(|part| fold::of(part, self.plan.by.is_empty())).collect();
             self.folds.push(ColumnFolds { argument, parts });
         }
+        assert_eq!(self.folds.len(), self.plan.columns.len(), "each aggregate has its folds");
+        assert!(self.folds.iter().all(|folds| folds.argument < self.arguments.len()), "each reads an argument");
     }
 
     /// The states of all groups as a batch; the folder starts anew.
@@ -258,6 +261,7 @@ impl Folder {
         let mut arrays = self.groups.key_columns(None);
         let folds = std::mem::take(&mut self.folds).into_iter().flat_map(|folds| folds.parts);
         arrays.extend(folds.map(|fold| fold.state(groups)));
+        assert!(arrays.iter().all(|array| array.len() == groups), "every group has its key and its states");
         self.restart();
         let options = RecordBatchOptions::new().with_row_count(Some(groups));
         Ok(RecordBatch::try_new_with_options(Arc::new(self.plan.state_schema()), arrays, &options)?)
@@ -276,11 +280,14 @@ impl Folder {
     /// Takes states back.
     pub(super) fn add_states(&mut self, states: &RecordBatch) -> Result<(), EngineError> {
         self.settle();
+        let parts: usize = self.folds.iter().map(|folds| folds.parts.len()).sum();
+        assert_eq!(states.num_columns(), self.plan.by.len() + parts, "states are of the same plan");
         let keys: Vec<ColumnReader> = states.columns()[..self.plan.by.len()].iter().map(ColumnReader::new).collect();
         let members = self.groups.members(&keys, states.num_rows());
         let total = members.groups;
         let mut groups = Vec::with_capacity(states.num_rows());
         members.for_each(|_, group| groups.push(group as u32));
+        assert_eq!(groups.len(), states.num_rows(), "a state has one group");
         let folds = self.folds.iter_mut().flat_map(|folds| &mut folds.parts);
         folds.zip(&states.columns()[keys.len()..]).for_each(|(fold, state)| fold.add_states(state, &groups, total));
         self.check(states.num_rows())
@@ -299,6 +306,7 @@ impl Folder {
     /// Adds the groups and states of a part folded before, of the same plan.
     pub fn add_part(&mut self, part: &FoldedPart) -> Result<(), EngineError> {
         self.settle();
+        assert_eq!(self.folds.len(), part.folds.len(), "a part is of the same plan");
         let groups = self.groups.absorb(&part.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(&part.folds) {
@@ -325,6 +333,7 @@ impl Folder {
         self.direct.absorb(&mut other.direct);
         self.settle();
         other.settle();
+        assert_eq!(self.folds.len(), other.folds.len(), "folders that join have one plan");
         let groups = self.groups.absorb(&other.groups);
         let total = self.groups.len();
         for (mine, others) in self.folds.iter_mut().zip(other.folds) {
@@ -348,7 +357,9 @@ impl Folder {
             let states: Vec<ArrayRef> = folds.parts.into_iter().map(|fold| fold.state(groups)).collect();
             finish::value_of(function, &states, groups)
         });
-        Finished { columns: columns.collect(), groups: self.groups }
+        let columns: Vec<ArrayRef> = columns.collect();
+        assert!(columns.iter().all(|values| values.len() == groups), "every group has a value of every aggregate");
+        Finished { columns, groups: self.groups }
     }
 }
 

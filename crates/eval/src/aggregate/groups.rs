@@ -108,6 +108,7 @@ impl GroupTable {
 
     /// The groups of rows. A row without a BY field belongs to none, one with several values to several.
     pub(crate) fn members(&mut self, columns: &[ColumnReader], rows: usize) -> Members<'_> {
+        assert_eq!(columns.len(), self.fields.len(), "a column per BY field");
         if columns.is_empty() {
             return Members { kind: MemberKind::One, rows, groups: 1 };
         }
@@ -128,6 +129,8 @@ impl GroupTable {
                 columns.iter().all(|column| column.present().is_none())
             }
         };
+        assert_eq!(self.groups.len(), rows, "every row has a group, or none");
+        debug_assert!(!complete || !self.groups.contains(&NONE), "no row of complete columns is without a group");
         Members { kind: MemberKind::Each { groups: &self.groups, complete }, rows, groups: self.len() }
     }
 
@@ -238,6 +241,7 @@ impl GroupTable {
 
     /// Adds the groups of another table and gives the number each has here.
     pub(crate) fn absorb(&mut self, other: &GroupTable) -> Vec<u32> {
+        assert_eq!(self.fields.len(), other.fields.len(), "tables that join have the same BY fields");
         let mut fields = self.fields.iter_mut().zip(&other.fields);
         let Some((first, other_first)) = fields.next() else { return vec![0] };
         let mut numbers = first.absorb(other_first);
@@ -249,6 +253,7 @@ impl GroupTable {
             numbers = other_pairs.pairs().iter().map(place).collect();
             lefts = pairs.pairs().len();
         }
+        assert_eq!(numbers.len(), other.len(), "every group of the other table has a number here");
         numbers
     }
 
@@ -267,6 +272,7 @@ impl GroupTable {
             columns.push(Arc::new(column.finish()) as ArrayRef);
         }
         columns.reverse();
+        assert_eq!(columns.len(), self.fields.len(), "a key column per BY field");
         columns
     }
 

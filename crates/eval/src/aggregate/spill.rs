@@ -34,6 +34,7 @@ pub struct SpilledPartials {
 impl SpilledPartials {
     /// No states; `level` counts how often they were split before.
     pub fn new(level: u32, dataflow: &Arc<Dataflow>) -> SpilledPartials {
+        assert!(SpilledPartials::may_split(level), "states are split no further than the limit");
         SpilledPartials { states: KeptRows::new("groups", dataflow), parts: Vec::new(), level }
     }
 
@@ -61,6 +62,7 @@ impl SpilledPartials {
             self.states.push(&rows::take(states, &UInt32Array::from(places))?)?;
             self.parts.push(part as u8);
         }
+
         Ok(())
     }
 }

@@ -130,6 +130,7 @@ impl PartialStates {
             // Its parts are found no more; they age.
             inner.plans.remove(&oldest);
         }
+        assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
         None
     }
 
@@ -159,6 +160,7 @@ impl PartialStates {
             };
             inner.remove(&oldest);
         }
+        assert_eq!(inner.parts.len(), inner.parts_by_use.len(), "every part is in the order of use");
     }
 
     /// Bytes held and parts kept.
@@ -176,7 +178,8 @@ impl PartialStates {
 impl Inner {
     fn remove(&mut self, key: &PartKey) {
         if let Some(entry) = self.parts.remove(key) {
-            self.parts_by_use.remove(&entry.used);
+            assert_eq!(self.parts_by_use.remove(&entry.used), Some(*key), "a part has one place in the order of use");
+            assert!(self.bytes >= entry.bytes, "bytes are counted when a part comes and when it goes");
             self.bytes -= entry.bytes;
         }
     }

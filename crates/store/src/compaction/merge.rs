@@ -290,7 +290,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     let mut first_row = 0;
     for bucket in inputs {
         let moved = Moved { to: Arc::clone(&to.hold), first_row, dropped: bucket.deleted.clone() };
-        debug_assert!(bucket.hold.moved.get().is_none(), "a bucket is merged once");
+        assert!(bucket.hold.moved.get().is_none(), "a bucket is merged once");
         bucket.hold.moved.get_or_init(|| moved);
         first_row += bucket.row.events - bucket.deleted_events();
         state.remove_sealed(bucket.row.number);

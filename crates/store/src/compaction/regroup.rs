@@ -73,6 +73,7 @@ impl Regroup {
             let Some(slab) = self.slabs.last_mut() else { return };
             let rows = slab.rows_that_fit(page, row, self.current);
             if rows == 0 {
+                assert!(!slab.events.is_empty(), "a slab without events takes any");
                 self.closed = true;
                 continue;
             }
@@ -128,6 +129,14 @@ impl Slab {
             });
             events.meta.push(*code);
         }
+        let len = first + rows;
+        assert!(u32::try_from(events.raw.len()).is_ok(), "32 bits say where an event ends");
+        assert_eq!(
+            (events.ends.len(), events.time.len(), events.meta.len()),
+            (len, len, len),
+            "columns are one length"
+        );
+        assert_eq!(index_times.len(), len, "every event has the time it came");
         let from = page.fields.partition_point(|field| (field.row as usize) < row);
         for field in page.fields[from..].iter().take_while(|field| (field.row as usize) < until) {
             let mut field = field.clone();

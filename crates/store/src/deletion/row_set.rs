@@ -123,6 +123,7 @@ impl RowSet {
                 }
             }
         }
+        assert_eq!(RowSet::decode(&bytes).as_ref(), Some(self), "what is written is what is read");
         bytes
     }
 

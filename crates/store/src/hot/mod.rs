@@ -132,12 +132,14 @@ pub(crate) struct Copied {
 impl Copying {
     /// Copies the next `rows` rows of a batch behind the slab's.
     pub(crate) fn copy(self, source: &mut BatchRows, rows: usize) -> Copied {
+        assert!(rows <= source.left(), "only rows that are left are copied");
         let taken = source.next..source.next + rows;
         let raw_bytes = source.bytes(rows);
         let fields = source.fields_before(taken.end);
         source.next = taken.end;
         let field_bytes = fields.iter().map(|field| field.value.len() + ENTRY_BYTES).sum();
         let mut held = write(&self.rows);
+        assert_eq!(held.events.len(), self.first, "rows are copied behind those that are published");
         held.events.metas.extend(self.new_metas.iter().cloned());
         held.add(&source.batch, taken, fields, &self.codes);
         let end = self.first + rows;
@@ -235,6 +237,8 @@ impl HotSlab {
     /// Shows what was copied to later snapshots.
     pub(crate) fn publish(&mut self, copied: Copied) {
         let Copied { pages, new_metas, events, raw_bytes, field_bytes } = copied;
+        let in_pages: usize = pages.iter().map(|page| page.info.events as usize).sum();
+        assert_eq!(in_pages, events, "pages hold what was copied");
         for meta in new_metas {
             self.entry_bytes += meta.host.len() + meta.source.len() + meta.sourcetype.len() + ENTRY_BYTES;
             self.code_of.insert(meta.clone(), self.metas.len() as u32);
@@ -251,6 +255,7 @@ impl HotSlab {
                 Some(growing) => growing.with(page),
                 None => page.clone(),
             };
+            assert!(grown.info.events as usize <= MAX_PAGE_EVENTS, "no page goes over its border");
             if grown.info.events as usize == MAX_PAGE_EVENTS {
                 self.full.push(Arc::new(grown));
             } else {
@@ -259,6 +264,8 @@ impl HotSlab {
         }
         self.shared_growing = None;
         self.events += events;
+        let growing = self.growing.as_ref().map_or(0, |page| page.info.events as usize);
+        assert_eq!(self.full.len() * MAX_PAGE_EVENTS + growing, self.events, "pages hold what is published");
         self.raw_bytes += raw_bytes;
         self.entry_bytes += field_bytes;
     }

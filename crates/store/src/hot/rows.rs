@@ -83,11 +83,20 @@ impl SlabRows {
             let row = (field.row as usize - rows.start + row) as u32;
             IndexedField { row, ..field }
         }));
-        self.index_times.resize(row + rows.len(), batch.index_time);
+        let len = row + rows.len();
+        self.index_times.resize(len, batch.index_time);
+        let events = &self.events;
+        assert!(u32::try_from(events.raw.len()).is_ok(), "32 bits say where an event ends");
+        assert_eq!(
+            (events.ends.len(), events.time.len(), events.meta.len()),
+            (len, len, len),
+            "columns are one length"
+        );
     }
 
     /// The facts of the page of these rows.
     pub(crate) fn facts(&self, rows: Range<usize>) -> PageFacts {
+        assert!(!rows.is_empty(), "a page has rows");
         let events = &self.events;
         let mut codes = events.meta[rows.clone()].to_vec();
         codes.sort_unstable();
@@ -116,6 +125,7 @@ impl SlabRows {
             let text = text_of(&events.ends, &rows);
             out.ends = events.ends[rows.clone()].iter().map(|end| end - text.start as u32).collect();
             out.raw = events.raw[text].to_vec().into();
+            assert_eq!(out.ends.last().map_or(0, |end| *end as usize), out.raw.len(), "all text belongs to an event");
         }
         if columns.index_time {
             out.index_time = self.index_times[rows.clone()].to_vec();

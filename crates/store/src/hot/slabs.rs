@@ -34,14 +34,14 @@ impl HotSlabs {
     pub(crate) fn insert(&mut self, key: HotKey, slab: HotSlab) {
         drop(self.remove(&key));
         self.bytes += slab.memory_bytes();
-        self.numbers.insert(slab.number());
+        assert!(self.numbers.insert(slab.number()), "a number is given to one slab");
         self.slabs.insert(key, slab);
     }
 
     pub(crate) fn remove(&mut self, key: &HotKey) -> Option<HotSlab> {
         let slab = self.slabs.remove(key)?;
         self.bytes -= slab.memory_bytes();
-        self.numbers.remove(&slab.number());
+        assert!(self.numbers.remove(&slab.number()), "the number of every slab is known");
         Some(slab)
     }
 

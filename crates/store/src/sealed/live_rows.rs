@@ -28,10 +28,12 @@ pub(crate) struct Live {
 impl Live {
     /// Pages `pages` of a bucket without the rows `deleted`; `None` when none of these is in them.
     pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
+        assert!(pages.len() <= u64::BITS as usize, "a bit stands for a page");
         let (mut touched, mut filled) = (0u64, 0u64);
         let mut infos = Vec::with_capacity(pages.len());
         for (number, page) in pages.iter().enumerate() {
             let gone = deleted.count_within(page.first_row..page.first_row + u64::from(page.events)) as u32;
+            assert!(gone <= page.events, "no more rows are deleted than there are");
             let events = page.events - gone;
             touched |= u64::from(gone > 0) << number;
             filled |= u64::from(events > 0) << number;
@@ -83,6 +85,7 @@ fn left_of(page: &Page, deleted: &RowSet) -> Page {
         metas: Arc::clone(&page.metas),
         ..Page::default()
     };
+    assert_eq!((left.time.len(), left.meta.len()), (rows.len(), rows.len()), "columns are one length");
     if page.ends.len() == page.len() {
         let mut raw = Vec::new();
         for row in &rows {

@@ -63,7 +63,7 @@ impl EncodedRecord {
         put_front(batch, flags, &mut front);
         let mut back = Vec::with_capacity(back_bytes);
         put_back(batch, checkpoint, sent, &mut back);
-        debug_assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
+        assert_eq!((front.len(), back.len()), (FRAME_BYTES + front_bytes, back_bytes));
         let mut checksum = Xxh3::new();
         [&front[FRAME_BYTES..], &batch.raw, &back].iter().for_each(|part| checksum.update(part));
         front[24..32].copy_from_slice(&checksum.digest().to_le_bytes());
