@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
-use quarry_stdx::{log, private_file, random};
+use quarry_stdx::{Fault, log, private_file, random};
 
 use crate::node::{CollectorToken, TokenChange, TokenError};
 
@@ -69,7 +69,7 @@ impl CollectorTokens {
     pub fn write(
         &self,
         change: &TokenChange,
-        check_index: &dyn Fn(&str) -> Result<(), String>,
+        check_index: &dyn Fn(&str) -> Result<(), Fault>,
     ) -> Result<CollectorToken, TokenError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let name = &change.name;
@@ -201,7 +201,7 @@ fn check_name(name: &str) -> Result<(), TokenError> {
     Ok(())
 }
 
-fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<(), String>) -> Result<(), TokenError> {
+fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<(), Fault>) -> Result<(), TokenError> {
     let bad = |reason: &str| Err(TokenError::Invalid(format!("{key}={value:?}: {reason}")));
     if !SETTINGS.contains(&key) {
         return bad(&format!("there is no such setting of a token; there are {}", SETTINGS.join(", ")));
@@ -223,7 +223,7 @@ fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<()
         let names = value.split(',').map(str::trim).filter(|name| !name.is_empty());
         for name in names.filter(|name| *name != "default") {
             if let Err(reason) = check_index(name) {
-                return bad(&reason);
+                return bad(&reason.to_string());
             }
         }
     }
@@ -302,6 +302,8 @@ fn end_line(text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use quarry_stdx::Fault;
+
     use crate::node::{TokenChange, TokenError};
 
     use super::{CollectorTokens, changed, without};
@@ -330,7 +332,7 @@ mod tests {
         let tokens = CollectorTokens::new(folder.path());
         let write = |name: &str, is_new: bool, of: &[(&str, &str)]| {
             tokens.write(&TokenChange { name: name.to_owned(), is_new, settings: settings(of) }, &|index| {
-                if index == "closed" { Err("it is closed".to_owned()) } else { Ok(()) }
+                if index == "closed" { Err(Fault::invalid("it is closed")) } else { Ok(()) }
             })
         };
         let made = write("apps", true, &[("index", "web"), ("indexes", "web, os"), ("useACK", "1")]).unwrap();

@@ -22,7 +22,7 @@ use axum::middleware::{from_fn, from_fn_with_state};
 
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
-pub use node::{AddFile, CollectorToken, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError};
+pub use node::{AddFile, CollectorToken, Node, PreviewFile, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
 pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};

@@ -11,14 +11,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use quarry_auth::{AuthError, UserError};
-use quarry_engine::EngineError;
+
 use quarry_search::SearchError;
 use quarry_search::cell::write_json_text;
 use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
-use quarry_stdx::ErrorKind;
-
-use crate::NamespaceError;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Where keys are asked for.
 pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
@@ -74,16 +72,11 @@ impl ApiError {
 
     /// What is wrong with the search `text`.
     pub(crate) fn of_search(text: &str, error: SearchError) -> ApiError {
-        let diagnostics = match error {
-            SearchError::Syntax(diagnostics) => diagnostics,
-            SearchError::Engine(EngineError::Invalid { message, span: Some(span) }) => {
-                vec![Diagnostic::error(message, span)]
-            }
-            error => return ApiError::with_status(status_of(error.kind()), error.to_string()),
-        };
+        let status = status_of(error.kind());
+        let Some(diagnostics) = error.diagnostics() else { return ApiError::with_status(status, error.to_string()) };
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
-        ApiError { status: StatusCode::BAD_REQUEST, messages, retry_after_s: None }
+        ApiError { status, messages, retry_after_s: None }
     }
 
     fn rendered(&self, is_xml: bool) -> Response {
@@ -197,13 +190,9 @@ impl From<UserError> for ApiError {
     }
 }
 
-impl From<NamespaceError> for ApiError {
-    fn from(error: NamespaceError) -> ApiError {
-        let status = match error {
-            NamespaceError::Unknown(_) => StatusCode::NOT_FOUND,
-            NamespaceError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        ApiError::with_status(status, error.to_string())
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> ApiError {
+        ApiError::with_status(status_of(fault.kind()), fault.to_string())
     }
 }
 
@@ -267,6 +256,8 @@ pub(crate) async fn not_found() -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use quarry_engine::EngineError;
+
     use super::*;
 
     #[test]
@@ -289,6 +280,21 @@ mod tests {
         assert_eq!(ApiError::of_search("x", limit.into()).status, StatusCode::BAD_REQUEST);
         assert_eq!(ApiError::of_search("x", EngineError::invalid("x").into()).status, StatusCode::BAD_REQUEST);
         assert_eq!(ApiError::of_search("x", EngineError::Memory.into()).status, StatusCode::INTERNAL_SERVER_ERROR);
+    }
+
+    #[test]
+    fn a_fault_of_what_a_search_needs_has_a_status_and_its_place() {
+        let of = |fault: Fault| ApiError::of_search("| x y", EngineError::at(fault, Span { start: 4, end: 5 }).into());
+        for (fault, status) in [
+            (Fault::invalid("y"), StatusCode::BAD_REQUEST),
+            (Fault::not_found("y"), StatusCode::BAD_REQUEST),
+            (Fault::denied("y"), StatusCode::FORBIDDEN),
+            (Fault::io("y", "disk full"), StatusCode::INTERNAL_SERVER_ERROR),
+        ] {
+            let error = of(fault);
+            assert_eq!((error.status, error.messages[0].place), (status, Some(Span { start: 4, end: 5 })));
+        }
+        assert_eq!(ApiError::from(Fault::not_found("no app x")).status, StatusCode::NOT_FOUND);
     }
 
     #[test]

@@ -1,15 +1,12 @@
 //! What the API asks of the node it runs on; the server implements it.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use quarry_engine::Explanation;
 use quarry_search::SearchService;
-
-/// Failure of a node's action, as text for the client.
-pub type NodeError = Box<dyn Error + Send + Sync>;
+use quarry_stdx::Fault;
 
 /// A file to index once.
 #[derive(Clone, Debug)]
@@ -100,25 +97,14 @@ pub enum TokenError {
     Failed(String),
 }
 
-/// Why there are no searches of a user and app.
-#[derive(Debug, thiserror::Error)]
-pub enum NamespaceError {
-    /// There is no such app, or a name cannot be one.
-    #[error("{0}")]
-    Unknown(String),
-    /// The node failed.
-    #[error("{0}")]
-    Failed(String),
-}
-
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
     /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
-    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError>;
+    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault>;
     /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
-    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, NodeError>;
+    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault>;
     /// Tells what adding a file would make of it; gives a JSON object.
-    fn preview(&self, request: &PreviewFile) -> Result<String, NodeError>;
+    fn preview(&self, request: &PreviewFile) -> Result<String, Fault>;
     /// What a search would do, as text or as a JSON object.
     fn explanation(
         &self,
@@ -126,15 +112,15 @@ pub trait Node: Send + Sync {
         explanation: &Explanation,
         zone: &TimeZone,
         is_json: bool,
-    ) -> Result<String, NodeError>;
+    ) -> Result<String, Fault>;
     /// Buckets as a JSON array.
-    fn buckets(&self) -> Result<String, NodeError>;
+    fn buckets(&self) -> Result<String, Fault>;
     /// Checks every bucket; gives a JSON array of buckets with their faults.
-    fn verify(&self) -> Result<String, NodeError>;
+    fn verify(&self) -> Result<String, Fault>;
     /// Merges neighbouring buckets as far as their limits allow; gives the report as a JSON object.
-    fn compact(&self) -> Result<String, NodeError>;
+    fn compact(&self) -> Result<String, Fault>;
     /// Makes the archived bucket in a folder of the server's machine searchable again; gives its id as a JSON object.
-    fn thaw(&self, index: &str, folder: &str) -> Result<String, NodeError>;
+    fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
     /// Writes a token to inputs.conf and puts it in force; gives it as it is now.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use quarry_search::cell::{CsvCells, write_json_text};
 use quarry_search::{Cell, Row};
+use quarry_stdx::Fault;
 
 /// Forms a client may ask for with `output_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +17,12 @@ pub(crate) enum OutputMode {
 
 impl OutputMode {
     /// Reads `output_mode`, JSON when absent, and `csv_safe`, whether cells of CSV are no formulas.
-    pub(crate) fn parse(text: Option<&str>, csv_safe: bool) -> Result<OutputMode, String> {
+    pub(crate) fn parse(text: Option<&str>, csv_safe: bool) -> Result<OutputMode, Fault> {
         match text {
             None | Some("json") => Ok(OutputMode::Json),
             Some("csv") => Ok(OutputMode::Csv(if csv_safe { CsvCells::Safe } else { CsvCells::Exact })),
             Some("raw") => Ok(OutputMode::Raw),
-            Some(other) => Err(format!("output_mode={other} is not served: use json, csv or raw")),
+            Some(other) => Err(Fault::invalid(format!("output_mode={other} is not served: use json, csv or raw"))),
         }
     }
 

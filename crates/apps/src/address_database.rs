@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use maxminddb::Reader;
 use quarry_engine::{AddressLocations, Location};
+use quarry_stdx::Fault;
 use serde_json::Value;
 
 /// Largest database read, in bytes.
@@ -58,11 +59,12 @@ impl AddressDatabase {
     }
 
     /// The database; `None` when there is none. One that is configured must be there.
-    pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
+    pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         let Some(path) = self.path() else { return Ok(None) };
         let shown = path.display();
-        let facts = std::fs::metadata(&path).map_err(|error| format!("the database {shown}: {error}"))?;
-        let changed = facts.modified().map_err(|error| format!("the database {shown}: {error}"))?;
+        let failed = |error: std::io::Error| Fault::io(format_args!("the database {shown}"), error);
+        let facts = std::fs::metadata(&path).map_err(failed)?;
+        let changed = facts.modified().map_err(failed)?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(loaded) = read.as_ref()
             && (loaded.path == path && loaded.changed == changed && loaded.bytes == facts.len())
@@ -71,10 +73,12 @@ impl AddressDatabase {
         }
         if facts.len() > DATABASE_BYTES_MAX {
             let bytes = facts.len();
-            return Err(format!("the database {shown} has {bytes} bytes, the limit is {DATABASE_BYTES_MAX}"));
+            return Err(Fault::invalid(format!(
+                "the database {shown} has {bytes} bytes, the limit is {DATABASE_BYTES_MAX}"
+            )));
         }
-        let bytes = std::fs::read(&path).map_err(|error| format!("the database {shown}: {error}"))?;
-        let places = Arc::new(Places::of(bytes).map_err(|error| format!("the database {shown}: {error}"))?);
+        let bytes = std::fs::read(&path).map_err(failed)?;
+        let places = Arc::new(Places::of(bytes).map_err(|fault| fault.at(format_args!("the database {shown}")))?);
         *read = Some(Loaded { path, changed, bytes: facts.len(), places: Arc::clone(&places) });
         Ok(Some(places))
     }
@@ -84,19 +88,19 @@ impl AddressDatabase {
 struct Places(Reader<Vec<u8>>);
 
 impl Places {
-    fn of(bytes: Vec<u8>) -> Result<Places, String> {
-        Reader::from_source(bytes).map(Places).map_err(|error| error.to_string())
+    fn of(bytes: Vec<u8>) -> Result<Places, Fault> {
+        Reader::from_source(bytes).map(Places).map_err(|error| Fault::corrupt(error.to_string()))
     }
 }
 
 impl AddressLocations for Places {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String> {
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
         // A database of IPv4 alone says of an IPv6 address that it cannot be asked: it does not know it.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
         }
-        let found = self.0.lookup(address).map_err(|error| error.to_string())?;
-        let record: Option<Value> = found.decode().map_err(|error| error.to_string())?;
+        let found = self.0.lookup(address).map_err(|error| Fault::corrupt(error.to_string()))?;
+        let record: Option<Value> = found.decode().map_err(|error| Fault::corrupt(error.to_string()))?;
         Ok(record.map(|record| place_of(&record, languages)))
     }
 }
@@ -234,7 +238,7 @@ mod tests {
         assert_eq!(asked(second.as_ref(), "81.2.69.142", &[]), None);
         assert_eq!(asked(second.as_ref(), "9.9.9.9", &[]), Some(Location::default()));
         let missing = AddressDatabase::new(folder.path(), Some("$SPLUNK_HOME/share/gone.mmdb".to_owned()));
-        let fault = missing.open().err().unwrap();
+        let fault = missing.open().err().unwrap().to_string();
         assert!(fault.contains("share/gone.mmdb") && !fault.contains("SPLUNK"), "{fault}");
         std::fs::write(share.join("towns.mmdb"), "no database").unwrap();
         assert!(own.open().is_err());

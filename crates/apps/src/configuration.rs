@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 
 use crate::folders::{app_name, folders_in, user_folder};
 
@@ -23,11 +23,14 @@ pub fn read(data_dir: &Path) -> Layers {
 }
 
 /// The configuration as a namespace sees it; an error where there is no such app.
-pub fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), String> {
+pub fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
     if !apps.join(app).is_dir() && !APPS_OF_OLD.contains(&app) {
-        return Err(format!("there is no app {app}: it would be the folder {}", apps.join(app).display()));
+        return Err(Fault::not_found(format!(
+            "there is no app {app}: it would be the folder {}",
+            apps.join(app).display()
+        )));
     }
     let mut sources = sources(data_dir);
     if let Some(folder) = user_folder(data_dir, &namespace) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use quarry_conf::{Layers, MacrosConf, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
+use quarry_stdx::Fault;
 
 use crate::folders::{app_folders, app_name, user_folder};
 
@@ -74,12 +75,15 @@ fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String,
 }
 
 impl KnowledgeSource for KnowledgeFiles {
-    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+    fn data_model(&self, name: &str) -> Result<Option<String>, Fault> {
         let Some(path) = self.models.get(name) else { return Ok(None) };
-        let unreadable = |error: std::io::Error| format!("{}: {error}", path.display());
+        let unreadable = |error: std::io::Error| Fault::io(path.display(), error);
         let bytes = path.metadata().map_err(unreadable)?.len();
         if bytes > MODEL_BYTES_MAX {
-            return Err(format!("{}: {bytes} bytes, the limit for a data model is {MODEL_BYTES_MAX}", path.display()));
+            return Err(Fault::invalid(format!(
+                "{}: {bytes} bytes, the limit for a data model is {MODEL_BYTES_MAX}",
+                path.display()
+            )));
         }
         std::fs::read_to_string(path).map(Some).map_err(unreadable)
     }

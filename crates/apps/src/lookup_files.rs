@@ -12,6 +12,7 @@ use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
 use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
+use quarry_stdx::Fault;
 
 use crate::address_database::AddressDatabase;
 use crate::configuration::read_text;
@@ -156,13 +157,13 @@ impl LookupFiles {
     }
 
     /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
-    pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
+    pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
         write_whole(&self.target(name)?, name, fill)
     }
 
     /// The folder that the file called `name` is written into: where it is, else the app's, else, where the user may not write
     /// there, the user's own. An error says who may.
-    fn target(&self, name: &str) -> Result<PathBuf, String> {
+    fn target(&self, name: &str) -> Result<PathBuf, Fault> {
         check_written(name)?;
         if let Some(folder) = self.folder_of(name) {
             self.check_access(&folder, KIND, name)?;
@@ -177,7 +178,7 @@ impl LookupFiles {
     }
 
     /// Refuses a change of an object of the app whose folder of lookups this is, if the user may not change it.
-    fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), String> {
+    fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
         let is_own = || self.own().is_some_and(|own| own.path == lookups);
         let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
         if matches!(self.place, TableFolders::WorkingFolder) || is_own() {
@@ -192,7 +193,11 @@ impl LookupFiles {
             roles if roles.is_empty() => "an administrator".to_owned(),
             roles => format!("one of the roles {}", roles.join(", ")),
         };
-        Err(format!("{name} is shared by {}: user {} may not change it, which takes {who}", app_name(app), user.user))
+        Err(Fault::denied(format!(
+            "{name} is shared by {}: user {} may not change it, which takes {who}",
+            app_name(app),
+            user.user
+        )))
     }
 
     /// Where the user's own files are, there or not: those of the user of the namespace, else of whoever searches; `None`
@@ -241,14 +246,14 @@ impl LookupFiles {
     }
 
     /// Bytes of a model; `None` when none of this name is seen.
-    pub(crate) fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         let Some((path, _)) = self.model_path(name, shared) else { return Ok(None) };
         read_bounded("model file", &path, MODEL_BYTES_MAX).map(Some)
     }
 
     /// Keeps a model in the own folder of the namespace's user, or with `shared` and without a user in that of the app; who
     /// may not write there has it for themselves, but not with `shared`.
-    pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
         let (file, app) = (model_file(name), self.written());
         let may = self.check_access(&app, KIND, &file);
         let folder = match (may, self.own().filter(|_| !shared)) {
@@ -256,20 +261,22 @@ impl LookupFiles {
             (Err(_), Some(own)) => own.path,
             (may, _) => may.map(|()| app)?,
         };
-        write_whole(&folder, &file, &mut |out| out.write_all(bytes).map_err(|error| error.to_string()))
+        write_whole(&folder, &file, &mut |out| {
+            out.write_all(bytes).map_err(|error| Fault::io(folder.join(&file).display(), error))
+        })
     }
 
     /// Removes a model of the user or of the app; `false` when none of this name is seen.
-    pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, String> {
+    pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, Fault> {
         let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
         let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
         if !is_ours {
-            return Err(format!("model {name} is one of the app {}: remove it there", found.app));
+            return Err(Fault::denied(format!("model {name} is one of the app {}: remove it there", found.app)));
         }
         if let Some(folder) = path.parent() {
             self.check_access(folder, KIND, &model_file(name))?;
         }
-        std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        std::fs::remove_file(&path).map_err(|error| Fault::io(path.display(), error))?;
         Ok(true)
     }
 
@@ -287,20 +294,20 @@ impl LookupFiles {
     }
 
     /// A text that changes with the file called `name`; `None` when no folder has it.
-    pub fn state(&self, name: &str) -> Result<Option<String>, String> {
+    pub fn state(&self, name: &str) -> Result<Option<String>, Fault> {
         use std::os::unix::fs::MetadataExt;
-        check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
+        check_name(name)?;
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
-        let facts = path.metadata().map_err(|error| format!("{}: {error}", path.display()))?;
+        let facts = path.metadata().map_err(|error| Fault::io(path.display(), error))?;
         let changed = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
         Ok(Some(format!("{} {} {} {changed:?}", path.display(), facts.ino(), facts.len())))
     }
 
     /// Bytes of the file called `name`; `None` when no folder has it.
-    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
-        check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
+    pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
+        check_name(name)?;
         let Some(path) = self.path(name) else {
             return Ok(None);
         };
@@ -308,14 +315,22 @@ impl LookupFiles {
     }
 }
 
+fn check_name(name: &str) -> Result<(), Fault> {
+    check_file_name(name).map_err(|fault| fault.reworded(|reason| format!("lookup {reason}")))
+}
+
+fn no_data_dir(what: &str) -> Fault {
+    Fault::unavailable(format!("{what} need a data folder: name one with --data-dir"))
+}
+
 /// Refuses a name that is not one of a CSV file in a folder of lookups.
-fn check_written(name: &str) -> Result<(), String> {
-    check_file_name(name).map_err(|reason| format!("lookup {reason}"))?;
+fn check_written(name: &str) -> Result<(), Fault> {
+    check_name(name)?;
     match name.ends_with(CSV) {
         true => Ok(()),
-        false => {
-            Err(format!("lookup {name}: it is no lookup of transforms.conf, and the name of a file ends in {CSV}"))
-        }
+        false => Err(Fault::invalid(format!(
+            "lookup {name}: it is no lookup of transforms.conf, and the name of a file ends in {CSV}"
+        ))),
     }
 }
 
@@ -325,18 +340,21 @@ fn model_file(name: &str) -> String {
 }
 
 /// Bytes of a file that has not more than so many; `what` it is, for messages.
-fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{what} {}: {error}", path.display());
+fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {
+    let failed = |error: std::io::Error| Fault::io(format_args!("{what} {}", path.display()), error);
     let length = path.metadata().map_err(failed)?.len();
     if length > bytes_max {
-        return Err(format!("{what} {}: {length} bytes, the limit for a {what} is {bytes_max}", path.display()));
+        return Err(Fault::invalid(format!(
+            "{what} {}: {length} bytes, the limit for a {what} is {bytes_max}",
+            path.display()
+        )));
     }
     std::fs::read(path).map_err(failed)
 }
 
 /// Writes a file, whole or not at all.
-fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.join(name).display());
+fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
+    let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
     std::fs::create_dir_all(folder).map_err(failed)?;
     let unfinished = folder.join(format!(".{name}.new"));
     let file = std::fs::File::create(&unfinished).map_err(failed)?;
@@ -394,7 +412,7 @@ impl LookupSource for Lookups {
         Some(Arc::new(Lookups { files: self.files.of_user(user), ..self.clone() }))
     }
 
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
             let csv = self.collection(collection, &definition.fields)?;
@@ -403,11 +421,12 @@ impl LookupSource for Lookups {
         let filename = definition.map_or(name, |definition| &definition.filename);
         let Some(bytes) = self.files.read(filename)? else {
             return match definition {
-                Some(_) => Err(format!("lookup {name}: its file {filename} is in no lookups folder")),
+                Some(_) => Err(Fault::invalid(format!("lookup {name}: its file {filename} is in no lookups folder"))),
                 None => Ok(None),
             };
         };
-        let csv = String::from_utf8(bytes).map_err(|_| format!("lookup file {filename}: is not UTF-8"))?;
+        let csv =
+            String::from_utf8(bytes).map_err(|_| Fault::invalid(format!("lookup file {filename}: is not UTF-8")))?;
         Ok(Some(match definition {
             None => LookupTable::of_csv(csv),
             Some(definition) => table_of(csv, definition),
@@ -425,14 +444,14 @@ impl LookupSource for Lookups {
         stanzas.chain(self.files.names()).collect()
     }
 
-    fn check_written(&self, name: &str) -> Result<(), String> {
+    fn check_written(&self, name: &str) -> Result<(), Fault> {
         match self.transforms.lookup(name) {
             Some(LookupDefinition { collection: Some(collection), .. }) => self.check_collection(name, collection),
             definition => self.files.target(definition.map_or(name, |definition| &definition.filename)).map(drop),
         }
     }
 
-    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
+    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
             self.check_collection(name, collection)?;
@@ -443,37 +462,37 @@ impl LookupSource for Lookups {
         self.files.write(definition.map_or(name, |definition| &definition.filename), fill)
     }
 
-    fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, String> {
-        let dispatch = self.dispatch.as_ref().ok_or("dump: files need a data folder: name one with --data-dir")?;
+    fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, Fault> {
+        let dispatch = self.dispatch.as_ref().ok_or_else(|| no_data_dir("dump: files"))?;
         let path = dispatch.join(sid).join(DUMP_FOLDER).join(path);
-        let failed = |error: std::io::Error| format!("dump: {}: {error}", path.display());
+        let failed = |error: std::io::Error| Fault::io(format_args!("dump: {}", path.display()), error);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
         let file = std::fs::File::create_new(&path).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => "dump: each dump of a search needs a basefilename= of its own".to_owned(),
+            ErrorKind::AlreadyExists => Fault::invalid("dump: each dump of a search needs a basefilename= of its own"),
             _ => failed(error),
         })?;
         Ok(Box::new(BufWriter::new(file)))
     }
 
-    fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, String> {
+    fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         self.files.model(name, shared)
     }
 
-    fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), String> {
+    fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
         self.files.write_model(name, shared, bytes)
     }
 
-    fn remove_model(&self, name: &str, shared: bool) -> Result<bool, String> {
+    fn remove_model(&self, name: &str, shared: bool) -> Result<bool, Fault> {
         self.files.remove_model(name, shared)
     }
 
-    fn models(&self) -> Result<Vec<ModelFile>, String> {
+    fn models(&self) -> Result<Vec<ModelFile>, Fault> {
         Ok(self.files.models())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         self.addresses.as_ref().map_or(Ok(None), |addresses| addresses.open())
     }
 }
@@ -498,7 +517,7 @@ fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
 
 impl Lookups {
     /// Refuses a change of a collection, `name` the lookup that reads it, if the user may not change it.
-    fn check_collection(&self, name: &str, collection: &str) -> Result<(), String> {
+    fn check_collection(&self, name: &str, collection: &str) -> Result<(), Fault> {
         let data_dir = match &self.files.place {
             TableFolders::WorkingFolder => return Ok(()),
             TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => data_dir,
@@ -509,24 +528,24 @@ impl Lookups {
         self.files.check_access(&app.join(KIND), COLLECTIONS_KIND, collection)
     }
 
-    fn open(&self) -> Result<Collections, String> {
-        let path = self.collections.as_ref().ok_or("collections need a data folder: name one with --data-dir")?;
+    fn open(&self) -> Result<Collections, Fault> {
+        let path = self.collections.as_ref().ok_or_else(|| no_data_dir("collections"))?;
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+            std::fs::create_dir_all(folder).map_err(|error| Fault::io(folder.display(), error))?;
         }
-        Collections::open(path).map_err(|error| error.to_string())
+        Ok(Collections::open(path)?)
     }
 
     /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
-    fn collection(&self, collection: &str, fields: &[String]) -> Result<String, String> {
+    fn collection(&self, collection: &str, fields: &[String]) -> Result<String, Fault> {
+        let failed = |error: &dyn std::fmt::Display| Fault::corrupt(format!("collection {collection}: {error}"));
         let there_is_none = self.collections.as_ref().is_some_and(|path| !path.exists());
-        let documents =
-            if there_is_none { Vec::new() } else { self.open()?.read(collection).map_err(|e| e.to_string())? };
+        let documents = if there_is_none { Vec::new() } else { self.open()?.read(collection)? };
         let mut names: Vec<String> = fields.to_vec();
         let mut objects = Vec::with_capacity(documents.len());
         for document in documents {
             let object: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str(&document.body).map_err(|error| format!("collection {collection}: {error}"))?;
+                serde_json::from_str(&document.body).map_err(|error| failed(&error))?;
             if fields.is_empty() {
                 names.extend(object.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
             }
@@ -535,8 +554,7 @@ impl Lookups {
         names.retain(|name| name != KEY);
         names.push(KEY.to_owned());
         let mut writer = csv::Writer::from_writer(Vec::new());
-        let failed = |error: csv::Error| format!("collection {collection}: {error}");
-        writer.write_record(&names).map_err(failed)?;
+        writer.write_record(&names).map_err(|error| failed(&error))?;
         for (key, object) in objects {
             let cell = |name: &String| match object.get(name) {
                 _ if name == KEY => key.clone(),
@@ -544,15 +562,15 @@ impl Lookups {
                 Some(serde_json::Value::String(text)) => text.clone(),
                 Some(other) => other.to_string(),
             };
-            writer.write_record(names.iter().map(cell)).map_err(failed)?;
+            writer.write_record(names.iter().map(cell)).map_err(|error| failed(&error))?;
         }
-        let bytes = writer.into_inner().map_err(|error| format!("collection {collection}: {error}"))?;
-        String::from_utf8(bytes).map_err(|error| format!("collection {collection}: {error}"))
+        let bytes = writer.into_inner().map_err(|error| failed(&error))?;
+        String::from_utf8(bytes).map_err(|error| failed(&error))
     }
 
     /// Rows of CSV become the documents of a collection; `_key` is the key.
-    fn write_collection(&self, collection: &str, fields: &[String], csv: &[u8]) -> Result<(), String> {
-        let failed = |error: csv::Error| format!("collection {collection}: {error}");
+    fn write_collection(&self, collection: &str, fields: &[String], csv: &[u8]) -> Result<(), Fault> {
+        let failed = |error: csv::Error| Fault::unavailable(format!("collection {collection}: {error}"));
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv);
         let names = reader.headers().map_err(failed)?.clone();
         let mut documents = Vec::new();
@@ -569,9 +587,11 @@ impl Lookups {
             }
             documents.push(Document { key, body: serde_json::Value::Object(object).to_string() });
             if documents.len() > DOCUMENTS_MAX {
-                return Err(format!("collection {collection}: more than the limit of {DOCUMENTS_MAX} documents"));
+                return Err(Fault::invalid(format!(
+                    "collection {collection}: more than the limit of {DOCUMENTS_MAX} documents"
+                )));
             }
         }
-        self.open()?.replace(collection, &documents).map_err(|error| error.to_string())
+        Ok(self.open()?.replace(collection, &documents)?)
     }
 }

@@ -26,7 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use quarry_stdx::SharedClock;
+use quarry_stdx::{ErrorKind, HasKind, SharedClock};
 
 pub use credential_cache::VERIFIED_S_MAX;
 pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
@@ -40,13 +40,12 @@ pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
     changed_users, check_new_password, check_roles, parse_users, print_users,
 };
-pub use users_file::{UsersFile, UsersFileError, hash_with_new_salt};
+pub use users_file::{UsersFile, hash_with_new_salt};
 
 use credential_cache::Verified;
 use hashing::Hashing;
 use keyed_hash::{HashKey, Keyed};
 use ledger::Ledger;
-use quarry_stdx::ErrorKind;
 use session::Sessions;
 use throttle::Throttle;
 
@@ -84,9 +83,8 @@ pub enum AuthError {
     },
 }
 
-impl AuthError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for AuthError {
+    fn kind(&self) -> ErrorKind {
         match self {
             AuthError::Missing | AuthError::Denied => ErrorKind::Denied,
             AuthError::Throttled { .. } | AuthError::Busy { .. } => ErrorKind::Busy,

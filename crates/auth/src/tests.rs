@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use quarry_stdx::ManualClock;
+use quarry_stdx::{Fault, ManualClock};
 
 use super::*;
 
@@ -14,9 +14,9 @@ const AFAR: Origin = Origin { address: std::net::IpAddr::V4(std::net::Ipv4Addr::
 struct Kept(Arc<Mutex<Vec<UserRecord>>>);
 
 impl UserKeeper for Kept {
-    fn keep(&self, users: &[UserRecord]) -> Result<(), String> {
+    fn keep(&self, users: &[UserRecord]) -> Result<(), quarry_stdx::Fault> {
         if users.iter().any(|user| user.name == "full") {
-            return Err("no space".to_owned());
+            return Err(quarry_stdx::Fault::unavailable("no space"));
         }
         *self.0.lock().unwrap() = users.to_vec();
         Ok(())
@@ -171,7 +171,7 @@ fn another_password_ends_sessions_and_what_is_known_of_the_old_one() {
     let admin = auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).unwrap();
     let add =
         |name: &str| UserChange::Add { name: name.into(), password: "12345678".into(), roles: vec!["user".into()] };
-    assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(UserError::Failed("no space".into())));
+    assert_eq!(auth.change(&admin, &add("full"), &AFAR), Err(UserError::Failed(Fault::unavailable("no space"))));
     assert_eq!(auth.login("full", "12345678", &AFAR), Err(AuthError::Denied), "what is not kept is not in force");
     auth.change(&admin, &UserChange::Remove { name: "eva".into() }, &AFAR).unwrap();
     assert_eq!(auth.authenticate(Some(&basic("eva", "evas second")), &AFAR), Err(AuthError::Denied));

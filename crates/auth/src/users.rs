@@ -1,6 +1,6 @@
 //! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 use crate::roles::{is_role, role_names};
 
@@ -33,7 +33,7 @@ pub struct UserRecord {
 /// Keeps the records beyond the life of the process; the server writes a file.
 pub trait UserKeeper: Send + Sync {
     /// Replaces all records, at once and whole; the error is told to the user.
-    fn keep(&self, users: &[UserRecord]) -> Result<(), String>;
+    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault>;
 }
 
 /// A change of the users.
@@ -110,20 +110,19 @@ pub enum UserError {
     Forbidden(String),
     /// The records could not be written.
     #[error("users cannot be written: {0}")]
-    Failed(String),
+    Failed(Fault),
     /// The login behind it failed, or must wait.
     #[error(transparent)]
     Auth(#[from] crate::AuthError),
 }
 
-impl UserError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for UserError {
+    fn kind(&self) -> ErrorKind {
         match self {
             UserError::Unknown(_) => ErrorKind::NotFound,
             UserError::Exists(_) | UserError::Invalid(_) => ErrorKind::Invalid,
             UserError::Forbidden(_) => ErrorKind::Denied,
-            UserError::Failed(_) => ErrorKind::Unavailable,
+            UserError::Failed(fault) => fault.kind(),
             UserError::Auth(error) => error.kind(),
         }
     }

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_stdx::{log, private_file, private_file::PrivateFileError, random};
+use quarry_stdx::{Fault, log, private_file, random};
 
 use crate::AuthError;
 use crate::password::hash_password;
@@ -13,25 +13,6 @@ use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, 
 
 /// File of users, below the data folder.
 const USERS_FILE: &str = "etc/passwd";
-
-/// The file of users cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum UsersFileError {
-    /// It is there and cannot be read.
-    #[error("cannot read {path}: {source}", path = path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
-    /// It cannot be written.
-    #[error(transparent)]
-    Write(#[from] PrivateFileError),
-    /// The first password could not be hashed.
-    #[error(transparent)]
-    Hash(#[from] AuthError),
-}
 
 /// The file of users.
 pub struct UsersFile(PathBuf);
@@ -43,7 +24,7 @@ impl UsersFile {
     }
 
     /// The users; a new folder gets the first one.
-    pub fn read_or_begin(&self) -> Result<Vec<UserRecord>, UsersFileError> {
+    pub fn read_or_begin(&self) -> Result<Vec<UserRecord>, Fault> {
         let (path, file) = (&self.0, self.0.display());
         match std::fs::read_to_string(path) {
             Ok(text) => {
@@ -61,7 +42,7 @@ impl UsersFile {
                 log::info(format!("made user {name} with password {password}"));
                 Ok(users)
             }
-            Err(error) => Err(UsersFileError::Read { path: path.clone(), source: error }),
+            Err(error) => Err(Fault::io(format_args!("cannot read {file}"), error)),
         }
     }
 }
@@ -78,8 +59,8 @@ fn tell_unknown_roles(file: &str, user: &UserRecord) {
 }
 
 impl UserKeeper for UsersFile {
-    fn keep(&self, users: &[UserRecord]) -> Result<(), String> {
-        private_file::write(&self.0, &print_users(users)).map_err(|error| error.to_string())
+    fn keep(&self, users: &[UserRecord]) -> Result<(), Fault> {
+        private_file::write(&self.0, &print_users(users))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, HasKind};
 
 /// Failure of a blob store.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -40,16 +40,17 @@ pub enum BlobError {
     },
 }
 
-impl BlobError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for BlobError {
+    fn kind(&self) -> ErrorKind {
         match self {
             BlobError::NotFound { .. } => ErrorKind::NotFound,
             BlobError::InvalidName { .. } => ErrorKind::Invalid,
             BlobError::Full { .. } | BlobError::Io { .. } => ErrorKind::Unavailable,
         }
     }
+}
 
+impl BlobError {
     /// Sorts a system error: out of space apart from the rest.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> BlobError {
         match error.kind() {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, HasKind};
 
 use crate::wire::Malformed;
 
@@ -60,9 +60,8 @@ pub enum BucketError {
     },
 }
 
-impl BucketError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for BucketError {
+    fn kind(&self) -> ErrorKind {
         match self {
             BucketError::Read(_) | BucketError::Unsupported { .. } => ErrorKind::Unavailable,
             BucketError::Corrupt { .. } => ErrorKind::Corrupt,

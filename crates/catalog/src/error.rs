@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, HasKind};
 use rusqlite::ErrorCode;
 
 /// Failure of the catalog; the act it interrupted did not happen.
@@ -48,9 +48,8 @@ pub enum CatalogError {
     },
 }
 
-impl CatalogError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for CatalogError {
+    fn kind(&self) -> ErrorKind {
         match self {
             CatalogError::Busy { .. } => ErrorKind::Busy,
             CatalogError::Corrupt { .. } => ErrorKind::Corrupt,
@@ -59,7 +58,9 @@ impl CatalogError {
             }
         }
     }
+}
 
+impl CatalogError {
     /// Sorts an SQLite error into what the caller can do about it.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CatalogError {
         let path = path.to_owned();

@@ -3,13 +3,15 @@
 //! One rule for all of them, so that none leads out of its folder, hides there, or is one that the file system refuses
 //! half-way through the work. Not here: names of indexes, whose rule is stricter and Splunk's.
 
+use quarry_stdx::Fault;
+
 /// Longest name, in bytes: file systems take 255, and an unfinished file stands beside with a longer one.
 pub const FILE_NAME_BYTES_MAX: usize = 200;
 /// Characters of a refused name that its error shows.
 const SHOWN_CHARS: usize = 60;
 
 /// Refuses what is not the name of a file in a folder, with the reason.
-pub fn check_file_name(name: &str) -> Result<(), String> {
+pub fn check_file_name(name: &str) -> Result<(), Fault> {
     let reason = if name.is_empty() {
         "it is empty".to_owned()
     } else if name.contains(['/', '\\']) {
@@ -23,7 +25,7 @@ pub fn check_file_name(name: &str) -> Result<(), String> {
     } else {
         return Ok(());
     };
-    Err(format!("`{}` cannot be the name of a file: {reason}", shown(name)))
+    Err(Fault::invalid(format!("`{}` cannot be the name of a file: {reason}", shown(name))))
 }
 
 /// A refused name, cut and without control characters.
@@ -55,7 +57,7 @@ mod tests {
             ("a\n.csv", "control character"),
             (&"é".repeat(101), "it has 202 bytes, 200 are allowed"),
         ] {
-            let said = check_file_name(bad).unwrap_err();
+            let said = check_file_name(bad).unwrap_err().to_string();
             assert!(said.contains(reason) && !said.chars().any(char::is_control), "{said}");
         }
     }

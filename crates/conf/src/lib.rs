@@ -29,7 +29,7 @@ pub mod warning;
 
 pub use default_files::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
-pub use namespace::{Namespace, NamespaceError, Sharing, View};
+pub use namespace::{Namespace, Sharing, View};
 pub use object_access::ObjectAccess;
 pub use permissions::Permissions;
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule, TableStanza};

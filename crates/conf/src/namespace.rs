@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use thiserror::Error;
+use quarry_stdx::Fault;
 
 use crate::file_name::check_file_name;
 use crate::layers::{ConfSource, Layer};
@@ -47,24 +47,11 @@ pub struct Namespace {
     user: Option<String>,
 }
 
-/// Why a name is no namespace.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NamespaceError {
-    /// It cannot be the name of a folder.
-    #[error("{what}: {reason}")]
-    Name {
-        /// An app or a user.
-        what: &'static str,
-        /// What is wrong with the name.
-        reason: String,
-    },
-}
-
 impl Namespace {
     /// The namespace of an app and a user. `None`, all there is, where one of them is `-`; `nobody` is no user.
-    pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, NamespaceError> {
+    pub fn new(user: &str, app: &str) -> Result<Option<Namespace>, Fault> {
         for (what, name) in [("a user", user), ("an app", app)] {
-            check_file_name(name).map_err(|reason| NamespaceError::Name { what, reason })?;
+            check_file_name(name).map_err(|fault| fault.at(what))?;
         }
         if user == ALL || app == ALL {
             return Ok(None);

@@ -11,6 +11,7 @@ use quarry_eval::lookup::{LookupSource, LookupTable, no_table};
 use quarry_eval::rows::{self, RowIter};
 use quarry_scan::Report;
 use quarry_spl::ast::{Command, Pipeline, SearchExpr, Span, Stage};
+use quarry_stdx::Fault;
 
 use crate::commands::{execution, steps_of};
 use crate::custom::CommandSource;
@@ -181,19 +182,17 @@ impl Environment for Runner {
     }
 
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError> {
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
+        let failed = |fault: Fault| EngineError::at(fault, span);
         let rule = self.rules.props().report_rule(name);
-        let rule = rule.ok_or_else(|| invalid(format!("transforms.conf has no stanza {name} that cuts fields")))?;
-        Report::new(rule).map_err(|fault| invalid(format!("transforms.conf [{name}]: {fault}")))
+        let missing = || failed(Fault::not_found(format!("transforms.conf has no stanza {name} that cuts fields")));
+        let report = Report::new(rule.ok_or_else(missing)?);
+        report.map_err(|fault| failed(fault.at(format_args!("transforms.conf [{name}]"))))
     }
 
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError> {
-        let invalid = |message| EngineError::Invalid { message, span: Some(span) };
-        match self.lookups.table(name) {
-            Ok(Some(table)) => Ok(table),
-            Ok(None) => Err(invalid(no_table(name, self.lookups.as_ref()))),
-            Err(message) => Err(invalid(message)),
-        }
+        let missing = || Fault::not_found(no_table(name, self.lookups.as_ref()));
+        let table = self.lookups.table(name).and_then(|table| table.ok_or_else(missing));
+        table.map_err(|fault| EngineError::at(fault, span))
     }
 }
 

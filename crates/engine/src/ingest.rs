@@ -13,6 +13,7 @@ use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{ColumnBuilder, Value};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
 use quarry_spl::ast::{Expr, ExprKind};
+use quarry_stdx::Fault;
 
 use crate::threads::with_stack;
 
@@ -39,22 +40,23 @@ impl IngestExpressions {
 }
 
 impl ExpressionCompiler for IngestExpressions {
-    fn compile(&self, text: &str) -> Result<Box<dyn Expression>, String> {
+    fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault> {
         with_stack(|| self.compiled(text))
     }
 }
 
 impl IngestExpressions {
-    fn compiled(&self, text: &str) -> Result<Box<dyn Expression>, String> {
+    fn compiled(&self, text: &str) -> Result<Box<dyn Expression>, Fault> {
         let parsed = quarry_spl::parse_expression(text);
         let mut expr = parsed.map_err(|remarks| {
-            remarks.first().map_or_else(|| "it cannot be read".to_owned(), |remark| remark.message.clone())
+            Fault::invalid(remarks.first().map_or("it cannot be read", |remark| remark.message.as_str()))
         })?;
         read_now(&mut expr);
         let seed = self.seed.fetch_add(SEED_STEP, Ordering::Relaxed);
         let context = ExprContext::new(seed.cast_signed(), self.zone.clone());
-        let compiled = CompiledExpr::new(&expr, &context).map_err(|error| error.to_string())?;
-        let names = compiled.field_names().ok_or("searchmatch() cannot be used when events are indexed")?;
+        let compiled = CompiledExpr::new(&expr, &context)?;
+        let not_here = || Fault::invalid("searchmatch() cannot be used when events are indexed");
+        let names = compiled.field_names().ok_or_else(not_here)?;
         let is_deep = depth(&expr) > DEPTH_ON_ANY_STACK;
         Ok(Box::new(IngestExpression { compiled, names, is_deep }))
     }
@@ -105,7 +107,7 @@ impl Expression for IngestExpression {
         &self.names
     }
 
-    fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, String> {
+    fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, Fault> {
         let column = |(name, value): (&String, &ExpressionValue<'_>)| {
             let mut column = ColumnBuilder::new(1);
             match value {
@@ -117,7 +119,7 @@ impl Expression for IngestExpression {
         };
         let columns = self.names.iter().zip(values).map(column).collect();
         let compute = || self.compiled.evaluate_one(columns);
-        let value = if self.is_deep { with_stack(compute) } else { compute() }.map_err(|error| error.to_string())?;
+        let value = if self.is_deep { with_stack(compute) } else { compute() }?;
         Ok(given(value))
     }
 }

@@ -382,11 +382,7 @@ impl Engine {
 /// An error of a search as a remark at its place in the text as written.
 fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagnostic {
     let whole = quarry_spl::ast::Span { start: 0, end: expanded.len() };
-    let place = match error {
-        EngineError::Invalid { span, .. } | EngineError::Forbidden { span, .. } => span.unwrap_or(whole),
-        _ => whole,
-    };
-    Diagnostic::error(error.to_string(), spans.original(place))
+    Diagnostic::error(error.to_string(), spans.original(error.span().unwrap_or(whole)))
 }
 
 /// What the rows of a search are; those of a saved search are what its text makes.

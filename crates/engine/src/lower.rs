@@ -136,11 +136,9 @@ pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<
 
 /// The error with a place in the command: a command that stands for others has places that lie elsewhere.
 fn within(error: EngineError, command: Span) -> EngineError {
-    match error {
-        EngineError::Invalid { message, span: Some(span) } if span.start < command.start || span.end > command.end => {
-            EngineError::Invalid { message, span: Some(command) }
-        }
-        other => other,
+    match error.span() {
+        Some(span) if span.start < command.start || span.end > command.end => error.with_span(Some(command)),
+        _ => error,
     }
 }
 
@@ -179,7 +177,7 @@ impl Lowering<'_> {
 
     /// Compiles a regular expression.
     pub(crate) fn regex(&self, pattern: &Pattern) -> Result<Regex, EngineError> {
-        Regex::new(&pattern.text).map_err(|message| EngineError::Invalid { message, span: Some(pattern.span) })
+        Regex::new(&pattern.text).map_err(|fault| EngineError::at(fault, pattern.span))
     }
 
     /// Tells the user of options that are read and change nothing.

@@ -7,6 +7,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_conf::Permissions;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
+use quarry_stdx::Fault;
 
 /// What every node answers to in `splunk_server=`.
 pub(crate) const THIS_NODE: &str = "local";
@@ -44,7 +45,7 @@ pub trait NodeSource: Send + Sync {
     }
     /// The entries that a user sees of an endpoint such as `/services/server/info`; `None` when there is no such endpoint,
     /// an error where the user may not ask it.
-    fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(None)
     }
     /// The endpoints there are, for a suggestion.
@@ -52,7 +53,7 @@ pub trait NodeSource: Send + Sync {
         Vec::new()
     }
     /// What is kept of the job of this id; `None` when nothing is that the user may see.
-    fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+    fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         Ok(None)
     }
     /// Id of the job that ran a saved search so many runs ago, among those that the user may see.
@@ -60,7 +61,7 @@ pub trait NodeSource: Send + Sync {
         None
     }
     /// Puts on record that events are about to be deleted; they are not where that fails.
-    fn note_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), String> {
+    fn note_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
         Ok(())
     }
     /// Searches that ran before and that the user may see, newest first; `None` when they are not recorded.

@@ -15,6 +15,7 @@ use quarry_eval::EngineError;
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::ast::{Command, ForeachCommand, FromCommand, MapSearch, Pipeline, Span};
 use quarry_spl::capabilities::{demand_of, each_command};
+use quarry_stdx::Fault;
 use quarry_store::{BucketListing, Deletion, IndexSelector, Snapshot, StoreError};
 
 use crate::plan::Effects;
@@ -52,28 +53,28 @@ impl SnapshotSource for PermittedSource {
         Some(buckets)
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
+    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
         match events.metas.iter().find(|meta| !self.permissions.may_write(&meta.index)) {
             Some(meta) => Err(not_writable(&self.permissions, &meta.index)),
             None => self.source.keep(events),
         }
     }
 
-    fn seal(&self, indexes: &IndexSelector) -> Result<(), String> {
+    fn seal(&self, indexes: &IndexSelector) -> Result<(), Fault> {
         self.source.seal(&indexes.within(&self.allowed))
     }
 
-    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
+    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, Fault> {
         self.source.delete(deletion)
     }
 }
 
-fn not_writable(permissions: &Permissions, index: &str) -> String {
-    format!(
+fn not_writable(permissions: &Permissions, index: &str) -> Fault {
+    Fault::denied(format!(
         "user {} may not write into index {index}: names with a leading _ take the capability {}",
         permissions.user,
         quarry_conf::permissions::INDEXES_EDIT
-    )
+    ))
 }
 
 impl Runner {
@@ -138,20 +139,19 @@ impl Runner {
         if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
             return Err(self.forbidden(&demand.command, demand.capability, span));
         }
-        let invalid = |message| EngineError::Invalid { message, span: Some(span) };
         let collect = match command {
             Command::Collect(collect) => collect,
             Command::OutputLookup(output) => {
                 let checked = self.lookups.check_written(&output.table);
-                return checked.map_err(|reason| invalid(format!("{}: {reason}", output.name)));
+                return checked.map_err(|fault| EngineError::at(fault.at(&output.name), span));
             }
             _ => return Ok(()),
         };
         if !permissions.may_write(&collect.index) {
-            return Err(invalid(format!("{}: {}", collect.name, not_writable(permissions, &collect.index))));
+            return Err(EngineError::at(not_writable(permissions, &collect.index).at(&collect.name), span));
         }
         let checked = self.rules.props().indexes().check(&collect.index);
-        checked.map_err(|reason| invalid(format!("{}: {reason}", collect.name)))
+        checked.map_err(|fault| EngineError::at(fault.at(&collect.name), span))
     }
 
     fn forbidden(&self, command: &str, capability: &str, span: Span) -> EngineError {

@@ -2,6 +2,8 @@
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::Span;
+use quarry_spl::fault_of;
+use quarry_stdx::Fault;
 
 use crate::knowledge::did_you_mean;
 use crate::knowledge::macros::expanded;
@@ -20,23 +22,19 @@ impl Runner {
         tokens: &[(String, String)],
         span: Span,
     ) -> Result<String, EngineError> {
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
         let Some(text) = self.knowledge.saved_search(name) else {
             let hint = did_you_mean(name, &self.knowledge.saved_searches());
-            return Err(invalid(format!("there is no saved search {name}{hint}")));
+            return Err(EngineError::at(Fault::not_found(format!("there is no saved search {name}{hint}")), span));
         };
         let fill = |text: String, (token, value): &(String, String)| text.replace(&format!("${token}$"), value);
         let text = tokens.iter().fold(text, fill);
-        self.expanded(&text).map_err(|fault| invalid(format!("saved search {name}: {fault}")))
+        self.expanded(&text).map_err(|fault| EngineError::at(fault.at(format_args!("saved search {name}")), span))
     }
 
     /// A text with its macros replaced.
-    pub(crate) fn expanded(&self, text: &str) -> Result<String, String> {
+    pub(crate) fn expanded(&self, text: &str) -> Result<String, Fault> {
         let context = self.context.expressions();
         let expansion = expanded(text, self.knowledge.as_ref(), &context);
-        match expansion.diagnostics.first() {
-            None => Ok(expansion.text),
-            Some(fault) => Err(fault.to_string()),
-        }
+        if expansion.diagnostics.is_empty() { Ok(expansion.text) } else { Err(fault_of(&expansion.diagnostics)) }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quarry_event::{EventBatch, TimeRange};
+use quarry_stdx::Fault;
 use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
 /// Told where events are not in buckets.
@@ -16,16 +17,16 @@ pub trait SnapshotSource: Send + Sync {
         None
     }
     /// Keeps events that a search made, all of one index.
-    fn keep(&self, _events: EventBatch) -> Result<(), String> {
-        Err("no events can be kept here".to_owned())
+    fn keep(&self, _events: EventBatch) -> Result<(), Fault> {
+        Err(Fault::invalid("no events can be kept here"))
     }
     /// Puts the events of these indexes that are there where they can be deleted.
-    fn seal(&self, _indexes: &IndexSelector) -> Result<(), String> {
-        Err(NOT_DELETED.to_owned())
+    fn seal(&self, _indexes: &IndexSelector) -> Result<(), Fault> {
+        Err(Fault::invalid(NOT_DELETED))
     }
     /// Takes events out of every later snapshot, all or none; gives how many of each index.
-    fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
-        Err(NOT_DELETED.to_owned())
+    fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, Fault> {
+        Err(Fault::invalid(NOT_DELETED))
     }
 }
 
@@ -38,17 +39,17 @@ impl SnapshotSource for Store {
         Some(Store::buckets(self))
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
-        let kept = self.append(AppendRequest { batch: events, checkpoint: None }).and_then(|ticket| ticket.wait());
-        kept.map(|_| ()).map_err(|error| error.to_string())
+    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+        self.append(AppendRequest { batch: events, checkpoint: None })?.wait()?;
+        Ok(())
     }
 
-    fn seal(&self, indexes: &IndexSelector) -> Result<(), String> {
-        self.seal_selected(indexes).map_err(|error| error.to_string())
+    fn seal(&self, indexes: &IndexSelector) -> Result<(), Fault> {
+        Ok(self.seal_selected(indexes)?)
     }
 
-    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, String> {
-        Store::delete(self, deletion).map_err(|error| error.to_string())
+    fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, Fault> {
+        Ok(Store::delete(self, deletion)?)
     }
 }
 
@@ -58,7 +59,7 @@ impl SnapshotSource for MemoryStore {
         Ok(MemoryStore::snapshot(self))
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
-        self.append(events).map_err(|error| error.to_string())
+    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
+        Ok(self.append(events)?)
     }
 }

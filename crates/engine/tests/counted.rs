@@ -6,22 +6,11 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{Engine, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+use quarry_testworld::NoTables;
 
 const FIELDS: [&str; 12] =
     ["hex", "prefixed", "uuid", "few", "number", "mixed", "dotted", "counter", "ip", "decimal", "path", "quoted"];

@@ -6,26 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use quarry_conf::{Layers, Permissions, PropsResolver};
-use quarry_engine::{Engine, EngineError, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{Engine, EngineError, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, Store, StoreOptions};
+use quarry_testworld::NoTables;
 use tempfile::tempdir;
 
 /// Room for the events of one bucket, and not for those of two.
 const ONE_BUCKET_BYTES: usize = 1_000;
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 fn engine(deletion_bytes: usize) -> Engine {
     let options = EngineOptions { deletion_bytes, ..EngineOptions::default() };

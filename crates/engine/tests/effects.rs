@@ -31,7 +31,7 @@ impl Node {
 }
 
 impl LookupSource for Node {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         let found = self.tables.lock().unwrap().get(name).cloned();
         Ok(found.map(|csv| LookupTable {
             csv: String::from_utf8(csv).unwrap().into(),
@@ -49,7 +49,7 @@ impl LookupSource for Node {
         Vec::new()
     }
 
-    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), String> {
+    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
         self.note(format!("table {name}"));
         let mut csv = Vec::new();
         fill(&mut csv)?;
@@ -57,22 +57,22 @@ impl LookupSource for Node {
         Ok(())
     }
 
-    fn dump_file(&self, _: &str, path: &str) -> Result<Box<dyn Write + Send>, String> {
+    fn dump_file(&self, _: &str, path: &str) -> Result<Box<dyn Write + Send>, quarry_stdx::Fault> {
         self.note(format!("dump {path}"));
         Ok(Box::new(std::io::sink()))
     }
 
-    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
+    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, quarry_stdx::Fault> {
         Ok(self.models.lock().unwrap().get(name).cloned())
     }
 
-    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), String> {
+    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
         self.note(format!("model {name}"));
         self.models.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
 
-    fn remove_model(&self, name: &str, _: bool) -> Result<bool, String> {
+    fn remove_model(&self, name: &str, _: bool) -> Result<bool, quarry_stdx::Fault> {
         self.note(format!("model {name} removed"));
         Ok(self.models.lock().unwrap().remove(name).is_some())
     }
@@ -83,13 +83,13 @@ impl CommandSource for Node {
         BTreeSet::from(["launch".to_owned()])
     }
 
-    fn start(&self, name: &str, _: bool) -> Result<Box<dyn CommandProcess>, String> {
+    fn start(&self, name: &str, _: bool) -> Result<Box<dyn CommandProcess>, quarry_stdx::Fault> {
         self.note(format!("program {name}"));
-        Err("it was begun".to_owned())
+        Err(quarry_stdx::Fault::invalid("it was begun"))
     }
 
-    fn check_alert(&self, name: &str) -> Result<(), String> {
-        if name == "page" { Ok(()) } else { Err("there is none".to_owned()) }
+    fn check_alert(&self, name: &str) -> Result<(), quarry_stdx::Fault> {
+        if name == "page" { Ok(()) } else { Err(quarry_stdx::Fault::invalid("there is none")) }
     }
 }
 
@@ -110,7 +110,7 @@ impl SnapshotSource for Node {
         Ok(MemoryStore::new("none").snapshot())
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
+    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         self.note(format!("{} events", events.len()));
         Ok(())
     }

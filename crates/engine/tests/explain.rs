@@ -22,7 +22,7 @@ const START: i64 = 1_790_000_000 * SECOND;
 struct Tables;
 
 impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
     }
 
@@ -30,7 +30,7 @@ impl LookupSource for Tables {
         vec!["teams".to_owned()]
     }
 
-    fn write(&self, name: &str, _: quarry_engine::FillTable<'_>) -> Result<(), String> {
+    fn write(&self, name: &str, _: quarry_engine::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
         panic!("{name} is written")
     }
 }
@@ -60,7 +60,7 @@ impl SnapshotSource for Source {
         Ok(Store::snapshot(&self.0, indexes, range))
     }
 
-    fn keep(&self, _: EventBatch) -> Result<(), String> {
+    fn keep(&self, _: EventBatch) -> Result<(), quarry_stdx::Fault> {
         panic!("events are kept")
     }
 }

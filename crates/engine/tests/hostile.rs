@@ -5,26 +5,15 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, IngestExpressions, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{Engine, EngineOptions, IngestExpressions, SearchRequest};
 use quarry_event::{EventBatch, ExpressionCompiler, ExpressionValue, Metadata, TimeRange};
 use quarry_store::MemoryStore;
+use quarry_testworld::NoTables;
 
 /// Enough to read a search, and not to run it.
 const SMALL_STACK_BYTES: usize = 512 << 10;
 /// What the system gives a thread that asks for nothing.
 const THREAD_STACK_BYTES: usize = 2 << 20;
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 fn request(search: &str) -> SearchRequest {
     SearchRequest {

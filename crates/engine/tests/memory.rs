@@ -5,21 +5,10 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest};
+use quarry_engine::{Engine, EngineOptions, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+use quarry_testworld::NoTables;
 
 /// The rows as texts, each with the names of its fields, or the error.
 fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {

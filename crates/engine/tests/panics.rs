@@ -6,22 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, Job, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, Job, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, Snapshot, StoreError};
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+use quarry_testworld::NoTables;
 
 /// Events of which one page cannot be read without a panic, while it is armed.
 struct Mined {

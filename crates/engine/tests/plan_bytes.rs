@@ -15,7 +15,7 @@ const START: i64 = 1_790_000_000_000_000_000;
 struct Tables;
 
 impl LookupSource for Tables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok(Some(LookupTable::of_csv("user,team\nu1,red\nu2,blue\n")))
     }
 

@@ -6,25 +6,14 @@
 use std::sync::Arc;
 
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, MemoryStore, Store, StoreOptions};
+use quarry_testworld::NoTables;
 
 const MEGABYTE: usize = 1 << 20;
 const SECOND: i64 = 1_000_000_000;
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
 
 /// A search over some events in so much memory, and what is asserted of its rows.
 struct Case {

@@ -2,6 +2,7 @@
 
 use quarry_spl::ast::Span;
 use quarry_spl::bounded;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Failure of a search.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +26,14 @@ pub enum EngineError {
         capability: String,
         /// Who asked.
         user: String,
+        /// Where in the search, when known.
+        span: Option<Span>,
+    },
+    /// What the search needs beside events failed: a table, a program, the node.
+    #[error("{}", bounded(fault.to_string()))]
+    Failed {
+        /// What failed.
+        fault: Fault,
         /// Where in the search, when known.
         span: Option<Span>,
     },
@@ -80,16 +89,54 @@ impl From<datafusion_common::DataFusionError> for EngineError {
     }
 }
 
-impl EngineError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> quarry_stdx::ErrorKind {
-        match self {
-            EngineError::Invalid { .. } | EngineError::Limit { .. } => quarry_stdx::ErrorKind::Invalid,
-            EngineError::Forbidden { .. } => quarry_stdx::ErrorKind::Denied,
-            EngineError::Memory | EngineError::DataFusion(_) => quarry_stdx::ErrorKind::Unavailable,
-            EngineError::Internal { .. } | EngineError::Arrow(_) => quarry_stdx::ErrorKind::Bug,
-            EngineError::Store(error) => error.kind(),
+impl From<Fault> for EngineError {
+    /// What is wrong with the search, or names nothing that there is, is the search's fault.
+    fn from(fault: Fault) -> EngineError {
+        match fault.kind() {
+            ErrorKind::Invalid | ErrorKind::NotFound => EngineError::invalid(fault.to_string()),
+            _ => EngineError::Failed { fault, span: None },
         }
+    }
+}
+
+impl HasKind for EngineError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            EngineError::Invalid { .. } | EngineError::Limit { .. } => ErrorKind::Invalid,
+            EngineError::Forbidden { .. } => ErrorKind::Denied,
+            EngineError::Memory | EngineError::DataFusion(_) => ErrorKind::Unavailable,
+            EngineError::Internal { .. } | EngineError::Arrow(_) => ErrorKind::Bug,
+            EngineError::Store(error) => error.kind(),
+            EngineError::Failed { fault, .. } => fault.kind(),
+        }
+    }
+}
+
+impl EngineError {
+    /// A fault of what a search names or needs, with its place in the search.
+    pub fn at(fault: impl Into<Fault>, span: Span) -> EngineError {
+        EngineError::from(fault.into()).with_span(Some(span))
+    }
+
+    /// Where in the search, when known.
+    pub fn span(&self) -> Option<Span> {
+        match self {
+            EngineError::Invalid { span, .. }
+            | EngineError::Forbidden { span, .. }
+            | EngineError::Failed { span, .. } => *span,
+            _ => None,
+        }
+    }
+
+    /// The same error at another place; one that has no place stays as it is.
+    pub fn with_span(mut self, place: Option<Span>) -> EngineError {
+        if let EngineError::Invalid { span, .. }
+        | EngineError::Forbidden { span, .. }
+        | EngineError::Failed { span, .. } = &mut self
+        {
+            *span = place;
+        }
+        self
     }
 
     /// The same error of a saved search, at the place where that is named.
@@ -97,6 +144,9 @@ impl EngineError {
         match self {
             EngineError::Invalid { message, .. } => {
                 EngineError::Invalid { message: format!("saved search {name}: {message}"), span: Some(span) }
+            }
+            EngineError::Failed { fault, .. } => {
+                EngineError::Failed { fault: fault.at(format_args!("saved search {name}")), span: Some(span) }
             }
             other => other,
         }

@@ -25,6 +25,7 @@ pub mod xml;
 
 use quarry_event::time::Format;
 use quarry_spl::functions::eval_function;
+use quarry_stdx::Fault;
 
 use crate::pattern::{LikePattern, Regex, Replacement};
 use crate::rows::Value;
@@ -56,7 +57,7 @@ pub fn find(name: &str) -> Option<Function> {
 }
 
 /// Compiles the constants among the arguments of a call; the error is a message for the user.
-pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared, String> {
+pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared, Fault> {
     let text = |at: usize| args.get(at).copied().flatten().and_then(|value| value.text());
     Ok(match name {
         "match" | "mvfind" => match text(1) {
@@ -75,15 +76,15 @@ pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared,
         "like" => text(1).map_or(Prepared::Nothing, |pattern| Prepared::Like(LikePattern::new(&pattern))),
         "strptime" => match text(1) {
             Some(format) => {
-                let format = Format::new(&format).map_err(|error| format!("strptime(): {error}"))?;
+                let format = Format::new(&format).map_err(|error| Fault::invalid(format!("strptime(): {error}")))?;
                 Prepared::Format(Box::new(format))
             }
             None => Prepared::Nothing,
         },
         "cidrmatch" => match text(0) {
             Some(network) => {
-                let message = || format!("cidrmatch(): '{network}' is no network; write it like 10.0.0.0/8");
-                Prepared::Network(Network::parse(&network).ok_or_else(message)?)
+                let wrong = || format!("cidrmatch(): '{network}' is no network; write it like 10.0.0.0/8");
+                Prepared::Network(Network::parse(&network).ok_or_else(|| Fault::invalid(wrong()))?)
             }
             None => Prepared::Nothing,
         },
@@ -97,8 +98,8 @@ pub fn prepare(name: &str, args: &[Option<&Value<'static>>]) -> Result<Prepared,
     })
 }
 
-fn compile(name: &str, pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern).map_err(|message| format!("{name}(): {message}"))
+fn compile(name: &str, pattern: &str) -> Result<Regex, Fault> {
+    Regex::new(pattern).map_err(|fault| fault.at(format_args!("{name}()")))
 }
 
 #[cfg(test)]

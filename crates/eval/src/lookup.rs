@@ -14,6 +14,7 @@ use quarry_conf::Permissions;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
 use quarry_spl::ast::LookupCommand;
+use quarry_stdx::Fault;
 
 use crate::EngineError;
 use crate::aggregate::keys::{KeyTable, add_key_part};
@@ -25,7 +26,7 @@ use crate::rows::{self, ColumnBuilder, ColumnReader, batch_of};
 pub use matched_rows::Lookup;
 
 /// Writes the CSV text of a table, piece by piece.
-pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), String>;
+pub type FillTable<'f> = &'f mut dyn FnMut(&mut dyn std::io::Write) -> Result<(), Fault>;
 
 /// Where tables come from.
 pub trait LookupSource: Send + Sync {
@@ -35,7 +36,7 @@ pub trait LookupSource: Send + Sync {
     }
     /// The table of a transforms.conf stanza or of a CSV file; `None` when there is none of this name. An
     /// error names the table.
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String>;
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault>;
     /// Names there are, for a suggestion.
     fn names(&self) -> Vec<String>;
     /// Where tables are looked for, for whoever asks for one that is not there.
@@ -43,36 +44,36 @@ pub trait LookupSource: Send + Sync {
         None
     }
     /// Refuses a name under which [`LookupSource::write`] writes nothing, before a search does its work.
-    fn check_written(&self, _name: &str) -> Result<(), String> {
+    fn check_written(&self, _name: &str) -> Result<(), Fault> {
         Ok(())
     }
     /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
-    fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), String> {
-        Err(format!("lookup {name}: no lookup tables can be written here"))
+    fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), Fault> {
+        Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))
     }
     /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.
-    fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, String> {
-        Err("dump: no files can be written here".to_owned())
+    fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
+        Err(Fault::invalid("dump: no files can be written here"))
     }
     /// The bytes of a model that `fit` kept; `None` where none of this name is seen. With `shared` it is the one of the app,
     /// else the user's own before that.
-    fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, String> {
+    fn model(&self, _name: &str, _shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         Ok(None)
     }
     /// Keeps a model, whole or not at all, in place of one of its name: for the user, or with `shared` for the app.
-    fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), String> {
-        Err(format!("model {name}: no models can be kept here"))
+    fn write_model(&self, name: &str, _shared: bool, _bytes: &[u8]) -> Result<(), Fault> {
+        Err(Fault::invalid(format!("model {name}: no models can be kept here")))
     }
     /// Removes a model; `false` where none of this name is seen.
-    fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, String> {
+    fn remove_model(&self, _name: &str, _shared: bool) -> Result<bool, Fault> {
         Ok(false)
     }
     /// The models that are seen, by name.
-    fn models(&self) -> Result<Vec<ModelFile>, String> {
+    fn models(&self) -> Result<Vec<ModelFile>, Fault> {
         Ok(Vec::new())
     }
     /// The database of addresses that `iplocation` reads; `None` when there is none.
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         Ok(None)
     }
 }
@@ -101,7 +102,7 @@ pub struct Location {
 /// A database of addresses.
 pub trait AddressLocations: Send + Sync {
     /// Where an address is, in the first of the languages that its record has; `code` asks for ISO codes.
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String>;
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault>;
 }
 
 /// Where a model is kept.
@@ -175,22 +176,23 @@ pub fn no_table(name: &str, source: &dyn LookupSource) -> String {
 }
 
 /// Names of the columns of CSV text.
-pub fn csv_columns(text: &str) -> Result<Vec<String>, String> {
+pub fn csv_columns(text: &str) -> Result<Vec<String>, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?;
+    let header = reader.headers().map_err(|error| Fault::invalid(format!("cannot read the header line: {error}")))?;
     Ok(header.iter().map(str::to_owned).collect())
 }
 
 /// Reads CSV text (RFC 4180) with a header line; an empty cell is null.
-pub fn read_csv(text: &str) -> Result<RecordBatch, String> {
+pub fn read_csv(text: &str) -> Result<RecordBatch, Fault> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(|error| format!("cannot read the header line: {error}"))?.clone();
+    let header =
+        reader.headers().map_err(|error| Fault::invalid(format!("cannot read the header line: {error}")))?.clone();
     let mut columns: Vec<ColumnBuilder> = header.iter().map(|_| ColumnBuilder::new(0)).collect();
     let mut count = 0;
     for record in reader.records() {
-        let record = record.map_err(|error| format!("cannot read CSV: {error}"))?;
+        let record = record.map_err(|error| Fault::invalid(format!("cannot read CSV: {error}")))?;
         for (at, column) in columns.iter_mut().enumerate() {
             match record.get(at) {
                 None | Some("") => column.push_null(),
@@ -200,7 +202,7 @@ pub fn read_csv(text: &str) -> Result<RecordBatch, String> {
         count += 1;
     }
     let named = header.iter().map(str::to_owned).zip(columns.into_iter().map(ColumnBuilder::finish));
-    batch_of(named, count).map_err(|error| error.to_string())
+    Ok(batch_of(named, count)?)
 }
 
 /// Whether a value fits a cell of a row that is not found by its key.
@@ -229,13 +231,13 @@ pub struct LookupIndex {
 impl LookupIndex {
     /// Reads the table and indexes its input columns.
     pub fn new(command: &LookupCommand, table: LookupTable) -> Result<LookupIndex, EngineError> {
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
-        let rows = read_csv(&table.csv).map_err(|error| invalid(format!("lookup {}: {error}", command.table)))?;
+        let rows = read_csv(&table.csv)
+            .map_err(|fault| EngineError::at(fault.at(format_args!("lookup {}", command.table)), command.table_span))?;
         let columns = crate::field_names::names_of(&rows);
         for (column, _) in command.inputs.iter().chain(&command.outputs) {
             if !columns.contains(column) {
                 let message = format!("lookup {} has no column {column}; it has {}", command.table, columns.join(", "));
-                return Err(invalid(message));
+                return Err(EngineError::at(Fault::invalid(message), command.table_span));
             }
         }
         let outputs = if command.outputs.is_empty() {

@@ -12,6 +12,8 @@ pub mod template_match;
 mod translate;
 mod wildcard;
 
+use quarry_stdx::Fault;
+
 use crate::messages::{Loss, TEXT_BYTES_MAX, note};
 
 pub use like::LikePattern;
@@ -69,9 +71,11 @@ impl Captures {
 
 impl Regex {
     /// Compiles `pattern`; the error is a message for the user.
-    pub fn new(pattern: &str) -> Result<Regex, String> {
+    pub fn new(pattern: &str) -> Result<Regex, Fault> {
         if pattern.len() > PATTERN_BYTES_MAX {
-            return Err(format!("regular expression is longer than {PATTERN_BYTES_MAX} bytes; shorten it"));
+            return Err(Fault::invalid(format!(
+                "regular expression is longer than {PATTERN_BYTES_MAX} bytes; shorten it"
+            )));
         }
         if let Some(regex) = translate::translate(pattern).and_then(|pattern| linear(&pattern)) {
             let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
@@ -85,7 +89,7 @@ impl Regex {
                 let names = regex.capture_names().to_vec();
                 Ok(Regex { engine: Engine::Backtracking(regex), names })
             }
-            Err(error) => Err(pcre_message(pattern, &error)),
+            Err(error) => Err(pcre_fault(pattern, &error)),
         }
     }
 
@@ -217,14 +221,12 @@ fn next_start(text: &str, (start, end): (usize, usize)) -> usize {
 }
 
 /// PCRE2's words about a pattern, with the place in the pattern the user wrote.
-fn pcre_message(pattern: &str, error: &pcre2::Error) -> String {
+fn pcre_fault(pattern: &str, error: &pcre2::Error) -> Fault {
     let place = error.offset().map(|offset| offset.saturating_sub(PCRE_LIMITS.len()));
     let text = error.to_string();
     let reason = text.rsplit_once(": ").map_or(text.as_str(), |(_, reason)| reason);
-    match place {
-        Some(place) => format!("regular expression '{pattern}' is not valid at byte {place}: {reason}"),
-        None => format!("regular expression '{pattern}' is not valid: {reason}"),
-    }
+    let place = place.map(|place| format!(" at byte {place}")).unwrap_or_default();
+    Fault::invalid(format!("regular expression '{pattern}' is not valid{place}: {reason}"))
 }
 
 #[cfg(test)]

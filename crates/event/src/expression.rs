@@ -6,6 +6,8 @@
 use std::borrow::Cow;
 use std::fmt::Debug;
 
+use quarry_stdx::Fault;
+
 use crate::time::TimeNs;
 
 /// A value that an expression reads or gives.
@@ -33,11 +35,11 @@ pub trait Expression: Debug + Send + Sync {
     fn names(&self) -> &[String];
 
     /// Its value. What cannot be computed is null; the error says which limit was met.
-    fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, String>;
+    fn evaluate(&self, values: &[ExpressionValue<'_>], now: TimeNs) -> Result<ExpressionValue<'static>, Fault>;
 }
 
 /// Compiles expressions.
 pub trait ExpressionCompiler: Debug + Send + Sync {
     /// The expression of a text; the error says what is wrong with it.
-    fn compile(&self, text: &str) -> Result<Box<dyn Expression>, String>;
+    fn compile(&self, text: &str) -> Result<Box<dyn Expression>, Fault>;
 }

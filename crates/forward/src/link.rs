@@ -13,7 +13,7 @@ use quarry_conf::{OutputGroup, OutputServer};
 use quarry_inputs::s2s::S2sError;
 use quarry_inputs::s2s::sender::{Sender, SenderSettings, SentForm};
 use quarry_listen::{Connection, stopped};
-use quarry_stdx::{SharedClock, log};
+use quarry_stdx::{Fault, SharedClock, log};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -68,7 +68,7 @@ enum LinkError {
     #[error("it was not reached in {0} seconds")]
     Unreached(u64),
     #[error("TLS: {0}")]
-    Tls(String),
+    Tls(Fault),
     #[error("it gave no answer to the handshake in {0} seconds; is it a splunktcp port?")]
     Unanswered(u64),
     #[error("it acknowledged nothing in {0} seconds")]
@@ -189,7 +189,10 @@ impl Link {
             stream.set_nodelay(true)?;
             let Some(settings) = &place.tls else { return Ok::<Box<dyn Connection>, LinkError>(Box::new(stream)) };
             let (connector, name) = tls::connector(&self.data_dir, &place.address, settings).map_err(LinkError::Tls)?;
-            let stream = connector.connect(name, stream).await.map_err(|error| LinkError::Tls(error.to_string()))?;
+            let stream = connector
+                .connect(name, stream)
+                .await
+                .map_err(|error| LinkError::Tls(Fault::unavailable(error.to_string())))?;
             Ok(Box::new(stream))
         });
         connected.await.map_err(|_| LinkError::Unreached(longest))?

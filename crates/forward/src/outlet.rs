@@ -10,6 +10,7 @@ use quarry_event::EventBatch;
 use quarry_inputs::s2s::batch::{BatchPacker, parts_of};
 use quarry_inputs::{AppendError, EventStore, FilePosition, Receipt, Sink, SinkError};
 use quarry_pipeline::EVENT_BYTES_MAX;
+use quarry_stdx::Fault;
 
 use crate::{ForwardError, Record, Routes, Spool};
 
@@ -197,8 +198,8 @@ impl EventStore for Outlet {
         self.spare()
     }
 
-    fn check_index(&self, index: &str) -> Result<(), String> {
-        if index.is_empty() { Err("an index without a name".to_owned()) } else { Ok(()) }
+    fn check_index(&self, index: &str) -> Result<(), Fault> {
+        if index.is_empty() { Err(Fault::invalid("an index without a name")) } else { Ok(()) }
     }
 }
 

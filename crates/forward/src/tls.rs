@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_conf::OutputTls;
 use quarry_listen::expanded;
+use quarry_stdx::Fault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
@@ -20,12 +21,12 @@ pub(super) fn connector(
     data_dir: &Path,
     address: &str,
     settings: &OutputTls,
-) -> Result<(TlsConnector, ServerName<'static>), String> {
+) -> Result<(TlsConnector, ServerName<'static>), Fault> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| Fault::bug(error.to_string()))?;
     let builder = if settings.verifies {
-        let path = settings.roots.as_ref().ok_or("sslVerifyServerCert needs sslRootCAPath")?;
+        let path = settings.roots.as_ref().ok_or_else(|| Fault::invalid("sslVerifyServerCert needs sslRootCAPath"))?;
         builder.with_root_certificates(roots(&data_dir.join(expanded(path, data_dir)))?)
     } else {
         builder.dangerous().with_custom_certificate_verifier(Arc::new(Believing(provider)))
@@ -34,7 +35,7 @@ pub(super) fn connector(
         None => builder.with_no_client_auth(),
         Some(path) => {
             let path = data_dir.join(expanded(path, data_dir));
-            let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+            let about = about(&path);
             let pem = std::fs::read(&path).map_err(|error| about(&error))?;
             let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
             let chain = chain.map_err(|error| about(&error))?;
@@ -45,18 +46,23 @@ pub(super) fn connector(
     };
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
     let name = settings.name.as_deref().unwrap_or(host);
-    let name = ServerName::try_from(name.to_owned()).map_err(|error| format!("{name}: {error}"))?;
+    let name = ServerName::try_from(name.to_owned()).map_err(|error| Fault::invalid(format!("{name}: {error}")))?;
     Ok((TlsConnector::from(Arc::new(config)), name))
 }
 
-fn roots(path: &Path) -> Result<RootCertStore, String> {
-    let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+fn roots(path: &Path) -> Result<RootCertStore, Fault> {
+    let about = about(path);
     let pem = std::fs::read(path).map_err(|error| about(&error))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         roots.add(certificate.map_err(|error| about(&error))?).map_err(|error| about(&error))?;
     }
     Ok(roots)
+}
+
+/// What is wrong with a file of certificates or keys.
+fn about(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Fault {
+    move |reason| Fault::invalid(format!("{}: {reason}", path.display()))
 }
 
 /// Takes every certificate; that the other side has its key is still checked.

@@ -17,7 +17,8 @@ use quarry_conf::IndexSettings;
 use quarry_event::time::NS_PER_SEC;
 use quarry_store::ExpiredBucket;
 
-use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
+use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints, spawn};
+use quarry_stdx::Fault;
 
 /// Longest run of a program, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
@@ -29,7 +30,7 @@ const OBJECTS: &str = "db";
 const SHOWN: &str = "run/frozen";
 
 /// Archives a bucket as its index says; an error says why it has to stay.
-pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), String> {
+pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
     // The folder wins over the program, as in Splunk.
     if let Some(folder) = &settings.cold_to_frozen_dir {
         let folder = expand(data_dir, folder)?;
@@ -44,18 +45,18 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
 }
 
 /// A path of a setting; Splunk's names of its folders mean those of the data folder.
-fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, String> {
+fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
     let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
     let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
-    if path.is_absolute() { Ok(path) } else { Err(format!("{text} is not an absolute path")) }
+    if path.is_absolute() { Ok(path) } else { Err(Fault::invalid(format!("{text} is not an absolute path"))) }
 }
 
 /// Puts the bucket's folder into `parent`; gives its path. `linked` gives the files a second name where that is known.
-fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> Result<PathBuf, String> {
+fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> Result<PathBuf, Fault> {
     let seconds = |time: i64| time.div_euclid(NS_PER_SEC);
     let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
     let (whole, unfinished) = (parent.join(&name), parent.join(format!(".{name}.unfinished")));
-    let failed = |path: &Path, error: io::Error| format!("cannot write {}: {error}", path.display());
+    let failed = |path: &Path, error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
     // Of an earlier round, after which something failed.
     for left in [&whole, &unfinished] {
         match fs::remove_dir_all(left) {
@@ -82,9 +83,9 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
 }
 
 /// Runs the program of a setting with the path as its last argument.
-fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), String> {
+fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let mut words = words(script).into_iter();
-    let executable = words.next().ok_or("coldToFrozenScript names no program")?;
+    let executable = words.next().ok_or_else(|| Fault::invalid("coldToFrozenScript names no program"))?;
     let mut arguments: Vec<String> = Vec::new();
     for word in words {
         let names_folder = word.contains("$SPLUNK_");
@@ -96,12 +97,8 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), String> {
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(&program, &[home], None)?;
     let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
     let kept = Arc::clone(&complaints);
-    let thread = |work: Box<dyn FnOnce() + Send>| {
-        let spawned = std::thread::Builder::new().name("frozen-read".to_owned()).spawn(work);
-        spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
-    };
-    thread(Box::new(move || read_away(stdin, stdout)))?;
-    thread(Box::new(move || keep_complaints(stderr, &kept)))?;
+    spawn("frozen-read", move || read_away(stdin, stdout))?;
+    spawn("frozen-read", move || keep_complaints(stderr, &kept))?;
     for _ in 0..SCRIPT_SECS_MAX * 1_000 / LOOK_MS {
         if group.has_ended() {
             break;
@@ -111,7 +108,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), String> {
     let in_time = group.has_ended();
     let status = group.end();
     if !in_time {
-        return Err(format!("{executable} was ended after {SCRIPT_SECS_MAX} seconds"));
+        return Err(Fault::unavailable(format!("{executable} was ended after {SCRIPT_SECS_MAX} seconds")));
     }
     if status.is_some_and(|status| status.success()) {
         return Ok(());
@@ -119,7 +116,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), String> {
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let told: String = String::from_utf8_lossy(&complaints).trim().chars().take(COMPLAINT_CHARS_MAX).collect();
     let status = status.map_or_else(|| "in an unknown way".to_owned(), |status| status.to_string());
-    Err(format!("{executable} ended with {status} {told}"))
+    Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
 }
 
 /// The words of a command; quotes keep blanks together.
@@ -194,10 +191,12 @@ mod tests {
             assert_eq!(fs::read_dir(&put).unwrap().count(), 2);
             assert_eq!(fs::read_dir(&to).unwrap().count(), 1);
         }
-        let error = archive(data.path(), &settings(Some(Path::new("relative")), None), &bucket).unwrap_err();
+        let error =
+            archive(data.path(), &settings(Some(Path::new("relative")), None), &bucket).unwrap_err().to_string();
         assert!(error.contains("not an absolute path"), "{error}");
         fs::remove_file(data.path().join("db/web/7.filter")).unwrap();
-        assert!(archive(data.path(), &settings(Some(&to), None), &bucket).unwrap_err().contains("cannot write"));
+        let error = archive(data.path(), &settings(Some(&to), None), &bucket).unwrap_err();
+        assert!(error.to_string().contains("cannot write"), "{error}");
         assert!(!to.join("db_9_-1_7").exists(), "a part has no name");
     }
 
@@ -215,7 +214,7 @@ mod tests {
         archive(data.path(), &settings(None, Some(&command("yes"))), &bucket).unwrap();
         assert_eq!(fs::read_to_string(data.path().join("taken/7.filter")).unwrap(), "web/7.filter");
         assert_eq!(fs::read_dir(data.path().join(SHOWN)).unwrap().count(), 0);
-        let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err();
+        let error = archive(data.path(), &settings(None, Some(&command("no"))), &bucket).unwrap_err().to_string();
         assert!(error.contains("exit status: 1 full"), "{error}");
         assert!(archive(data.path(), &settings(None, Some("/no/such/program")), &bucket).is_err());
         assert_eq!(words("a \"b c\"d  e\"\" \"\""), ["a", "b cd", "e", ""]);

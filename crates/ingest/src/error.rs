@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, HasKind};
 use quarry_store::StoreError;
 
 /// Failure of the write side.
@@ -23,9 +23,8 @@ pub enum IngestError {
     SetEnded,
 }
 
-impl IngestError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for IngestError {
+    fn kind(&self) -> ErrorKind {
         match self {
             IngestError::NoDataFolder(_) => ErrorKind::NotFound,
             IngestError::Store(error) => error.kind(),

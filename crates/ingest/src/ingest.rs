@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_event::{EventBatch, SentRequest};
 use quarry_inputs::{AppendError, EventStore, FilePosition, InputSettings, Receipt, Sink, SinkError};
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 use quarry_store::{AppendRequest, Store, StoreError, Ticket};
 
 use crate::claims::Claims;
@@ -120,9 +120,9 @@ impl EventStore for Ingest {
         self.tell_once(text);
     }
 
-    fn check_index(&self, index: &str) -> Result<(), String> {
+    fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.settings.check_index(index)?;
-        self.store.check_index(index).map_err(|error| error.to_string())
+        Ok(self.store.check_index(index)?)
     }
 }
 

@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use quarry_pipeline::PipelineError;
+use quarry_stdx::{self as stdx, HasKind};
 
 use crate::SinkError;
 use crate::file::FileReport;
@@ -61,6 +62,19 @@ pub enum InputError {
         /// What adding came to before.
         report: Box<FileReport>,
     },
+}
+
+impl HasKind for InputError {
+    fn kind(&self) -> stdx::ErrorKind {
+        match self {
+            InputError::Pattern { .. } => stdx::ErrorKind::Invalid,
+            InputError::Read { .. } | InputError::Pipeline { .. } | InputError::Sink { .. } => {
+                stdx::ErrorKind::Unavailable
+            }
+            InputError::Unpack { .. } => stdx::ErrorKind::Corrupt,
+            InputError::Partly { fault, .. } => fault.kind(),
+        }
+    }
 }
 
 impl InputError {

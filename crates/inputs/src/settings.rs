@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_conf::{Layers, PropsResolver, ServerSettings};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{Fault, SharedClock};
 
 /// The configuration of a node and the facts of its machine, as inputs and ports need them.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub struct InputSettings {
 
 impl InputSettings {
     /// Refuses a name that cannot be an index, and an index that is switched off; says why.
-    pub fn check_index(&self, index: &str) -> Result<(), String> {
+    pub fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.props.indexes().check(index)
     }
 

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use quarry_event::{EventBatch, SentRequest};
+use quarry_stdx::Fault;
 
 /// Failure of a sink.
 pub type SinkError = Box<dyn Error + Send + Sync>;
@@ -120,5 +121,5 @@ pub trait EventStore: Send + Sync {
     /// Hears what is odd about events, in words; the same may come often.
     fn tell(&self, _text: &str) {}
     /// Why this index takes no events, if it does not.
-    fn check_index(&self, index: &str) -> Result<(), String>;
+    fn check_index(&self, index: &str) -> Result<(), Fault>;
 }

@@ -55,8 +55,8 @@ impl EventStore for Kept {
         self.told.lock().unwrap().push(text.to_owned());
     }
 
-    fn check_index(&self, index: &str) -> Result<(), String> {
-        if index == "closed" { Err("it is closed".to_owned()) } else { Ok(()) }
+    fn check_index(&self, index: &str) -> Result<(), quarry_stdx::Fault> {
+        if index == "closed" { Err(quarry_stdx::Fault::invalid("it is closed")) } else { Ok(()) }
     }
 }
 

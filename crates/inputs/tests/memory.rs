@@ -39,7 +39,7 @@ impl EventStore for Nowhere {
         Ok(Box::new(Done))
     }
 
-    fn check_index(&self, _: &str) -> Result<(), String> {
+    fn check_index(&self, _: &str) -> Result<(), quarry_stdx::Fault> {
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// A port that cannot listen as it is asked to.
 #[derive(Debug, thiserror::Error)]
@@ -31,14 +31,14 @@ pub enum ListenError {
     },
     /// The certificate cannot be used or made.
     #[error("TLS: {0}")]
-    Tls(String),
+    Tls(Fault),
 }
 
-impl ListenError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for ListenError {
+    fn kind(&self) -> ErrorKind {
         match self {
-            ListenError::TokensInClear(_) | ListenError::Stanza { .. } | ListenError::Tls(_) => ErrorKind::Invalid,
+            ListenError::TokensInClear(_) | ListenError::Stanza { .. } => ErrorKind::Invalid,
+            ListenError::Tls(fault) => fault.kind(),
             ListenError::Address { .. } => ErrorKind::Unavailable,
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_conf::SslSettings;
-use quarry_stdx::{log, private_file};
+use quarry_stdx::{Fault, log, private_file};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -33,12 +33,12 @@ pub(crate) fn acceptor(
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerConfig, String> {
+fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerConfig, Fault> {
     let path = match &settings.certificate {
         Some(path) => data_dir.join(expanded(path, data_dir)),
         None => own_certificate(data_dir, host)?,
     };
-    let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let about = |reason: &dyn std::fmt::Display| Fault::invalid(format!("{}: {reason}", path.display()));
     let pem = std::fs::read(&path).map_err(|error| about(&error))?;
     let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
     let chain = chain.map_err(|error| about(&error))?;
@@ -46,25 +46,25 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
         .map_err(|error| about(&format!("no private key that is not encrypted: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
-    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| Fault::bug(error.to_string()))?;
     let builder = match roots(data_dir, settings)? {
         None => builder.with_no_client_auth(),
         Some(roots) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-            builder.with_client_cert_verifier(verifier.map_err(|error| error.to_string())?)
+            builder.with_client_cert_verifier(verifier.map_err(|error| Fault::invalid(error.to_string()))?)
         }
     };
     builder.with_single_cert(chain, key).map_err(|error| about(&error))
 }
 
 /// Those who may sign senders' certificates, where these must show one.
-fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, String> {
+fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, Fault> {
     if !settings.requires_client {
         return Ok(None);
     }
-    let path = settings.roots.as_ref().ok_or("requireClientCert needs sslRootCAPath")?;
+    let path = settings.roots.as_ref().ok_or_else(|| Fault::invalid("requireClientCert needs sslRootCAPath"))?;
     let path = data_dir.join(expanded(path, data_dir));
-    let about = |reason: &dyn std::fmt::Display| format!("{}: {reason}", path.display());
+    let about = |reason: &dyn std::fmt::Display| Fault::invalid(format!("{}: {reason}", path.display()));
     let pem = std::fs::read(&path).map_err(|error| about(&error))?;
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
@@ -78,15 +78,15 @@ pub fn expanded(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }
 
-fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, String> {
+fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, Fault> {
     let path = data_dir.join(OWN_CERTIFICATE);
     if path.exists() {
         return Ok(path);
     }
     let names = vec![host.to_owned(), "localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
-    let made = rcgen::generate_simple_self_signed(names).map_err(|error| error.to_string())?;
+    let made = rcgen::generate_simple_self_signed(names).map_err(|error| Fault::bug(error.to_string()))?;
     let pem = format!("{}{}", made.cert.pem(), made.signing_key.serialize_pem());
-    private_file::write(&path, &pem).map_err(|error| error.to_string())?;
+    private_file::write(&path, &pem)?;
     log::info(format!("made a certificate of its own: {}", path.display()));
     Ok(path)
 }

@@ -2,6 +2,7 @@
 
 use quarry_conf::PropsSettings;
 use quarry_event::time::FormatError;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 use thiserror::Error;
 
 use crate::pattern::Pattern;
@@ -71,10 +72,17 @@ pub struct WrongRule {
     pub reason: String,
 }
 
+impl HasKind for PipelineError {
+    /// Settings are wrong, whichever they are.
+    fn kind(&self) -> ErrorKind {
+        ErrorKind::Invalid
+    }
+}
+
 impl PipelineError {
     /// What is wrong with a setting of a rule.
-    pub(crate) fn of_rule(file: &'static str, rule: &str, setting: &str, text: &str, reason: String) -> PipelineError {
-        let (rule, setting, text) = (rule.to_owned(), setting.to_owned(), text.to_owned());
+    pub(crate) fn of_rule(file: &'static str, rule: &str, setting: &str, text: &str, reason: &Fault) -> PipelineError {
+        let (rule, setting, text, reason) = (rule.to_owned(), setting.to_owned(), text.to_owned(), reason.to_string());
         PipelineError::Rule(Box::new(WrongRule { rule, file, setting, text, reason }))
     }
 
@@ -85,7 +93,7 @@ impl PipelineError {
         pattern: Option<&str>,
     ) -> Result<Option<Pattern>, PipelineError> {
         let compile = |pattern: &str| {
-            Pattern::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, setting, pattern, reason))
+            Pattern::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, setting, pattern, &reason))
         };
         pattern.filter(|pattern| !pattern.is_empty()).map(compile).transpose()
     }
@@ -94,8 +102,9 @@ impl PipelineError {
         settings: &PropsSettings,
         setting: &'static str,
         pattern: &str,
-        reason: String,
+        reason: &Fault,
     ) -> PipelineError {
-        PipelineError::Pattern { setting, sourcetype: settings.sourcetype.clone(), pattern: pattern.to_owned(), reason }
+        let (sourcetype, pattern, reason) = (settings.sourcetype.clone(), pattern.to_owned(), reason.to_string());
+        PipelineError::Pattern { setting, sourcetype, pattern, reason }
     }
 }

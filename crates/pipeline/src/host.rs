@@ -14,6 +14,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use quarry_conf::{PropsSettings, TypingSettings};
 use quarry_event::{EventBatch, Metadata};
+use quarry_stdx::Fault;
 
 use crate::error::PipelineError;
 use crate::pattern::Pattern;
@@ -43,7 +44,7 @@ enum Rule {
 }
 
 impl Rule {
-    fn new(pattern: &str) -> Result<Rule, String> {
+    fn new(pattern: &str) -> Result<Rule, Fault> {
         if pattern == syslog::PATTERN { Ok(Rule::Syslog) } else { Pattern::new(pattern).map(Rule::Pattern) }
     }
 
@@ -62,7 +63,7 @@ impl HostRules {
             return Ok(None);
         }
         let compile = |pattern: &String| {
-            Rule::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, "REGEX", pattern, reason))
+            Rule::new(pattern).map_err(|reason| PipelineError::of_pattern(settings, "REGEX", pattern, &reason))
         };
         let patterns = settings.typing.rules().filter_map(|rule| rule.pattern.as_ref());
         let mut rules = patterns.map(compile).collect::<Result<Vec<_>, _>>()?;

@@ -12,6 +12,7 @@ use memchr::memchr2_iter;
 use crate::pattern::Pattern;
 use crate::text::cut_at_character;
 use pattern::PatternLines;
+use quarry_stdx::Fault;
 use records::RecordLines;
 
 /// Bytes kept of a line when `TRUNCATE` is 0.
@@ -53,7 +54,7 @@ pub(crate) enum LineBreaker {
 
 impl LineBreaker {
     /// A breaker by the setting's text; `truncate` is `TRUNCATE`.
-    pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, String> {
+    pub(crate) fn new(breaker: &str, truncate: usize) -> Result<LineBreaker, Fault> {
         let limit = limit(truncate);
         if breaker.is_empty() || NEWLINE_BREAKERS.contains(&breaker) {
             return Ok(LineBreaker::Newline(NewlineLines { head: Vec::new(), length: 0, start: 0, limit }));

@@ -4,6 +4,7 @@
 //! back references) goes to PCRE2. Both see bytes, with ASCII classes, as Splunk's do. A PCRE2 match that fails by its
 //! limits counts as no match.
 
+use quarry_stdx::Fault;
 use std::ops::Range;
 
 /// Largest compiled program of one pattern, in bytes.
@@ -86,14 +87,14 @@ impl Pattern {
     }
 
     /// Compiles a pattern; the error is the engine's message on one line.
-    pub fn new(pattern: &str) -> Result<Pattern, String> {
+    pub fn new(pattern: &str) -> Result<Pattern, Fault> {
         let linear = regex::bytes::RegexBuilder::new(pattern).unicode(false).size_limit(PROGRAM_BYTES_MAX).build();
         if let Ok(linear) = linear {
             return Ok(Pattern { engine: Engine::Linear(linear) });
         }
         match pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern) {
             Ok(backtracking) => Ok(Pattern { engine: Engine::Backtracking(backtracking) }),
-            Err(error) => Err(error.to_string().replace('\n', " ")),
+            Err(error) => Err(Fault::invalid(error.to_string().replace('\n', " "))),
         }
     }
 

@@ -474,7 +474,7 @@ impl Running {
             None => LineBreaker::new(&settings.line_breaker, settings.truncate),
         };
         let lines = breaker
-            .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, reason))?;
+            .map_err(|reason| PipelineError::of_pattern(settings, "LINE_BREAKER", &settings.line_breaker, &reason))?;
         let meta = Metadata {
             index: Arc::from(info.index.as_str()),
             host: Arc::from(info.host.as_str()),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_apps::folders::app_folder;
 use quarry_conf::file_name::check_file_name;
+use quarry_stdx::Fault;
 
 use crate::group::Program;
 
@@ -34,7 +35,7 @@ pub(crate) fn is_plain(name: &str) -> bool {
 }
 
 /// What `[script://TEXT]` runs: the file, and how.
-pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), String> {
+pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), Fault> {
     let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
     let base = app_folder(home, INPUTS, stanza, None).unwrap_or_else(|| home.join("etc/system"));
     let place = |path: &str| base.join(path.strip_prefix("./").unwrap_or(path));
@@ -51,7 +52,7 @@ pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -
 }
 
 /// What runs a file with arguments.
-pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell: bool) -> Result<Program, String> {
+pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell: bool) -> Result<Program, Fault> {
     let folder = file.parent().unwrap_or(home).to_path_buf();
     let ends_in = |ending: &str| file.extension().is_some_and(|extension| extension == ending);
     if ends_in("path") {
@@ -68,7 +69,7 @@ pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell
         return Ok(with(PYTHON, &[]));
     }
     if rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_err() {
-        return Err(format!("{path} cannot be executed: chmod +x it"));
+        return Err(Fault::invalid(format!("{path} cannot be executed: chmod +x it")));
     }
     match by_shell {
         true => Ok(with(SHELL, &["-c", SHELL_LINE])),
@@ -76,22 +77,22 @@ pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell
     }
 }
 
-fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) -> Result<Program, Fault> {
+    let text = std::fs::read_to_string(file).map_err(|error| Fault::io(file.display(), error))?;
     let line = text.lines().next().unwrap_or_default().replace(HOME, &home.display().to_string());
     let mut words = line.split_whitespace().map(str::to_owned);
     match words.next() {
         Some(executable) if text.len() <= PATH_FILE_BYTES_MAX => {
             Ok(Program { executable: executable.into(), arguments: words.chain(more).collect(), folder })
         }
-        _ => Err(format!("{}: its first line names no program", file.display())),
+        _ => Err(Fault::invalid(format!("{}: its first line names no program", file.display()))),
     }
 }
 
 /// A file that programs may be.
-fn checked(home: &Path, file: &Path) -> Result<PathBuf, String> {
-    let found = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
-    let home = home.canonicalize().map_err(|error| format!("{}: {error}", home.display()))?;
+fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
+    let found = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
+    let home = home.canonicalize().map_err(|error| Fault::io(home.display(), error))?;
     let inside: Vec<String> = found
         .strip_prefix(&home)
         .map(|inside| inside.iter().map(|part| part.to_string_lossy().into_owned()).collect())
@@ -105,7 +106,10 @@ fn checked(home: &Path, file: &Path) -> Result<PathBuf, String> {
     if is_known && found.is_file() {
         return Ok(found);
     }
-    Err(format!("{}: programs lie in bin/scripts, etc/system/bin or the bin folder of an app", found.display()))
+    Err(Fault::invalid(format!(
+        "{}: programs lie in bin/scripts, etc/system/bin or the bin folder of an app",
+        found.display()
+    )))
 }
 
 /// The program of a scheme of modular inputs, and the folder of its app.

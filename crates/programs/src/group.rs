@@ -12,7 +12,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
+use quarry_stdx::Fault;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid};
 
 /// Address space of a program, in bytes.
@@ -76,8 +78,8 @@ impl ProgramGroup {
         program: &Program,
         environment: &[(String, String)],
         cpu_seconds: Option<u64>,
-    ) -> Result<(ProgramGroup, Pipes), String> {
-        let failed = |error: std::io::Error| format!("cannot start {}: {error}", program.executable.display());
+    ) -> Result<(ProgramGroup, Pipes), Fault> {
+        let failed = |error: std::io::Error| Fault::io(format!("cannot start {}", program.executable.display()), error);
         let mut child = Command::new(&program.executable)
             .args(&program.arguments)
             .current_dir(&program.folder)
@@ -98,14 +100,14 @@ impl ProgramGroup {
         // From here on a failure ends the program, since the value is dropped.
         let group = ProgramGroup { child, ended: None };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err("its pipes are not there".to_owned());
+            return Err(Fault::bug("its pipes are not there"));
         };
         group.limit(cpu_seconds)?;
         Ok((group, Pipes { stdin, stdout, stderr }))
     }
 
     /// Sets the limits of the process.
-    fn limit(&self, cpu_seconds: Option<u64>) -> Result<(), String> {
+    fn limit(&self, cpu_seconds: Option<u64>) -> Result<(), Fault> {
         let cpu = cpu_seconds.map(|seconds| (Resource::Cpu, seconds));
         let always = [(Resource::As, MEMORY_BYTES_MAX), (Resource::Nofile, FILES_MAX), (Resource::Core, 0)];
         for (resource, most) in always.into_iter().chain(cpu) {
@@ -113,7 +115,7 @@ impl ProgramGroup {
             match prlimit(self.pid(), resource, limit) {
                 // A short program may be through already.
                 Ok(_) | Err(rustix::io::Errno::SRCH) => {}
-                Err(error) => return Err(format!("its limits cannot be set: {error}")),
+                Err(error) => return Err(Fault::io("its limits cannot be set", error)),
             }
         }
         Ok(())
@@ -170,4 +172,20 @@ pub fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
         let surplus = kept.len().saturating_sub(STDERR_BYTES_MAX);
         kept.drain(..surplus);
     }
+}
+
+/// Starts a thread.
+pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Fault> {
+    let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
+    thread.map_err(|error| Fault::io("cannot start a thread", error))
+}
+
+/// The search that a program runs for was cancelled.
+pub(crate) fn cancelled() -> Fault {
+    Fault::unavailable("the search was cancelled")
+}
+
+/// A program did not answer in time.
+pub(crate) fn no_answer(seconds: u64) -> Fault {
+    Fault::unavailable(format!("its program gave no answer within the limit of {seconds} seconds (maxwait)"))
 }

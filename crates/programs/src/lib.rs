@@ -15,5 +15,5 @@ mod group;
 mod inputs;
 
 pub use commands::CustomCommands;
-pub use group::{LOOK_MS, Pipes, Program, ProgramGroup, end_all, keep_complaints};
-pub use inputs::{ProgramInputs, ProgramInputsError, Stores, start as start_inputs};
+pub use group::{LOOK_MS, Pipes, Program, ProgramGroup, end_all, keep_complaints, spawn};
+pub use inputs::{ProgramInputs, Stores, start as start_inputs};

@@ -27,6 +27,7 @@ use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::multi_item;
 use quarry_event::{Metadata, Page};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key, json_fields};
+use quarry_stdx::Fault;
 
 use self::reports::Report;
 use super::event_fields::is_given;
@@ -257,7 +258,7 @@ impl FieldRules {
     }
 
     /// A transform, the same for all sources that have it.
-    fn report(&self, rule: &ReportRule) -> Result<Arc<Report>, String> {
+    fn report(&self, rule: &ReportRule) -> Result<Arc<Report>, Fault> {
         let mut known = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = known.get(&rule.name) {
             return Ok(Arc::clone(report));
@@ -268,7 +269,7 @@ impl FieldRules {
     }
 
     /// A pattern, the same for all sources that have it.
-    fn extract(&self, pattern: &str, field: &str) -> Result<Arc<Extract>, String> {
+    fn extract(&self, pattern: &str, field: &str) -> Result<Arc<Extract>, Fault> {
         let mut known = self.extracts.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (pattern.to_owned(), field.to_owned());
         if let Some(extract) = known.get(&key) {
@@ -331,7 +332,7 @@ fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
         return None;
     };
     let told =
-        |fault: String| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without", stanza.name));
+        |fault: Fault| messages.push(format!("multikv.conf [{}]: {fault}; tables are read without", stanza.name));
     TableRule::new(settings).map_err(told).ok()
 }
 

@@ -28,7 +28,7 @@ const LINE_BYTES: usize = 4_096;
 struct NoLookups;
 
 impl LookupSource for NoLookups {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok(None)
     }
 

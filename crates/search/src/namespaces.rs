@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quarry_apps::folders::user_folder;
 use quarry_conf::Namespace;
 use quarry_engine::{EngineError, SnapshotSource};
+use quarry_stdx::Fault;
 
 use crate::dispatch::KeptJobs;
 use crate::service::SearchService;
@@ -19,18 +20,7 @@ use crate::setup::SearchSettings;
 pub(crate) const NAMESPACES_MAX: usize = 16;
 
 /// Reads the settings of a namespace; says why there is no such app.
-pub type ReadSettings = Box<dyn Fn(Namespace) -> Result<SearchSettings, String> + Send + Sync>;
-
-/// Why a namespace has no searches.
-#[derive(Debug, thiserror::Error)]
-pub enum NamespaceServiceError {
-    /// There is no such app.
-    #[error("{0}")]
-    NoApp(String),
-    /// The service cannot be made.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-}
+pub type ReadSettings = Box<dyn Fn(Namespace) -> Result<SearchSettings, Fault> + Send + Sync>;
 
 /// The search services of a server.
 pub struct Namespaces {
@@ -58,7 +48,7 @@ impl Namespaces {
     }
 
     /// The service of a namespace.
-    pub fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, NamespaceServiceError> {
+    pub fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, Fault> {
         // Users without files of their own see what the app has: they share its service.
         let namespace = match user_folder(&self.data_dir, &namespace) {
             Some(_) => namespace,
@@ -68,7 +58,7 @@ impl Namespaces {
             return Ok(kept);
         }
         // Others go on meanwhile.
-        let settings = (self.read)(namespace.clone()).map_err(NamespaceServiceError::NoApp)?;
+        let settings = (self.read)(namespace.clone())?;
         let source = Arc::clone(&self.source);
         let made = settings.service_of_server(source, &self.jobs, Some(&self.whole))?;
         let made = Arc::new(made);
@@ -93,6 +83,8 @@ impl Namespaces {
 
 #[cfg(test)]
 mod tests {
+    use quarry_stdx::ErrorKind;
+
     use super::*;
     use crate::service::SearchParams;
     use crate::setup::tests::settings_of;
@@ -145,7 +137,8 @@ mod tests {
             !Arc::ptr_eq(&own, &namespaces.service(namespace("eva", "app0")).unwrap()),
             "it was unused for longest"
         );
-        assert!(matches!(namespaces.service(namespace("eva", "gone")), Err(NamespaceServiceError::NoApp(_))));
+        let fault = namespaces.service(namespace("eva", "gone")).map(drop).unwrap_err();
+        assert_eq!(fault.kind(), ErrorKind::NotFound);
         assert!(namespaces.service(namespace("eva", "search")).is_ok(), "it is always there");
     }
 }

@@ -9,7 +9,7 @@ use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions};
 use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource};
 use quarry_event::time::NS_PER_SEC;
-use quarry_stdx::SharedClock;
+use quarry_stdx::{Fault, SharedClock};
 use quarry_store::IndexSelector;
 use serde_json::Value;
 
@@ -79,17 +79,19 @@ impl NodeSource for NodeFacts {
         ServerSettings::new(&self.layers).server_name.unwrap_or_else(|| self.host.clone())
     }
 
-    fn note_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), String> {
+    fn note_deletion(&self, viewer: &Permissions, record: &DeletionRecord<'_>) -> Result<(), Fault> {
         self.source.keep((self.record_deletion)(&viewer.user, record, &self.host, self.clock.now_ns()))
     }
 
-    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         let path = path.split('?').next().unwrap_or(path).trim_end_matches('/');
         let Some(endpoint) = below_services(path) else { return Ok(None) };
         let Some((_, capability)) = ENDPOINTS.iter().find(|(known, _)| *known == endpoint) else { return Ok(None) };
         if let Some(capability) = capability.filter(|capability| !viewer.holds(capability)) {
             let user = &viewer.user;
-            return Err(format!("user {user} may not read {path}: it takes the capability {capability}"));
+            return Err(Fault::denied(format!(
+                "user {user} may not read {path}: it takes the capability {capability}"
+            )));
         }
         Ok(Some(match Some(endpoint) {
             Some("server/info") => vec![server_info(self.host.clone(), self.name())],
@@ -116,7 +118,7 @@ impl NodeSource for NodeFacts {
         }))
     }
 
-    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+    fn job(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         self.jobs.as_ref().map_or(Ok(None), |jobs| jobs.load(sid, viewer))
     }
 

@@ -13,7 +13,7 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, FromCommand};
-use quarry_stdx::{ErrorKind, SharedClock};
+use quarry_stdx::{ErrorKind, HasKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::{CollectedRows, ResultTable};
@@ -64,8 +64,20 @@ pub enum SearchError {
 }
 
 impl SearchError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+    /// What is wrong at which places of the search; `None` where no place is known.
+    pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
+        match self {
+            SearchError::Syntax(diagnostics) => Some(diagnostics.clone()),
+            SearchError::Engine(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) => {
+                Some(vec![Diagnostic::error(error.to_string(), error.span()?)])
+            }
+            SearchError::Time { .. } | SearchError::Engine(_) => None,
+        }
+    }
+}
+
+impl HasKind for SearchError {
+    fn kind(&self) -> ErrorKind {
         match self {
             SearchError::Syntax(_) | SearchError::Time { .. } => ErrorKind::Invalid,
             SearchError::Engine(error) => error.kind(),

@@ -185,12 +185,12 @@ pub fn remove_left_spills(data_dir: &Path) {
 pub(crate) mod tests {
     use quarry_apps::{read_configuration, read_view};
     use quarry_conf::Namespace;
-    use quarry_stdx::SystemClock;
+    use quarry_stdx::{Fault, SystemClock};
 
     use super::*;
 
     /// Settings of a data folder, or why there is no such namespace.
-    pub(crate) fn settings_of(dir: &Path, namespace: Option<Namespace>) -> Result<SearchSettings, String> {
+    pub(crate) fn settings_of(dir: &Path, namespace: Option<Namespace>) -> Result<SearchSettings, Fault> {
         let (layers, view) = match namespace {
             None => (read_configuration(dir), None),
             Some(namespace) => read_view(dir, namespace).map(|(layers, view)| (layers, Some(Arc::new(view))))?,

@@ -34,7 +34,7 @@ type Added = Result<FileReport, (String, Option<FileReport>)>;
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
     let files = expand(&arguments.files)?;
     let settings = Settings::of_data_dir(data_dir);
-    settings.check_index(&arguments.index).map_err(Failure::Usage)?;
+    settings.check_index(&arguments.index)?;
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let started = settings.clock.elapsed_ns();
     let bars = Bars::new();

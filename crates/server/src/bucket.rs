@@ -9,7 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use quarry_ingest::{IngestError, open_existing, open_read_only};
 use quarry_search::cell::{iso_time, write_csv};
-use quarry_stdx::{ErrorKind, SystemClock, log};
+use quarry_stdx::{ErrorKind, HasKind, SystemClock, log};
 use quarry_store::{CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
@@ -108,7 +108,7 @@ pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure>
         Some(remote) => remote.thaw(index, &folder.display().to_string())?,
         None => {
             let settings = Settings::of_data_dir(data_dir);
-            settings.check_index(index).map_err(Failure::Usage)?;
+            settings.check_index(index)?;
             thawing(&open_existing(data_dir, &settings.inputs())?.thaw(index, &folder)?)
         }
     };
@@ -175,7 +175,7 @@ pub(crate) fn listing(store: &Store) -> Value {
 pub(crate) fn verdicts(store: &Store) -> Value {
     let row = |verdict: quarry_store::Verdict| match verdict.result {
         Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
-        Err(reason) => json!({ "bucket": verdict.bucket, "ok": false, "reason": reason }),
+        Err(reason) => json!({ "bucket": verdict.bucket, "ok": false, "reason": reason.to_string() }),
     };
     store.verify().into_iter().map(row).collect()
 }

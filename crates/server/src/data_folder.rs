@@ -12,7 +12,7 @@ use quarry_ingest::{Deleting, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
 use quarry_search::{KeptJobs, SearchSettings, remove_left_spills};
-use quarry_stdx::{SharedClock, SystemClock, log, private_file};
+use quarry_stdx::{Fault, SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
 use crate::failure::Failure;
@@ -79,7 +79,7 @@ impl Settings {
     }
 
     /// The configuration that the searches of a namespace see; says why there is no such app.
-    pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, String> {
+    pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
         let (layers, view) = read_view(data_dir, namespace)?;
         Ok(Settings { view: Some(Arc::new(view)), ..Settings::of(layers) })
     }
@@ -88,7 +88,9 @@ impl Settings {
     pub(crate) fn of_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
         match namespace {
             None => Ok(Settings::of_data_dir_quietly(data_dir)),
-            Some(namespace) => Settings::of_namespace(data_dir, namespace).map_err(Failure::NoApp),
+            Some(namespace) => {
+                Settings::of_namespace(data_dir, namespace).map_err(|fault| Failure::NoApp(fault.to_string()))
+            }
         }
     }
 
@@ -125,7 +127,7 @@ impl Settings {
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
-    pub(crate) fn check_index(&self, index: &str) -> Result<(), String> {
+    pub(crate) fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.props.indexes().check(index)
     }
 

@@ -2,16 +2,15 @@
 
 use std::io::{self, Write};
 
-use quarry_auth::{AuthError, UsersFileError};
+use quarry_auth::AuthError;
 use quarry_engine::EngineError;
 use quarry_ingest::IngestError;
 use quarry_inputs::InputError;
 use quarry_listen::ListenError;
-use quarry_programs::ProgramInputsError;
+
 use quarry_search::SearchError;
 use quarry_spl::{Diagnostic, Severity};
-use quarry_stdx::ErrorKind;
-use quarry_stdx::private_file::PrivateFileError;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
 use crate::output::line_folding::{told, width_of_stderr};
@@ -31,7 +30,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Every exit code there is and what it says; docs/running/troubleshooting.md has the same rows.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done, and the answer has all there is"),
-    (USAGE, "the command line is wrong, or `btool check` found faults; nothing was done"),
+    (USAGE, "the command line or a setting is wrong, or `btool check` found faults; nothing was done"),
     (SPL, "the search is wrong, may not be run, or is beyond a limit"),
     (STORAGE, "a file, the store or the server failed"),
     (
@@ -127,79 +126,40 @@ impl From<io::Error> for Failure {
     }
 }
 
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
+/// Errors whose failure follows from their kind: `$wrong` where the request has to change.
+macro_rules! by_kind {
+    ($wrong:ident: $($error:ty),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                match error.kind() {
+                    ErrorKind::Invalid | ErrorKind::Denied => Failure::$wrong(error.to_string()),
+                    _ => Failure::Storage(error.to_string()),
+                }
+            }
+        })*
+    };
 }
 
-impl From<ListenError> for Failure {
-    fn from(error: ListenError) -> Failure {
-        match error {
-            ListenError::TokensInClear(_) => Failure::Usage(error.to_string()),
-            _ => Failure::Storage(error.to_string()),
-        }
-    }
-}
+by_kind!(Usage: StoreError, ListenError, IngestError, AuthError, InputError, Fault);
+by_kind!(Search: EngineError);
 
-impl From<ProgramInputsError> for Failure {
-    fn from(error: ProgramInputsError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
-}
-
-impl From<IngestError> for Failure {
-    fn from(error: IngestError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
-}
-
-impl From<AuthError> for Failure {
-    fn from(error: AuthError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
-}
-
-impl From<UsersFileError> for Failure {
-    fn from(error: UsersFileError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
-}
-
-impl From<PrivateFileError> for Failure {
-    fn from(error: PrivateFileError) -> Failure {
-        Failure::Storage(error.to_string())
-    }
-}
-
-impl From<InputError> for Failure {
-    fn from(error: InputError) -> Failure {
-        match error {
-            InputError::Pattern { .. } => Failure::Usage(error.to_string()),
-            _ => Failure::Storage(error.to_string()),
-        }
-    }
-}
-
-impl From<EngineError> for Failure {
-    fn from(error: EngineError) -> Failure {
-        match error.kind() {
-            ErrorKind::Invalid | ErrorKind::Denied => Failure::Search(error.to_string()),
-            _ => Failure::Storage(error.to_string()),
-        }
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Fault {
+        let is_wrong = matches!(failure.code(), USAGE | SPL);
+        Fault::new(if is_wrong { ErrorKind::Invalid } else { ErrorKind::Unavailable }, failure.text())
     }
 }
 
 impl Failure {
     /// The failure of a search whose text is `text`.
     pub(crate) fn of_search(text: &str, error: SearchError) -> Failure {
-        match error {
-            SearchError::Syntax(diagnostics) => Failure::Spl { text: text.to_owned(), diagnostics },
-            SearchError::Time { .. } => Failure::Usage(error.to_string()),
-            SearchError::Engine(EngineError::Invalid { message, span: Some(span) }) => {
-                Failure::Spl { text: text.to_owned(), diagnostics: vec![Diagnostic::error(message, span)] }
+        match (error.diagnostics(), error) {
+            (_, error @ SearchError::Time { .. }) => Failure::Usage(error.to_string()),
+            (Some(diagnostics), error) if error.kind() == ErrorKind::Invalid => {
+                Failure::Spl { text: text.to_owned(), diagnostics }
             }
-            SearchError::Engine(error) => error.into(),
+            (_, SearchError::Engine(error)) => error.into(),
+            (_, error) => Failure::Search(error.to_string()),
         }
     }
 }

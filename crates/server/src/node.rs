@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::tz::TimeZone;
-use quarry_api::{
-    AddFile, CollectorToken, CollectorTokens, NamespaceError, Node, NodeError, PreviewFile, TokenChange, TokenError,
-};
+use quarry_api::{AddFile, CollectorToken, CollectorTokens, Node, PreviewFile, TokenChange, TokenError};
 use quarry_conf::Namespace;
 use quarry_engine::Explanation;
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
-use quarry_search::{NamespaceServiceError, Namespaces, SearchService};
+use quarry_search::{Namespaces, SearchService};
+use quarry_stdx::Fault;
 
 use crate::data_folder::{self, Settings};
 use crate::{add, bucket, preview, spl_explain, zone};
@@ -82,22 +81,23 @@ impl Progress for UntilLeft<'_> {
     }
 }
 
+fn not_absolute(path: &str) -> Fault {
+    Fault::invalid(format!("{path}: give an absolute path on the server's machine"))
+}
+
 impl Node for LocalNode {
-    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, NamespaceError> {
-        let namespace = Namespace::new(user, app).map_err(|error| NamespaceError::Unknown(error.to_string()))?;
-        let Some(namespace) = namespace else { return Ok(Arc::clone(&self.namespaces.whole)) };
-        self.namespaces.service(namespace).map_err(|error| match error {
-            NamespaceServiceError::NoApp(text) => NamespaceError::Unknown(text),
-            NamespaceServiceError::Engine(error) => NamespaceError::Failed(error.to_string()),
-        })
+    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault> {
+        // What cannot be a name names nothing.
+        let namespace = Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))?;
+        namespace.map_or_else(|| Ok(Arc::clone(&self.namespaces.whole)), |namespace| self.namespaces.service(namespace))
     }
 
-    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, NodeError> {
+    fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault> {
         self.settings.check_index(&request.index)?;
         self.ingest.store.check_index(&request.index)?;
         let path = Path::new(&request.path);
         if !path.is_absolute() {
-            return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
+            return Err(not_absolute(&request.path));
         }
         let options = OneshotOptions {
             index: request.index.clone(),
@@ -116,24 +116,25 @@ impl Node for LocalNode {
         let mut sink = self.ingest.file_sink(running.set);
         let added = add_file(path, &options, &self.settings.props, &mut sink, &mut UntilLeft(has_left));
         // What came before a fault is durable too when the fault is told.
-        sink.flush()?;
+        sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let report = added?;
         Ok(add::to_json(&report).to_string())
     }
 
-    fn preview(&self, request: &PreviewFile) -> Result<String, NodeError> {
+    fn preview(&self, request: &PreviewFile) -> Result<String, Fault> {
         let path = Path::new(&request.path);
         if !path.is_absolute() {
-            return Err(format!("{}: give an absolute path on the server's machine", request.path).into());
+            return Err(not_absolute(&request.path));
         }
         // A pipe may be silent for ever, and what is read of it is gone.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-            return Err(format!("{}: is a pipe or a device; preview a file of what it gives", request.path).into());
+            let what = "is a pipe or a device; preview a file of what it gives";
+            return Err(Fault::invalid(what).at(&request.path));
         }
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::of_request(request.zone.as_deref())?;
         let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
-        let made = preview::of_file(&asked, &self.settings).map_err(|failure| failure.text())?;
+        let made = preview::of_file(&asked, &self.settings)?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
 
@@ -143,26 +144,26 @@ impl Node for LocalNode {
         explanation: &Explanation,
         zone: &TimeZone,
         is_json: bool,
-    ) -> Result<String, NodeError> {
-        Ok(spl_explain::shown(text, explanation, zone, is_json).map_err(|failure| failure.text())?)
+    ) -> Result<String, Fault> {
+        Ok(spl_explain::shown(text, explanation, zone, is_json)?)
     }
 
-    fn buckets(&self) -> Result<String, NodeError> {
+    fn buckets(&self) -> Result<String, Fault> {
         Ok(bucket::listing(&self.ingest.store).to_string())
     }
 
-    fn verify(&self) -> Result<String, NodeError> {
+    fn verify(&self) -> Result<String, Fault> {
         Ok(bucket::verdicts(&self.ingest.store).to_string())
     }
 
-    fn compact(&self) -> Result<String, NodeError> {
+    fn compact(&self) -> Result<String, Fault> {
         Ok(bucket::compaction(&self.ingest.store.compact_all()?).to_string())
     }
 
-    fn thaw(&self, index: &str, folder: &str) -> Result<String, NodeError> {
+    fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault> {
         self.settings.check_index(index)?;
         if !Path::new(folder).is_absolute() {
-            return Err(format!("{folder}: give an absolute path on the server's machine").into());
+            return Err(not_absolute(folder));
         }
         Ok(bucket::thawing(&self.ingest.store.thaw(index, Path::new(folder))?).to_string())
     }

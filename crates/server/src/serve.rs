@@ -19,7 +19,7 @@ use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
 use quarry_search::{Namespaces, SearchSettings, summaries};
-use quarry_stdx::{log, private_file, random};
+use quarry_stdx::{Fault, log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
@@ -53,7 +53,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     settings.kept_jobs(data_dir).expire();
     let searching = settings.searching(Some(data_dir));
     let of_namespace = data_dir.to_owned();
-    let read = move |namespace| -> Result<SearchSettings, String> {
+    let read = move |namespace| -> Result<SearchSettings, Fault> {
         Ok(Settings::of_namespace(&of_namespace, namespace)?.searching(Some(&of_namespace)))
     };
     let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;

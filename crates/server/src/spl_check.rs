@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use quarry_spl::macros::{Macro, MacroSource, MacroValue, expand};
 use quarry_spl::needs::Needs;
 use quarry_spl::{Parsed, Severity};
+use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
 use crate::bucket;
@@ -36,7 +37,7 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
         }
         match search_of(&line, &arguments.field) {
             Ok(search) => check(at + 1, &search, arguments, &mut counts)?,
-            Err(error) => counts.skip(at + 1, error),
+            Err(fault) => counts.skip(at + 1, fault.to_string()),
         }
     }
     if counts.searches == 0
@@ -49,10 +50,10 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
 }
 
 /// The search of a line.
-fn search_of(line: &str, field: &str) -> Result<String, String> {
-    let record: Value = serde_json::from_str(line).map_err(|error| format!("is no JSON: {error}"))?;
+fn search_of(line: &str, field: &str) -> Result<String, Fault> {
+    let record: Value = serde_json::from_str(line).map_err(|error| Fault::invalid(format!("is no JSON: {error}")))?;
     let search = record[field].as_str().map(str::to_owned);
-    search.ok_or_else(|| format!("has no text field {field}: name one with --field"))
+    search.ok_or_else(|| Fault::invalid(format!("has no text field {field}: name one with --field")))
 }
 
 /// Counts a search.
@@ -204,7 +205,7 @@ impl MacroSource for NoMacros {
         Vec::new()
     }
 
-    fn evaluate(&self, _: &str) -> Result<MacroValue, String> {
+    fn evaluate(&self, _: &str) -> Result<MacroValue, Fault> {
         Ok(MacroValue::Null)
     }
 }

@@ -19,6 +19,7 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, CompareOp, MapCommand, MapSearch, Pipeline, SearchExpr, Stage};
 use quarry_spl::macros::{Macro, SpanMap};
 use quarry_spl::needs::Needs;
+use quarry_stdx::Fault;
 use quarry_store::{BucketListing, IndexSelector, MemoryStore, Snapshot, StoreError};
 use serde_json::json;
 
@@ -190,18 +191,18 @@ impl SnapshotSource for NoBuckets {
         Some(Vec::new())
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
+    fn keep(&self, events: EventBatch) -> Result<(), Fault> {
         SnapshotSource::keep(&self.0, events)
     }
 }
 
 /// Jobs that ended without rows, and endpoints without entries.
 impl NodeSource for StandIns {
-    fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(Some(Vec::new()))
     }
 
-    fn job(&self, _: &str, _: &Permissions) -> Result<Option<KeptJob>, String> {
+    fn job(&self, _: &str, _: &Permissions) -> Result<Option<KeptJob>, Fault> {
         Ok(Some(KeptJob { rows: Vec::new(), events: true, messages: Vec::new() }))
     }
 
@@ -220,19 +221,20 @@ struct PassesRows {
 }
 
 impl CommandSource for StandIns {
-    fn start(&self, _: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+    fn start(&self, _: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         Ok(Box::new(PassesRows { makes_rows: is_first }))
     }
 
     /// Every action is there, and none is run.
-    fn check_alert(&self, _: &str) -> Result<(), String> {
+    fn check_alert(&self, _: &str) -> Result<(), Fault> {
         Ok(())
     }
 }
 
 impl CommandProcess for PassesRows {
-    fn exchange(&mut self, chunk: &CommandChunk, _: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
-        let told: serde_json::Value = serde_json::from_str(&chunk.metadata).map_err(|fault| fault.to_string())?;
+    fn exchange(&mut self, chunk: &CommandChunk, _: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
+        let told: serde_json::Value =
+            serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
         let answer = match told["action"] == "getinfo" {
             true => json!({ "type": "reporting", "generating": self.makes_rows, "finished": false }),
             false => json!({ "finished": self.makes_rows || told["finished"] == true }),
@@ -242,7 +244,7 @@ impl CommandProcess for PassesRows {
 }
 
 impl LookupSource for StandIns {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault> {
         let columns: Vec<&str> = match self.needs.columns.get(name) {
             Some(columns) if !columns.is_empty() => columns.iter().map(String::as_str).collect(),
             _ => vec!["key", "value"],
@@ -257,25 +259,25 @@ impl LookupSource for StandIns {
         self.needs.lookups.iter().cloned().collect()
     }
 
-    fn write(&self, _: &str, _: quarry_engine::FillTable<'_>) -> Result<(), String> {
+    fn write(&self, _: &str, _: quarry_engine::FillTable<'_>) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn model(&self, _: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
+    fn model(&self, _: &str, _: bool) -> Result<Option<Vec<u8>>, Fault> {
         quarry_engine::empty_model().map(Some)
     }
 
-    fn write_model(&self, _: &str, _: bool, _: &[u8]) -> Result<(), String> {
+    fn write_model(&self, _: &str, _: bool, _: &[u8]) -> Result<(), Fault> {
         Ok(())
     }
 
-    fn remove_model(&self, _: &str, _: bool) -> Result<bool, String> {
+    fn remove_model(&self, _: &str, _: bool) -> Result<bool, Fault> {
         Ok(true)
     }
 }
 
 impl KnowledgeSource for StandIns {
-    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+    fn data_model(&self, name: &str) -> Result<Option<String>, Fault> {
         if !self.needs.data_models.contains(name) || quarry_engine::has_bundled_model(name) {
             return Ok(None);
         }

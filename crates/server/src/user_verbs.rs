@@ -86,7 +86,7 @@ fn change_file(data_dir: &Path, change: &UserChange) -> Result<(), Failure> {
         _ => None,
     };
     let users = changed_users(&file.read_or_begin()?, change, hash).map_err(failure_of)?;
-    file.keep(&users).map_err(Failure::Storage)
+    Ok(file.keep(&users)?)
 }
 
 fn failure_of(error: UserError) -> Failure {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use jiff::tz::TimeZone;
 use quarry_event::time::parse_zone;
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 
 use crate::failure::Failure;
 
@@ -37,9 +37,9 @@ pub(crate) fn of_option(name: Option<&str>) -> Result<Option<TimeZone>, Failure>
 }
 
 /// The zone that a request names, if it names one.
-pub(crate) fn of_request(name: Option<&str>) -> Result<Option<TimeZone>, String> {
+pub(crate) fn of_request(name: Option<&str>) -> Result<Option<TimeZone>, Fault> {
     let name = name.filter(|name| !name.is_empty());
-    named(name).map_err(|name| format!("zone={name}: no such time zone; give one as Europe/Berlin"))
+    named(name).map_err(|name| Fault::invalid(format!("zone={name}: no such time zone; give one as Europe/Berlin")))
 }
 
 fn named(name: Option<&str>) -> Result<Option<TimeZone>, &str> {

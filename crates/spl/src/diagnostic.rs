@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use quarry_stdx::Fault;
+
 use crate::ast::Span;
 
 /// How bad it is.
@@ -76,6 +78,11 @@ impl Diagnostic {
         self.hint = nearest(word, known).map(|name| format!("did you mean `{name}`?"));
         self
     }
+}
+
+/// The first of the remarks as the fault of whoever wrote the text.
+pub fn fault_of(remarks: &[Diagnostic]) -> Fault {
+    Fault::invalid(remarks.first().map(ToString::to_string).unwrap_or_default())
 }
 
 impl fmt::Display for Diagnostic {

@@ -19,7 +19,7 @@ mod parse;
 mod slips;
 
 pub use check::{parse, parse_with_commands, parse_with_stand_ins};
-pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, nearest};
+pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};
 pub use parse::{
     MAX_COMMANDS, MAX_NESTING, MAX_SEARCH_BYTES, MAX_SUBSEARCH_DEPTH, Parsed, parse_condition, parse_expression,
 };

@@ -4,6 +4,8 @@
 //! [`SpanMap`] leads from places in the text made back to the text as written. Where macros are defined, and how an
 //! expression is computed, a [`MacroSource`] knows.
 
+use quarry_stdx::Fault;
+
 use crate::ast::Span;
 use crate::diagnostic::{Diagnostic, nearest};
 use crate::parse::{COMMENT, MAX_SEARCH_BYTES, quoted_len};
@@ -53,7 +55,7 @@ pub trait MacroSource {
     /// Names there are, for suggestions.
     fn names(&self) -> Vec<String>;
     /// Computes an expression.
-    fn evaluate(&self, expression: &str) -> Result<MacroValue, String>;
+    fn evaluate(&self, expression: &str) -> Result<MacroValue, Fault>;
 }
 
 /// A text with its macros replaced.
@@ -148,8 +150,8 @@ pub fn expand(text: &str, source: &dyn MacroSource) -> Expansion {
                 out.spans.pieces.push(Piece { at: out.text.len(), from, verbatim: false });
                 out.text.push_str(&made);
             }
-            Err(message) => {
-                let mut remark = Diagnostic::error(message, from);
+            Err(fault) => {
+                let mut remark = Diagnostic::error(fault.to_string(), from);
                 remark.hint = missing.as_ref().and_then(|name| suggestion(name, source));
                 out.diagnostics.push(remark);
                 if let Some(missing) = missing
@@ -215,18 +217,18 @@ struct Uses<'a> {
 }
 
 /// What a macro stands for; it is noted when it, or one it uses, is not there.
-fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, String> {
+fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
     if depth >= MAX_MACRO_DEPTH {
-        return Err(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}"));
+        return Err(Fault::invalid(format!("macros are nested deeper than the limit of {MAX_MACRO_DEPTH}")));
     }
     let Some(left) = uses.left.checked_sub(1) else {
-        return Err(format!("the search uses more than the limit of {MAX_MACROS} macros"));
+        return Err(Fault::invalid(format!("the search uses more than the limit of {MAX_MACROS} macros")));
     };
     *uses.left = left;
     let (name, given) = name_and_arguments(used)?;
     let Some(found) = source.find(name, given.len()) else {
         let shown = if given.is_empty() { name.to_owned() } else { format!("{name}({})", given.len()) };
-        let message = format!("there is no macro `{shown}`");
+        let message = Fault::not_found(format!("there is no macro `{shown}`"));
         *uses.missing = Some(shown);
         return Err(message);
     };
@@ -239,10 +241,10 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
     }
     let mut definition = fill(&found.definition);
     if found.is_eval {
-        definition = match source.evaluate(&definition).map_err(|fault| format!("macro `{name}`: {fault}"))? {
+        definition = match source.evaluate(&definition).map_err(|fault| fault.at(format_args!("macro `{name}`")))? {
             MacroValue::Text(text) => text,
             MacroValue::Null | MacroValue::Bool(_) => {
-                return Err(format!("macro `{name}`: its expression gives no text"));
+                return Err(Fault::invalid(format!("macro `{name}`: its expression gives no text")));
             }
         };
     }
@@ -250,14 +252,14 @@ fn replaced(used: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<
 }
 
 /// Replaces the macros that a definition uses.
-fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, String> {
+fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Uses<'_>) -> Result<String, Fault> {
     let mut out = String::with_capacity(definition.len());
     let mut at = 0;
     while let Some(span) = macro_at(definition, at) {
         out.push_str(&definition[at..span.start]);
         out.push_str(&replaced(&definition[span.start + 1..span.end - 1], source, depth + 1, uses)?);
         if out.len() > MAX_SEARCH_BYTES {
-            return Err(format!("a macro stands for more than the limit of {MAX_SEARCH_BYTES} bytes"));
+            return Err(Fault::invalid(format!("a macro stands for more than the limit of {MAX_SEARCH_BYTES} bytes")));
         }
         at = span.end;
     }
@@ -265,13 +267,13 @@ fn inner(definition: &str, source: &dyn MacroSource, depth: usize, uses: &mut Us
     Ok(out)
 }
 
-fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSource) -> Result<(), String> {
-    match source.evaluate(expression).map_err(|fault| format!("macro `{name}`, validation: {fault}"))? {
+fn validate(name: &str, expression: &str, found: &Macro, source: &dyn MacroSource) -> Result<(), Fault> {
+    match source.evaluate(expression).map_err(|fault| fault.at(format_args!("macro `{name}`, validation")))? {
         MacroValue::Null | MacroValue::Bool(true) => Ok(()),
-        MacroValue::Text(text) => Err(format!("macro `{name}`: {text}")),
+        MacroValue::Text(text) => Err(Fault::invalid(format!("macro `{name}`: {text}"))),
         MacroValue::Bool(false) => {
             let text = found.error_message.as_deref().unwrap_or("its arguments are not valid");
-            Err(format!("macro `{name}`: {text}"))
+            Err(Fault::invalid(format!("macro `{name}`: {text}")))
         }
     }
 }
@@ -299,11 +301,11 @@ fn unquoted(text: &str) -> &str {
 }
 
 /// `name` or `name(a, "b, c", d)`.
-fn name_and_arguments(used: &str) -> Result<(&str, Vec<String>), String> {
+fn name_and_arguments(used: &str) -> Result<(&str, Vec<String>), Fault> {
     let used = used.trim();
     let Some((name, rest)) = used.split_once('(') else { return Ok((used, Vec::new())) };
     let Some(list) = rest.trim_end().strip_suffix(')') else {
-        return Err(format!("macro `{}`: its parenthesis is never closed", name.trim()));
+        return Err(Fault::invalid(format!("macro `{}`: its parenthesis is never closed", name.trim())));
     };
     let mut arguments = vec![String::new()];
     let (mut at, mut open) = (0, 0usize);
@@ -366,7 +368,7 @@ mod tests {
             ["web", "twice", "drop(1)", "pair(2)"].map(str::to_owned).to_vec()
         }
 
-        fn evaluate(&self, expression: &str) -> Result<MacroValue, String> {
+        fn evaluate(&self, expression: &str) -> Result<MacroValue, Fault> {
             Ok(MacroValue::Bool(expression == "true"))
         }
     }

@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod error_kind;
+mod fault;
 pub mod log;
 pub mod private_file;
 pub mod private_folder;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 pub use error_kind::ErrorKind;
+pub use fault::{Fault, HasKind};
 
 /// Source of wall-clock time and of elapsed time.
 pub trait Clock: Debug + Send + Sync {

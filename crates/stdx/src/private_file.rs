@@ -2,23 +2,17 @@
 
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::Fault;
 
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
-/// A file that could not be written.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write {path}: {source}", path = path.display())]
-pub struct PrivateFileError {
-    path: PathBuf,
-    source: io::Error,
-}
-
 /// Replaces the file at `path` as a whole by one with `text` that only its owner can read. Makes its folder where it is
 /// missing; returns once the content is on disk.
-pub fn write(path: &Path, text: &str) -> Result<(), PrivateFileError> {
-    replace(path, text).map_err(|source| PrivateFileError { path: path.to_owned(), source })
+pub fn write(path: &Path, text: &str) -> Result<(), Fault> {
+    replace(path, text).map_err(|error| Fault::io(format_args!("cannot write {}", path.display()), error))
 }
 
 fn replace(path: &Path, text: &str) -> io::Result<()> {

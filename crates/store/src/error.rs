@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_blob::BlobError;
 use quarry_catalog::CatalogError;
-use quarry_stdx::ErrorKind;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Failure of the store.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -127,7 +127,7 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
         /// What is wrong.
-        reason: String,
+        reason: Fault,
     },
     /// The catalog failed.
     #[error(transparent)]
@@ -137,16 +137,14 @@ pub enum StoreError {
     Blob(#[from] BlobError),
 }
 
-impl StoreError {
-    /// What it means to the caller.
-    pub fn kind(&self) -> ErrorKind {
+impl HasKind for StoreError {
+    fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Corrupt { .. } | StoreError::CatalogMissing { .. } => ErrorKind::Corrupt,
             StoreError::NoData { .. } => ErrorKind::NotFound,
             StoreError::Locked { .. } => ErrorKind::Busy,
-            StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } | StoreError::NotThawed { .. } => {
-                ErrorKind::Invalid
-            }
+            StoreError::TooLarge { .. } | StoreError::TooManyIndexes { .. } => ErrorKind::Invalid,
+            StoreError::NotThawed { reason, .. } => reason.kind(),
             StoreError::InvalidBatch { .. } => ErrorKind::Bug,
             StoreError::Full { .. }
             | StoreError::Io { .. }
@@ -160,7 +158,9 @@ impl StoreError {
             StoreError::Blob(error) => error.kind(),
         }
     }
+}
 
+impl StoreError {
     /// Sorts a system error: out of space apart from the rest.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
         match error.kind() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quarry_catalog::BucketState;
 use quarry_event::TimeNs;
+use quarry_stdx::Fault;
 
 use crate::sealed::SealedBucket;
 use crate::state::Progress;
@@ -75,7 +76,7 @@ pub struct Verdict {
     /// Its id.
     pub bucket: String,
     /// What is wrong with it, if anything.
-    pub result: Result<(), String>,
+    pub result: Result<(), Fault>,
 }
 
 impl Store {
@@ -134,7 +135,7 @@ impl Store {
             for slab in state.closed.values() {
                 if let Progress::Quarantined(reason) = &slab.progress {
                     let bucket = slab.segment.bucket().to_owned();
-                    quarantined.push(Verdict { bucket, result: Err(reason.clone()) });
+                    quarantined.push(Verdict { bucket, result: Err(Fault::corrupt(reason)) });
                 }
             }
             (sealed, quarantined)
@@ -142,17 +143,18 @@ impl Store {
         let verdict =
             |bucket: Arc<SealedBucket>| Verdict { bucket: bucket.id.to_string(), result: self.check(&bucket) };
         let log = self.shared.log_damage.iter();
-        let log = log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(damage.reason.clone()) });
+        let log =
+            log.map(|damage| Verdict { bucket: damage.bucket.clone(), result: Err(Fault::corrupt(&damage.reason)) });
         let sealed = sealed.into_iter().map(verdict);
         sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
     }
 
     /// Reads all of a bucket, and compares with it what is deleted of it.
-    fn check(&self, bucket: &SealedBucket) -> Result<(), String> {
+    fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         self.shared.readers.check(bucket)?;
         match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
             Some(row) if row >= bucket.row.events => {
-                Err(format!("event {row} of it is deleted, but it holds {}", bucket.row.events))
+                Err(Fault::corrupt(format!("event {row} of it is deleted, but it holds {}", bucket.row.events)))
             }
             _ => Ok(()),
         }
@@ -161,13 +163,13 @@ impl Store {
     /// What is wrong with the catalog, if anything.
     fn of_catalog(&self) -> Option<Verdict> {
         let error = self.shared.catalog.check().err()?;
-        Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.to_string()) })
+        Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) })
     }
 
     /// Objects that no bucket of the catalog has.
     fn of_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
-        let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(reason) };
+        let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
         // Listed before the catalog is asked: an object never comes before its row.
         let listed = match blobs.list() {
             Ok(listed) => listed,

@@ -10,6 +10,7 @@ use std::sync::{Arc, TryLockError};
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
+use quarry_stdx::Fault;
 
 use crate::day_clock::{BELIEVED, FAR_NS};
 use crate::emptying::SETTING as EMPTYING;
@@ -83,7 +84,7 @@ impl Store {
     pub fn retention_by(
         &self,
         rules: &[RetentionRule],
-        archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>,
+        archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
     ) -> Result<Removed, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -105,7 +106,7 @@ impl Shared {
     fn retire_by(
         &self,
         rules: &[RetentionRule],
-        archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>,
+        archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
     ) -> Result<Removed, StoreError> {
         let now = self.retention_time();
         // While a bucket is archived it must not be merged: its events would be archived once more with the merged one.
@@ -223,7 +224,7 @@ impl Shared {
 
     /// Gives a bucket to the archive; what fails is told, and the bucket stays. One with deleted events, which must not
     /// come to an archive, is written anew without them and goes in a later round. The caller holds `compacting`.
-    fn archived(&self, bucket: &Arc<SealedBucket>, archive: &dyn Fn(&ExpiredBucket) -> Result<(), String>) -> bool {
+    fn archived(&self, bucket: &Arc<SealedBucket>, archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>) -> bool {
         if bucket.deleted.is_some() {
             self.rewrite(bucket);
             return false;

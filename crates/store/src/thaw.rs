@@ -18,6 +18,7 @@ use bytes::Bytes;
 use quarry_bucket::{BucketReader, MemoryObject, TermFilter};
 use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
 use quarry_event::PageColumns;
+use quarry_stdx::Fault;
 
 use crate::seal::folder_of;
 use crate::sealed::SealedBucket;
@@ -104,14 +105,14 @@ impl Shared {
     }
 
     /// Makes the bucket in a folder live, unless it is.
-    fn look_at_folder(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, String> {
+    fn look_at_folder(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, Fault> {
         let names = object_names(path)?;
         let objects = [0, 1].map(|at: usize| format!("{place}/{}", names[at]));
         if self.live_with(&objects[0]).is_some() {
             return Ok(None);
         }
         let contents = [read_object(&path.join(&names[0]))?, read_object(&path.join(&names[1]))?];
-        self.add_thawed(index, objects, &contents).map(Some).map_err(|error| error.to_string())
+        Ok(Some(self.add_thawed(index, objects, &contents)?))
     }
 
     /// Notes a bucket whose objects are in their place.
@@ -158,19 +159,19 @@ impl Shared {
     }
 }
 
-fn not_thawed(folder: &Path, reason: String) -> StoreError {
+fn not_thawed(folder: &Path, reason: Fault) -> StoreError {
     StoreError::NotThawed { path: folder.to_owned(), reason }
 }
 
 /// The bucket as the catalog will have it, without what its place decides; the whole content is checked.
-fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, String> {
+fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
     let [object, filter] = contents;
-    let reader = BucketReader::open(Arc::new(MemoryObject(object.clone()))).map_err(|error| error.to_string())?;
-    reader.check().map_err(|error| error.to_string())?;
-    TermFilter::open(filter).map_err(|error| format!("its term filter: {error}"))?;
-    let page = reader.read_page(0, 0, PageColumns::ALL).map_err(|error| error.to_string())?;
+    let reader = BucketReader::open(Arc::new(MemoryObject(object.clone())))?;
+    reader.check()?;
+    TermFilter::open(filter).map_err(|error| Fault::from(error).at("its term filter"))?;
+    let page = reader.read_page(0, 0, PageColumns::ALL)?;
     if let Some(other) = page.metas.iter().map(|meta| &*meta.index).find(|other| *other != index) {
-        return Err(format!("its events are of index {other}; thaw it there, with --index {other}"));
+        return Err(Fault::invalid(format!("its events are of index {other}; thaw it there, with --index {other}")));
     }
     let summary = reader.summary();
     Ok(BucketRow {
@@ -179,7 +180,7 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, String> {
         state: BucketState::Live,
         object: String::new(),
         filter: String::new(),
-        slabs: u32::try_from(reader.slabs().len()).map_err(|_| "it has too many slabs".to_owned())?,
+        slabs: u32::try_from(reader.slabs().len()).map_err(|_| Fault::invalid("it has too many slabs"))?,
         time_min: summary.time_min,
         time_max: summary.time_max,
         events: summary.events,
@@ -194,28 +195,28 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, String> {
 }
 
 /// Names of the two objects in the folder of an archived bucket.
-fn object_names(folder: &Path) -> Result<[String; 2], String> {
-    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+fn object_names(folder: &Path) -> Result<[String; 2], Fault> {
+    let entries = fs::read_dir(folder).map_err(|error| Fault::unavailable(error.to_string()))?;
     let names: Vec<PathBuf> = entries.flatten().map(|entry| PathBuf::from(entry.file_name())).collect();
     let [object, filter] = ENDINGS.map(|ending| {
         let mut found = names.iter().filter(|name| name.extension() == Some(OsStr::new(ending)));
         match (found.next().and_then(|name| name.to_str()), found.next()) {
             (Some(name), None) => Ok(name.to_owned()),
-            (None, _) => Err(format!("it has no object .{ending}")),
-            (Some(_), Some(_)) => Err(format!("it has several objects .{ending}")),
+            (None, _) => Err(Fault::invalid(format!("it has no object .{ending}"))),
+            (Some(_), Some(_)) => Err(Fault::invalid(format!("it has several objects .{ending}"))),
         }
     });
     Ok([object?, filter?])
 }
 
-fn read_object(path: &Path) -> Result<Bytes, String> {
+fn read_object(path: &Path) -> Result<Bytes, Fault> {
     let read = || -> io::Result<Bytes> {
         if fs::metadata(path)?.len() > OBJECT_BYTES_MAX {
             return Err(io::Error::other(format!("has more than {OBJECT_BYTES_MAX} bytes")));
         }
         fs::read(path).map(Bytes::from)
     };
-    read().map_err(|error| format!("{}: {error}", path.display()))
+    read().map_err(|error| Fault::io(path.display(), error))
 }
 
 /// Folders in one, if it is there, by name.

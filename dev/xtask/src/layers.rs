@@ -42,6 +42,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("eventgen", &[]),
+    ("testworld", &["engine", "store"]),
 ];
 
 /// Crates without async, files, sockets, clocks and chance.

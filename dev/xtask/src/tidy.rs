@@ -95,14 +95,37 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     if EMPTY_NAMES.contains(&stem) {
         faults.push(format!("{name}: `{stem}` says nothing, name the thing"));
     }
+    let is_product = name.contains("/src/") && !is_test_file(name) && !name.starts_with("dev/");
+    let product = if is_product { product_lines(text).len() } else { 0 };
     for (at, line) in text.lines().enumerate() {
         if line.ends_with(' ') && !is_test_file(name) {
             faults.push(format!("{name}:{}: trailing blank", at + 1));
+        }
+        if at < product && has_text_error(line) {
+            faults.push(format!("{name}:{}: an error is a type with a kind, not a String", at + 1));
         }
         for (word, why) in FORBIDDEN.iter().filter(|(word, _)| line.contains(word)) {
             faults.push(format!("{name}:{}: `{word}`: {why}", at + 1));
         }
     }
+}
+
+/// Whether a line holds a `Result` whose error is a text: a caller cannot tell such errors apart.
+fn has_text_error(line: &str) -> bool {
+    line.match_indices("Result<").any(|(at, opening)| {
+        let (mut depth, mut last) = (1, "");
+        let inner = &line[at + opening.len()..];
+        let end = inner.char_indices().find(|(place, c)| {
+            match c {
+                '<' | '(' => depth += 1,
+                '>' | ')' if !inner[..*place].ends_with('-') => depth -= 1,
+                ',' if depth == 1 => last = &inner[place + 1..],
+                _ => {}
+            }
+            depth == 0
+        });
+        end.is_some() && last.trim_start().strip_prefix("String").is_some_and(|rest| rest.starts_with('>'))
+    })
 }
 
 /// Product part of a file: what stands before its inline test module.
@@ -169,6 +192,15 @@ mod tests {
         assert!(faults("crates/a/src/lib.rs", "//! Head.\nfn a() {}\n").is_empty());
         assert_eq!(faults("a.rs", "fn a() {}\n"), ["a.rs: opens without a `//!` head that says what it is"]);
         assert_eq!(faults("b/utils.rs", "//! Head.\n"), ["b/utils.rs: `utils` says nothing, name the thing"]);
+        for (signature, is_told) in [
+            ("fn a() -> Result<(), String> {}", true),
+            ("fn a(b: &dyn Fn() -> Result<Vec<u8>, String>) {}", true),
+            ("fn a() -> Result<BTreeMap<String, String>, Fault> {}", false),
+            ("fn a() -> Result<Option<String>, Fault> {}", false),
+        ] {
+            let told = faults("crates/a/src/lib.rs", &format!("//! Head.\n{signature}\n"));
+            assert_eq!(!told.is_empty(), is_told, "{signature}: {told:?}");
+        }
         let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
         let told = format!("a.rs:2: `{}{}`: no stubs", "todo", "!(");
         assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", &told]);

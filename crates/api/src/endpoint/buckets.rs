@@ -21,17 +21,17 @@ pub(crate) fn routes() -> Router<ApiState> {
 
 async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.buckets()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+    blocking(move || node.buckets()).await?.map(json).map_err(ApiError::from)
 }
 
 async fn verify(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.verify()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+    blocking(move || node.verify()).await?.map(json).map_err(ApiError::from)
 }
 
 async fn compact(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
     let node = state.node.clone();
-    blocking(move || node.compact()).await?.map(json).map_err(|error| ApiError::internal(error.to_string()))
+    blocking(move || node.compact()).await?.map(json).map_err(ApiError::from)
 }
 
 /// `name` is the folder of the archived bucket.

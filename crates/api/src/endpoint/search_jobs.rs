@@ -79,7 +79,7 @@ fn params_of(parameters: &Parameters, caller: &Caller, rows_max: Option<usize>) 
 }
 
 fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
-    OutputMode::parse(parameters.get("output_mode"), parameters.is_set("csv_safe")).map_err(ApiError::bad_request)
+    OutputMode::parse(parameters.get("output_mode"), parameters.is_set("csv_safe")).map_err(ApiError::from)
 }
 
 /// What a search would read: `output_mode=text` or `json`.
@@ -97,8 +97,7 @@ async fn explain(
     let text = params.text.clone();
     let explained = blocking(move || {
         let explanation = service.explain(params, true).map_err(|error| ApiError::of_search(&text, error))?;
-        let shown = node.explanation(&text, &explanation, &zone, is_json);
-        shown.map_err(|error| ApiError::internal(error.to_string()))
+        node.explanation(&text, &explanation, &zone, is_json).map_err(ApiError::from)
     })
     .await??;
     let kind = if is_json { "application/json; charset=UTF-8" } else { "text/plain; charset=UTF-8" };

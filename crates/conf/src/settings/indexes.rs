@@ -2,6 +2,7 @@
 //!
 //! Paths, volumes and bucket sizes of Splunk change nothing here: the store lays out its own folder.
 
+use quarry_stdx::Fault;
 use std::collections::BTreeMap;
 
 use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
@@ -238,31 +239,35 @@ impl IndexNames {
     }
 
     /// Refuses a name that cannot be an index, and an index that is switched off.
-    pub fn check(&self, index: &str) -> Result<(), String> {
+    pub fn check(&self, index: &str) -> Result<(), Fault> {
         check_index_name(index)?;
         match self.configured.get(index) {
             _ if self.is_forwarder => Ok(()),
-            Some(true) => Err(format!("index {index} is disabled in indexes.conf")),
+            Some(true) => Err(Fault::invalid(format!("index {index} is disabled in indexes.conf"))),
             Some(false) => Ok(()),
-            None if index.starts_with('_') => {
-                Err(format!("index {index}: names with a leading _ are internal and must stand in indexes.conf"))
-            }
+            None if index.starts_with('_') => Err(Fault::invalid(format!(
+                "index {index}: names with a leading _ are internal and must stand in indexes.conf"
+            ))),
             None => Ok(()),
         }
     }
 }
 
 /// Refuses a name that no index can have.
-fn check_index_name(index: &str) -> Result<(), String> {
+fn check_index_name(index: &str) -> Result<(), Fault> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_' || byte == b'-';
     if index.is_empty() || index.starts_with('-') || !index.bytes().all(is_plain) {
         let shown: String = index.chars().take(INDEX_NAME_BYTES_MAX).flat_map(char::escape_debug).collect();
-        return Err(format!("index {shown}: a name has lower-case letters, digits, _ and -, and no leading -"));
+        return Err(Fault::invalid(format!(
+            "index {shown}: a name has lower-case letters, digits, _ and -, and no leading -"
+        )));
     }
     if index.len() > INDEX_NAME_BYTES_MAX {
         let shown = &index[..INDEX_NAME_SHOWN_BYTES];
         let bytes = index.len();
-        return Err(format!("index {shown}...: its name has {bytes} bytes, {INDEX_NAME_BYTES_MAX} are allowed"));
+        return Err(Fault::invalid(format!(
+            "index {shown}...: its name has {bytes} bytes, {INDEX_NAME_BYTES_MAX} are allowed"
+        )));
     }
     Ok(())
 }
@@ -330,9 +335,9 @@ mod tests {
         for good in ["main", "web_1", "9-a", "_internal", &"x".repeat(INDEX_NAME_BYTES_MAX)] {
             assert_eq!(names.check(good), Ok(()), "{good}");
         }
-        let long = names.check(&"x".repeat(INDEX_NAME_BYTES_MAX + 1)).unwrap_err();
+        let long = names.check(&"x".repeat(INDEX_NAME_BYTES_MAX + 1)).unwrap_err().to_string();
         assert!(long.contains("201 bytes, 200 are allowed") && long.len() < 200, "{long}");
-        let strange = names.check("a\0\n\u{1b}[31m").unwrap_err();
+        let strange = names.check("a\0\n\u{1b}[31m").unwrap_err().to_string();
         assert!(strange.chars().all(|c| !c.is_control()), "{strange:?}");
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Patterns stay texts here; who watches compiles them and tells what is wrong with one.
 
+use quarry_stdx::Fault;
+
 use crate::layers::Layers;
 use crate::table::{COUNT, Kind, REGEX, Row, at_least, row};
 use crate::values::Values;
@@ -140,14 +142,16 @@ impl MonitorSettings {
         (all, wrong)
     }
 
-    fn read(path: &str, is_batch: bool, values: &Values) -> Result<MonitorSettings, String> {
+    fn read(path: &str, is_batch: bool, values: &Values) -> Result<MonitorSettings, Fault> {
         if !path.starts_with('/') {
-            return Err(format!("{path} is no absolute path, so that it is left out; write three slashes"));
+            return Err(Fault::invalid(format!(
+                "{path} is no absolute path, so that it is left out; write three slashes"
+            )));
         }
         let age = values.text("ignoreOlderThan");
         let age = if age.is_empty() { Some(0) } else { parse_age(age) };
-        let age =
-            age.ok_or("ignoreOlderThan is a number with s, m, h or d behind it, as in 7d; the stanza is left out")?;
+        let no_age = "ignoreOlderThan is a number with s, m, h or d behind it, as in 7d; the stanza is left out";
+        let age = age.ok_or_else(|| Fault::invalid(no_age))?;
         Ok(MonitorSettings {
             path: path.to_owned(),
             is_batch,

@@ -5,6 +5,8 @@
 //!
 //! Not here: sockets, certificates, names of machines.
 
+use quarry_stdx::Fault;
+
 use crate::layers::Layers;
 use crate::settings::network_input::parse_size;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
@@ -258,7 +260,7 @@ impl OutputSettings {
 }
 
 /// A group, unless it is disabled.
-fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, String> {
+fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, Fault> {
     let set = settings_of(layers, &[TCPOUT, &format!("{GROUP_PREFIX}{name}")]);
     let own = Values::new(GROUP_ROWS, set);
     if own.bool("disabled") {
@@ -266,20 +268,20 @@ fn group(layers: &Layers, name: &str) -> Result<Option<OutputGroup>, String> {
     }
     let addresses = words(own.text("server"));
     if addresses.is_empty() {
-        return Err("it names no server".to_owned());
+        return Err(Fault::invalid("it names no server"));
     }
     let mut servers = Vec::new();
     for address in addresses {
         let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         if port.is_none() {
-            return Err(format!("server = {address}: give host:port"));
+            return Err(Fault::invalid(format!("server = {address}: give host:port")));
         }
         let stanzas = [TCPOUT, &format!("{GROUP_PREFIX}{name}"), &format!("{SERVER_PREFIX}{address}")];
         let set = settings_of(layers, &stanzas);
         let values = Values::new(GROUP_ROWS, set);
         let token = values.optional("token");
         if token.as_ref().is_some_and(|token| token.contains(';') || token.chars().any(char::is_control)) {
-            return Err("token: give one without ; and control characters".to_owned());
+            return Err(Fault::invalid("token: give one without ; and control characters"));
         }
         servers.push(OutputServer { tls: tls(&values), token, address });
     }

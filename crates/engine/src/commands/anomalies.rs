@@ -25,8 +25,7 @@ impl Execute for AnomaliesCommand {
         let denied = match &self.denied {
             Some((name, span)) => {
                 let table = lowering.environment.table(name, *span)?;
-                let invalid = |message| EngineError::Invalid { message, span: Some(*span) };
-                Some(read_csv(&table.csv).map_err(invalid)?)
+                Some(read_csv(&table.csv).map_err(|fault| EngineError::at(fault, *span))?)
             }
             None => None,
         };

@@ -136,8 +136,7 @@ impl Collect {
         if batch.ends.is_empty() {
             return Ok(());
         }
-        let span = Some(self.command.index_span);
-        self.source.keep(batch).map_err(|message| EngineError::Invalid { message: format!("collect: {message}"), span })
+        self.source.keep(batch).map_err(|fault| EngineError::at(fault.at("collect"), self.command.index_span))
     }
 }
 

@@ -3,6 +3,7 @@
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};
 use quarry_spl::ast::DeleteModelCommand;
+use quarry_stdx::Fault;
 
 use super::Execute;
 use super::models::{model, no_model, table};
@@ -15,10 +16,9 @@ impl Execute for DeleteModelCommand {
 
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         let (name, models) = (&self.0, search.lookups());
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
-        let removed = models.remove_model(&name.text, name.shared);
-        if !removed.map_err(|message| invalid(format!("deletemodel: {message}")))? {
-            return Err(invalid(format!("deletemodel: {}", no_model(name, models.as_ref()))));
+        let failed = |fault: Fault| EngineError::at(fault.at("deletemodel"), name.span);
+        if !models.remove_model(&name.text, name.shared).map_err(failed)? {
+            return Err(failed(Fault::not_found(no_model(name, models.as_ref()))));
         }
         search.context().messages.push(format!("deletemodel: model {} is removed", name.text));
         Ok(Some(of_batches(vec![table(&[])?])))

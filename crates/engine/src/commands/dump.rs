@@ -187,8 +187,8 @@ impl Writing<'_> {
         };
         let packed = if command.compression == 0 { "" } else { ".gz" };
         let path = format!("{folder}{}_{number}.{kind}{packed}", command.base);
-        let invalid = |message| EngineError::Invalid { message, span: Some(command.base_span) };
-        let out = self.dump.files.dump_file(self.sid, &path).map_err(invalid)?;
+        let out = self.dump.files.dump_file(self.sid, &path);
+        let out = out.map_err(|fault| EngineError::at(fault, command.base_span))?;
         Ok(match command.compression {
             0 => Sink::Plain(out),
             level => Sink::Gzip(Box::new(GzEncoder::new(out, Compression::new(level)))),

@@ -65,7 +65,7 @@ impl BlockingTable for Erex {
         let field = if self.0.field == "_raw" { String::new() } else { format!("field={} ", self.0.field) };
         let shown = pattern.replace('"', "\\\"");
         context.messages.push(format!("erex found a regular expression; in place of it: rex {field}\"{shown}\""));
-        let regex = Regex::new(&pattern).map_err(EngineError::invalid)?;
+        let regex = Regex::new(&pattern)?;
         let command = RexExtraction {
             field: self.0.field.clone(),
             pattern: Pattern { text: pattern, span: self.0.span },

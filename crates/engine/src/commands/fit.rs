@@ -137,7 +137,8 @@ impl Fit {
             return Err(invalid(message));
         }
         let bytes = wire::to_bytes(&fitted.model).map_err(|error| invalid(format!("fit: {error}")))?;
-        self.models.write_model(&name.text, name.shared, &bytes).map_err(|message| invalid(format!("fit: {message}")))
+        let written = self.models.write_model(&name.text, name.shared, &bytes);
+        written.map_err(|fault| EngineError::at(fault.at("fit"), name.span))
     }
 }
 

@@ -31,8 +31,8 @@ impl Execute for InputLookupCommand {
         match rows_of(self, search) {
             Ok(rows) => Ok(Some(of_batches(vec![rows]))),
             // A file that `inputcsv` does not find is a remark.
-            Err(EngineError::Invalid { message, .. }) if !self.strict => {
-                search.context().messages.push(message);
+            Err(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) if !self.strict => {
+                search.context().messages.push(error.to_string());
                 Ok(Some(of_batches(Vec::new())))
             }
             Err(error) => Err(error),
@@ -42,11 +42,12 @@ impl Execute for InputLookupCommand {
 
 /// The rows of the table that meet the condition.
 fn rows_of(command: &InputLookupCommand, environment: &dyn Environment) -> Result<RecordBatch, EngineError> {
-    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.table_span) };
     let table = environment.table(&command.table, command.table_span)?;
     let expressions = environment.context().expressions();
     let filter = command.filter.as_ref().map(|expr| RowFilter::new(expr, &expressions)).transpose()?;
-    let mut rows = read_csv(&table.csv).map_err(|error| invalid(format!("inputlookup {}: {error}", command.table)))?;
+    let mut rows = read_csv(&table.csv).map_err(|fault| {
+        EngineError::at(fault.at(format_args!("inputlookup {}", command.table)), command.table_span)
+    })?;
     if let Some(filter) = filter {
         rows = rows::filter(&rows, &filter.matches(&rows)?)?;
     }

@@ -24,7 +24,7 @@ const REMEMBERED_MAX: usize = 20_000;
 impl Execute for IpLocationCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let places = lowering.environment.lookups().places();
-        let places = places.map_err(|fault| EngineError::invalid(format!("iplocation: {fault}")))?;
+        let places = places.map_err(|fault| fault.at("iplocation"))?;
         let Some(places) = places else {
             let message = "iplocation: there is no database of addresses; its fields stay empty";
             lowering.environment.context().messages.push(message);
@@ -77,8 +77,7 @@ impl IpLocation {
             Ok(address) => self.places.place(address, &self.command.languages),
             Err(_) => Ok(None),
         };
-        let found =
-            found.map_err(|fault| EngineError::invalid(format!("iplocation: {address}: {fault}")))?.map(Arc::new);
+        let found = found.map_err(|fault| fault.at(format_args!("iplocation: {address}")))?.map(Arc::new);
         if self.remembered.len() >= REMEMBERED_MAX {
             self.remembered.clear();
         }

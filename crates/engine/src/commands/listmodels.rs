@@ -10,6 +10,7 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, wire};
 use quarry_spl::ast::ListModelsCommand;
+use quarry_stdx::Fault;
 
 use super::Execute;
 use super::models::table;
@@ -22,14 +23,15 @@ impl Execute for ListModelsCommand {
 }
 
 fn list(models: &dyn LookupSource, context: &CommandContext) -> Result<RecordBatch, EngineError> {
-    let files = models.models().map_err(|message| EngineError::invalid(format!("listmodels: {message}")))?;
+    let files = models.models().map_err(|fault| fault.at("listmodels"))?;
     let mut rows: Vec<Row> = Vec::new();
     for file in files {
         let text = |text: &str| Answer::Text(Arc::from(text));
         let mut row: Row = vec![("name".to_owned(), text(&file.name))];
         let bytes = models.model(&file.name, file.owner.is_none());
-        let read =
-            bytes.and_then(|bytes| wire::from_bytes(&bytes.unwrap_or_default()).map_err(|error| error.to_string()));
+        let read = bytes.and_then(|bytes| {
+            wire::from_bytes(&bytes.unwrap_or_default()).map_err(|error| Fault::corrupt(error.to_string()))
+        });
         match read {
             Ok(model) => {
                 row.push(("type".to_owned(), text(&model.algorithm)));

@@ -40,6 +40,6 @@ fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(S
             "loadjob: no job {sid} is kept; run the search again, and find its id with `| history` or, of an answer over \
              REST, in the header X-Quarry-Sid"
         ))),
-        Err(fault) => Err(invalid(format!("loadjob: {fault}"))),
+        Err(fault) => Err(EngineError::at(fault.at("loadjob"), command.span)),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn make_results(
     context: &CommandContext,
 ) -> Result<Vec<RecordBatch>, EngineError> {
     let rows = match &command.data {
-        Some(InlineData::Csv(text)) => return Ok(vec![read_csv(text).map_err(EngineError::invalid)?]),
+        Some(InlineData::Csv(text)) => return Ok(vec![read_csv(text)?]),
         Some(InlineData::Json(text)) => return Ok(vec![json_rows(text, context)?]),
         None => command.count,
     };

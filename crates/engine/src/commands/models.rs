@@ -14,6 +14,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
+use quarry_stdx::Fault;
 
 /// Rows that a model is asked about at once.
 const CHUNK_ROWS: usize = 4_096;
@@ -104,7 +105,8 @@ pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], 
 /// The model of a name.
 pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
-    let bytes = models.model(&name.text, name.shared).map_err(|message| invalid(format!("{command}: {message}")))?;
+    let bytes = models.model(&name.text, name.shared);
+    let bytes = bytes.map_err(|fault| EngineError::at(fault.at(command), name.span))?;
     let Some(bytes) = bytes else {
         return Err(invalid(format!("{command}: {}", no_model(name, models))));
     };
@@ -227,6 +229,6 @@ pub(super) fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
 }
 
 /// The bytes of a model that reads no field and says 0, for who checks searches without their models.
-pub fn empty_model() -> Result<Vec<u8>, String> {
-    wire::to_bytes(&Model::empty()).map_err(|error| error.to_string())
+pub fn empty_model() -> Result<Vec<u8>, Fault> {
+    wire::to_bytes(&Model::empty()).map_err(|error| Fault::bug(error.to_string()))
 }

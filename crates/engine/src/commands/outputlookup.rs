@@ -13,6 +13,7 @@ use quarry_eval::lookup::{LookupSource, read_csv};
 use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
 use quarry_event::spreadsheet::without_formula;
 use quarry_spl::ast::OutputLookupCommand;
+use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -37,7 +38,7 @@ struct OutputLookup {
 
 impl Blocking for OutputLookup {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let invalid = |message: String| EngineError::Invalid { message, span: Some(self.command.table_span) };
+        let failed = |fault: Fault| EngineError::at(fault, self.command.table_span);
         let (mut all, mut names) = (KeptRows::new("outputlookup", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
@@ -49,19 +50,19 @@ impl Blocking for OutputLookup {
             }
         }
         let name = &self.command.table;
-        let old = self.lookups.table(name).map_err(invalid)?;
+        let old = self.lookups.table(name).map_err(failed)?;
         if all.num_rows() == 0 && !self.writes_nothing(old.is_some()) {
             return Ok(all.into_rows());
         }
         let keeps_old = self.command.append || self.command.key_field.is_some();
         let old = match old.filter(|_| keeps_old) {
-            Some(table) => Some(read_csv(&table.csv).map_err(|error| invalid(format!("lookup {name}: {error}")))?),
+            Some(table) => Some(read_csv(&table.csv).map_err(|fault| failed(fault.at(format_args!("lookup {name}"))))?),
             None => None,
         };
         let replaced = self.keys(&all, context)?;
         let new = NewRows { rows: &all, names: names.all(), replaced: &replaced };
         let mut fill = |out: &mut dyn Write| self.write_csv(old.as_ref(), &new, out);
-        self.lookups.write(name, &mut fill).map_err(invalid)?;
+        self.lookups.write(name, &mut fill).map_err(failed)?;
         Ok(all.into_rows())
     }
 }
@@ -115,14 +116,14 @@ impl OutputLookup {
     }
 
     /// The table as CSV: the rows that stay, then the new ones. Columns of a table that is added to stay as they are.
-    fn write_csv(&self, old: Option<&RecordBatch>, new: &NewRows<'_>, out: &mut dyn Write) -> Result<(), String> {
+    fn write_csv(&self, old: Option<&RecordBatch>, new: &NewRows<'_>, out: &mut dyn Write) -> Result<(), Fault> {
         let is_kept = |name: &String| !is_hidden(name) && (!name.starts_with('_') || name == "_time" || name == "_key");
         let names: Vec<String> = match old {
             Some(old) if old.num_columns() > 0 => names_of(old),
             _ => new.names.iter().filter(|name| is_kept(name)).cloned().collect(),
         };
         let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(out);
-        let failed = |error: csv::Error| format!("outputlookup: {error}");
+        let failed = |error: csv::Error| Fault::unavailable(format!("outputlookup: {error}"));
         if !names.is_empty() {
             let head = names.iter().map(|name| cell(name, self.command.safe).into_owned());
             writer.write_record(head).map_err(failed)?;
@@ -137,10 +138,10 @@ impl OutputLookup {
             write_rows(&mut writer, old, &names, false, stays).map_err(failed)?;
         }
         for batch in self.written(new.rows) {
-            let batch = batch.map_err(|error| error.to_string())?;
+            let batch = batch?;
             write_rows(&mut writer, &batch, &names, self.command.safe, |_| true).map_err(failed)?;
         }
-        writer.flush().map_err(|error| format!("outputlookup: {error}"))
+        writer.flush().map_err(|error| Fault::unavailable(format!("outputlookup: {error}")))
     }
 }
 

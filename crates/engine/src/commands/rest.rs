@@ -8,6 +8,7 @@ use quarry_eval::functions::percent_decode;
 use quarry_eval::pattern::Wildcard;
 use quarry_eval::rows::{RowIter, batch_of, of_batches};
 use quarry_spl::ast::RestCommand;
+use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::lower::SearchEnvironment;
@@ -23,7 +24,7 @@ impl Execute for RestCommand {
 }
 
 fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<RecordBatch, EngineError> {
-    let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
+    let failed = |fault: Fault| EngineError::at(fault, command.span);
     let server = search.node().name();
     let is_asked = |name: &String| {
         let name = Wildcard::new(name, false);
@@ -36,7 +37,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         return batch_of(Vec::<(String, _)>::new(), 0);
     }
     let endpoint = command.path.split('?').next().unwrap_or_default().trim_end_matches('/');
-    let entries = entries_at(endpoint, search).map_err(|fault| invalid(format!("rest: {fault}")))?;
+    let entries = entries_at(endpoint, search).map_err(|fault| failed(fault.at("rest")))?;
     let Some(mut entries) = entries else {
         let known = search.node().endpoints();
         let hint = match known.is_empty() {
@@ -45,7 +46,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         };
         let message = format!("rest: there is no endpoint {endpoint}; {hint}");
         if command.strict {
-            return Err(invalid(message));
+            return Err(failed(Fault::not_found(message)));
         }
         search.context().messages.push(message);
         return batch_of(Vec::<(String, _)>::new(), 0);
@@ -61,7 +62,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
         });
     }
     if command.as_text {
-        let text = answer::text_of(&command.path, &entries).map_err(|fault| invalid(format!("rest: {fault}")))?;
+        let text = answer::text_of(&command.path, &entries).map_err(|fault| failed(fault.at("rest")))?;
         return table_of(&[vec![("splunk_server".to_owned(), vec![server]), ("value".to_owned(), vec![text])]]);
     }
     entries.iter_mut().for_each(|entry| entry.push(("splunk_server".to_owned(), vec![server.clone()])));
@@ -69,7 +70,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
 }
 
 /// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
-fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, String> {
+fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
     let viewer = search.context().permissions.as_ref();
     if let Some(entries) = search.node().entries(endpoint, viewer)? {
         return Ok(Some(entries));

@@ -53,8 +53,7 @@ impl Edit {
     fn new(edit: &SedEdit) -> Result<Edit, EngineError> {
         match edit {
             SedEdit::Substitute { pattern, replacement, which } => {
-                let invalid = |message| EngineError::Invalid { message, span: Some(pattern.span) };
-                let regex = Regex::new(&pattern.text).map_err(invalid)?;
+                let regex = Regex::new(&pattern.text).map_err(|fault| EngineError::at(fault, pattern.span))?;
                 let replacement = Replacement::new(replacement, &regex);
                 Ok(Edit::Substitute(regex, replacement, *which))
             }

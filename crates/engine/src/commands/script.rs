@@ -1,5 +1,6 @@
 //! `script`, `run` and the commands of apps: asks the program what it is, passes rows through it or takes rows from it.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
@@ -44,7 +45,7 @@ struct Custom {
 impl Blocking for Custom {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let name = self.command.name.clone();
-        let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.failed(&fault))?;
+        let process = self.source.start(&name, self.command.is_first).map_err(|fault| self.failed(fault))?;
         let mut dialogue = Dialogue { name, process, context: context.clone(), told: None, told_now: false };
         let (info, _) = dialogue.ask(&self.getinfo(context), Vec::new())?;
         let makes_rows = info["generating"] == Value::Bool(true);
@@ -72,7 +73,8 @@ impl Custom {
         Custom { command, environment: environment.detached(), source: environment.commands() }
     }
 
-    fn failed(&self, fault: &str) -> EngineError {
+    /// What a program does wrong is a fault of the search that chose it, of whichever kind it is.
+    fn failed(&self, fault: impl Display) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
 
@@ -81,7 +83,7 @@ impl Custom {
         let parsed = quarry_spl::parse_with_commands(&format!("* | {before}"), &self.source.names());
         if !parsed.is_ok() {
             let fault = parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default();
-            return Err(self.failed(&format!("its streaming_preop {before}: {fault}")));
+            return Err(self.failed(format!("its streaming_preop {before}: {fault}")));
         }
         let mut steps = Vec::new();
         for stage in parsed.pipeline.commands.iter().skip(1) {
@@ -135,11 +137,14 @@ impl Dialogue {
     /// The answer's metadata and body; messages in it go to the user.
     fn ask(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
         let name = &self.name;
-        let failed = |fault: &str| EngineError::invalid(format!("{name}: {fault}"));
+        let failed = |fault: &dyn Display| EngineError::invalid(format!("{name}: {fault}"));
         let stop = Arc::clone(&self.context.stop);
         let chunk = CommandChunk { metadata: metadata.to_string(), body };
         let answer = self.process.exchange(&chunk, &|| stop.is_cancelled());
-        let answer = answer.map_err(|fault| failed(self.told.as_deref().unwrap_or(&fault)))?;
+        let answer = answer.map_err(|fault| match &self.told {
+            Some(told) => failed(told),
+            None => failed(&fault),
+        })?;
         let metadata: Value = match answer.metadata.trim() {
             "" => Value::Null,
             text => serde_json::from_str(text).map_err(|error| failed(&format!("its answer is no JSON: {error}")))?,
@@ -157,7 +162,7 @@ impl Dialogue {
             }
         }
         match metadata["error"].as_str() {
-            Some(fault) if !fault.is_empty() => Err(failed(fault)),
+            Some(fault) if !fault.is_empty() => Err(failed(&fault)),
             _ => Ok((metadata, answer.body)),
         }
     }

@@ -11,6 +11,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::rows::{self, KeptRows, RowIter, is_hidden};
 use quarry_spl::ast::SendAlertCommand;
+use quarry_stdx::Fault;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -25,10 +26,7 @@ impl Execute for SendAlertCommand {
 
     fn check(&self, environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
         let checked = environment.commands().check_alert(&self.action);
-        checked.map_err(|fault| EngineError::Invalid {
-            message: format!("sendalert: {fault}"),
-            span: Some(self.action_span),
-        })
+        checked.map_err(|fault| EngineError::at(fault.at("sendalert"), self.action_span))
     }
 }
 
@@ -40,11 +38,8 @@ struct SendAlert {
 
 impl Blocking for SendAlert {
     fn run(&self, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
-        let invalid = |message: String| {
-            let message = format!("sendalert: {message}");
-            EngineError::Invalid { message, span: Some(self.command.action_span) }
-        };
-        self.source.check_alert(&self.command.action).map_err(invalid)?;
+        let failed = |fault: Fault| EngineError::at(fault.at("sendalert"), self.command.action_span);
+        self.source.check_alert(&self.command.action).map_err(failed)?;
         let (mut all, mut names) = (KeptRows::new("sendalert", &context.dataflow), SeenNames::default());
         for batch in rows {
             let batch = batch?;
@@ -53,7 +48,7 @@ impl Blocking for SendAlert {
         }
         let names: Vec<String> = names.all().iter().filter(|name| !is_hidden(name)).cloned().collect();
         let first_row = first_row(&all, &names)?;
-        let mut write_rows = |out: &mut dyn Write| write_rows(&all, &names, out).map_err(|error| error.to_string());
+        let mut write_rows = |out: &mut dyn Write| write_rows(&all, &names, out).map_err(Fault::from);
         let call = AlertCall {
             action: &self.command.action,
             parameters: &self.command.parameters,
@@ -67,7 +62,7 @@ impl Blocking for SendAlert {
             first_row: &first_row,
             write_rows: &mut write_rows,
         };
-        let told = self.source.send_alert(call, &|| context.stop.is_cancelled()).map_err(invalid)?;
+        let told = self.source.send_alert(call, &|| context.stop.is_cancelled()).map_err(failed)?;
         for message in told {
             context.messages.push(format!("sendalert {}: {message}", self.command.action));
         }

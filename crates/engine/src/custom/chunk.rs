@@ -7,6 +7,7 @@ use quarry_eval::EngineError;
 use quarry_eval::field_names::{names_of, wildcard_parts};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_hidden};
 use quarry_event::time::parse_epoch;
+use quarry_stdx::Fault;
 
 /// What a column with the list of values is called.
 const MULTI: &str = "__mv_";
@@ -65,9 +66,9 @@ pub(crate) fn write_body<W: Write>(
 }
 
 /// The rows of a body; an empty cell is no value.
-pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, String> {
+pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
-    let wrong = |error: csv::Error| format!("its answer is no CSV: {error}");
+    let wrong = |error: csv::Error| Fault::unavailable(format!("its answer is no CSV: {error}"));
     let header = reader.headers().map_err(wrong)?.clone();
     let plain: Vec<usize> = (0..header.len()).filter(|at| !header[*at].starts_with(MULTI)).collect();
     let list_of = |at: &usize| header.iter().position(|name| name.strip_prefix(MULTI) == Some(&header[*at]));
@@ -92,7 +93,7 @@ pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, String> {
         count += 1;
     }
     let named = plain.iter().map(|at| header[*at].to_owned()).zip(columns.into_iter().map(ColumnBuilder::finish));
-    batch_of(named, count).map_err(|error| error.to_string())
+    Ok(batch_of(named, count)?)
 }
 
 /// `$a$;$b$`, dollars doubled.

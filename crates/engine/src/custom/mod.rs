@@ -9,6 +9,7 @@
 mod alert;
 pub(crate) mod chunk;
 
+use quarry_stdx::Fault;
 use std::collections::BTreeSet;
 
 pub use self::alert::AlertCall;
@@ -25,7 +26,7 @@ pub struct CommandChunk {
 /// A program at work. Dropping it ends it.
 pub trait CommandProcess: Send {
     /// Says something and waits for the answer, until `is_cancelled`.
-    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String>;
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault>;
 }
 
 /// Commands of apps.
@@ -39,16 +40,16 @@ pub trait CommandSource: Send + Sync {
         String::new()
     }
     /// Starts the program of a command. Older programs do not say what they are: they make rows where they come first.
-    fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
-        Err(format!("there is no program for the command {name}"))
+    fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
+        Err(Fault::not_found(format!("there is no program for the command {name}")))
     }
     /// Why there is no alert action of this name that could be run.
-    fn check_alert(&self, name: &str) -> Result<(), String> {
-        Err(format!("there is no alert action {name}"))
+    fn check_alert(&self, name: &str) -> Result<(), Fault> {
+        Err(Fault::not_found(format!("there is no alert action {name}")))
     }
     /// Runs an alert action to its end, or until `is_cancelled`; what the user is told. An action that fails is told
     /// of, too; an error is one that could not begin.
-    fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+    fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         self.check_alert(call.action).map(|()| Vec::new())
     }
 }

@@ -84,10 +84,10 @@ impl MadeRows {
     fn placed(&self, error: EngineError) -> EngineError {
         let (message, span) = match error {
             EngineError::Invalid { message, span: Some(span) } => (message, span),
-            EngineError::Forbidden { command, capability, user, span: Some(span) } => {
-                return EngineError::Forbidden { command, capability, user, span: Some(self.spans.original(span)) };
+            other => {
+                let place = other.span().map(|span| self.spans.original(span));
+                return other.with_span(place);
             }
-            other => return other,
         };
         let message = match self.spans.fragment(span) {
             Some(fragment) => format!("{message} (the macro reads `{}`)", excerpt(&fragment)),

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 
 use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{Value, batch_of, null_column, reader, with_column};
+use quarry_spl::fault_of;
 use quarry_spl::macros::{Expansion, Macro, MacroSource, MacroValue, expand};
+use quarry_stdx::Fault;
 
 use super::KnowledgeSource;
 
@@ -28,16 +30,11 @@ impl MacroSource for Macros<'_> {
         self.names.borrow_mut().get_or_insert_with(|| self.knowledge.macro_names()).clone()
     }
 
-    fn evaluate(&self, expression: &str) -> Result<MacroValue, String> {
-        let expr = quarry_spl::parse_expression(expression)
-            .map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
-        let compiled = CompiledExpr::new(&expr, self.context).map_err(|error| error.to_string())?;
-        let compute = || {
-            let row = batch_of([("_time", null_column(1))], 1)?;
-            let value = compiled.evaluate(&row)?;
-            with_column(&row, "value", value)
-        };
-        let row = compute().map_err(|error| error.to_string())?;
+    fn evaluate(&self, expression: &str) -> Result<MacroValue, Fault> {
+        let expr = quarry_spl::parse_expression(expression).map_err(|faults| fault_of(&faults))?;
+        let compiled = CompiledExpr::new(&expr, self.context)?;
+        let row = batch_of([("_time", null_column(1))], 1)?;
+        let row = with_column(&row, "value", compiled.evaluate(&row)?)?;
         let value = reader(&row, "value");
         Ok(match value.value(0) {
             Value::Null => MacroValue::Null,

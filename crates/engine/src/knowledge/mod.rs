@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use quarry_eval::EngineError;
 use quarry_spl::macros::Macro;
+use quarry_stdx::Fault;
 
 pub use self::labels::{EventType, Tag};
 use self::model::DataModel;
@@ -20,7 +21,7 @@ use self::model::DataModel;
 /// Where definitions come from.
 pub trait KnowledgeSource: Send + Sync {
     /// JSON text of the data model of this name.
-    fn data_model(&self, _name: &str) -> Result<Option<String>, String> {
+    fn data_model(&self, _name: &str) -> Result<Option<String>, Fault> {
         Ok(None)
     }
     /// Names of the data models there are.
@@ -93,7 +94,7 @@ pub(crate) fn model_names(source: &dyn KnowledgeSource) -> Vec<String> {
 
 /// JSON text of a data model.
 pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<String, EngineError> {
-    if let Some(text) = source.data_model(name).map_err(EngineError::invalid)? {
+    if let Some(text) = source.data_model(name)? {
         return Ok(text);
     }
     bundled::json_of(name).map(str::to_owned).ok_or_else(|| {
@@ -103,7 +104,7 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
 
 /// A data model.
 pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<DataModel, EngineError> {
-    DataModel::of_json(name, &model_text(source, name)?).map_err(EngineError::invalid)
+    Ok(DataModel::of_json(name, &model_text(source, name)?)?)
 }
 
 /// ` (did you mean ...?)`, when a name is near.

@@ -3,6 +3,7 @@
 //! An object adds to its parent: constraints are joined by AND, calculations run after those of the parent. The text
 //! of constraints and expressions stays text here; [`super::object`] makes commands of it.
 
+use quarry_stdx::Fault;
 use serde_json::Value;
 
 /// Ancestors of an object at most.
@@ -101,10 +102,12 @@ impl Calculation {
 
 impl DataModel {
     /// Reads the JSON definition of the model `name`.
-    pub(crate) fn of_json(name: &str, text: &str) -> Result<DataModel, String> {
-        let json: Value =
-            serde_json::from_str(text).map_err(|error| format!("data model {name} is no JSON: {error}"))?;
-        let objects = json["objects"].as_array().ok_or_else(|| format!("data model {name} has no list `objects`"))?;
+    pub(crate) fn of_json(name: &str, text: &str) -> Result<DataModel, Fault> {
+        let json: Value = serde_json::from_str(text)
+            .map_err(|error| Fault::invalid(format!("data model {name} is no JSON: {error}")))?;
+        let objects = json["objects"]
+            .as_array()
+            .ok_or_else(|| Fault::invalid(format!("data model {name} has no list `objects`")))?;
         let objects = objects.iter().map(|object| data_object(name, object)).collect::<Result<Vec<_>, _>>()?;
         Ok(DataModel { name: json["modelName"].as_str().unwrap_or(name).to_owned(), objects })
     }
@@ -120,12 +123,15 @@ impl DataModel {
     }
 
     /// The object with its ancestors, the root first.
-    pub(crate) fn chain(&self, name: &str) -> Result<Vec<&DataObject>, String> {
+    pub(crate) fn chain(&self, name: &str) -> Result<Vec<&DataObject>, Fault> {
         let mut chain: Vec<&DataObject> = Vec::new();
         let mut next = name;
         while !BASES.contains(&next) {
             if chain.len() >= DEPTH_MAX {
-                return Err(format!("data model {}: {name} has more than {DEPTH_MAX} ancestors", self.name));
+                return Err(Fault::invalid(format!(
+                    "data model {}: {name} has more than {DEPTH_MAX} ancestors",
+                    self.name
+                )));
             }
             let object = self.object(next).ok_or_else(|| self.no_object(next))?;
             chain.push(object);
@@ -136,16 +142,16 @@ impl DataModel {
     }
 
     /// The search of a root transaction object: the events of the objects it groups, through `transaction`.
-    pub(crate) fn transaction_search(&self, grouping: &Grouping) -> Result<String, String> {
+    pub(crate) fn transaction_search(&self, grouping: &Grouping) -> Result<String, Fault> {
         let (mut conditions, mut commands) = (Vec::new(), String::new());
         for name in &grouping.objects {
             let mut parts = Vec::new();
             for object in self.chain(name)? {
                 if object.base_search.is_some() || object.grouping.is_some() {
-                    return Err(format!(
+                    return Err(Fault::invalid(format!(
                         "data model {}: {name} is not made of events and cannot be grouped",
                         self.name
-                    ));
+                    )));
                 }
                 parts.extend(object.constraints.iter().map(|text| format!("({text})")));
                 for calculation in &object.calculations {
@@ -165,7 +171,7 @@ impl DataModel {
             conditions.push(if parts.is_empty() { "(*)".to_owned() } else { format!("({})", parts.join(" ")) });
         }
         if conditions.is_empty() {
-            return Err(format!("data model {}: a transaction has no objectsToGroup", self.name));
+            return Err(Fault::invalid(format!("data model {}: a transaction has no objectsToGroup", self.name)));
         }
         let fields: Vec<String> = grouping.fields.iter().map(|field| format!("\"{field}\"")).collect();
         let limit =
@@ -176,20 +182,22 @@ impl DataModel {
     }
 
     /// What is said of an object that is not there.
-    pub(crate) fn no_object(&self, name: &str) -> String {
+    pub(crate) fn no_object(&self, name: &str) -> Fault {
         let names: Vec<&str> = self.objects.iter().map(|object| object.name.as_str()).collect();
-        format!("data model {} has no object {name}; it has {}", self.name, names.join(", "))
+        Fault::not_found(format!("data model {} has no object {name}; it has {}", self.name, names.join(", ")))
     }
 }
 
-fn data_object(model: &str, json: &Value) -> Result<DataObject, String> {
-    let name = json["objectName"].as_str().ok_or_else(|| format!("data model {model}: an object has no objectName"))?;
-    let wrong = |what: &str| format!("data model {model}, object {name}: {what}");
+fn data_object(model: &str, json: &Value) -> Result<DataObject, Fault> {
+    let name = json["objectName"]
+        .as_str()
+        .ok_or_else(|| Fault::invalid(format!("data model {model}: an object has no objectName")))?;
+    let place = || format!("data model {model}, object {name}");
     let list = |key: &str| json[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let constraints = list("constraints").iter().filter_map(|constraint| constraint["search"].as_str());
     let own = |field: &&Value| !field["owner"].as_str().is_some_and(|owner| BASES.contains(&owner));
     let fields = list("fields").iter().filter(own).filter_map(|field| field["fieldName"].as_str());
-    let calculations = list("calculations").iter().map(|json| calculation(json).map_err(|what| wrong(&what)));
+    let calculations = list("calculations").iter().map(|json| calculation(json).map_err(|fault| fault.at(place())));
     Ok(DataObject {
         name: name.to_owned(),
         parent: json["parentName"].as_str().unwrap_or("BaseEvent").to_owned(),
@@ -214,14 +222,15 @@ fn grouping(json: &Value) -> Grouping {
     }
 }
 
-fn calculation(json: &Value) -> Result<Calculation, String> {
+fn calculation(json: &Value) -> Result<Calculation, Fault> {
     let text = |key: &str| json[key].as_str().map(str::to_owned);
     let made = json["outputFields"].as_array().map(Vec::as_slice).unwrap_or_default();
     let outputs: Vec<String> = made.iter().filter_map(|field| field["fieldName"].as_str()).map(str::to_owned).collect();
-    let needs = |key: &str| text(key).ok_or_else(|| format!("a calculation has no {key}"));
+    let needs = |key: &str| text(key).ok_or_else(|| Fault::invalid(format!("a calculation has no {key}")));
     match json["calculationType"].as_str().unwrap_or_default().to_ascii_lowercase().as_str() {
         "eval" => {
-            let field = outputs.into_iter().next().ok_or("an Eval calculation has no outputFields")?;
+            let field =
+                outputs.into_iter().next().ok_or_else(|| Fault::invalid("an Eval calculation has no outputFields"))?;
             Ok(Calculation::Eval { field, expression: needs("expression")? })
         }
         "rex" => Ok(Calculation::Rex { input: needs("inputField")?, pattern: needs("expression")?, outputs }),
@@ -240,7 +249,7 @@ fn calculation(json: &Value) -> Result<Calculation, String> {
             let outputs = made.iter().filter_map(pair).collect();
             Ok(Calculation::Lookup { table: needs("lookupName")?, inputs, outputs })
         }
-        other => Err(format!("a calculation has the unknown calculationType `{other}`")),
+        other => Err(Fault::invalid(format!("a calculation has the unknown calculationType `{other}`"))),
     }
 }
 
@@ -272,10 +281,10 @@ mod tests {
 
     #[test]
     fn faults_say_what_is_wrong() {
-        assert!(DataModel::of_json("X", "{").unwrap_err().starts_with("data model X is no JSON"));
+        assert!(DataModel::of_json("X", "{").unwrap_err().to_string().starts_with("data model X is no JSON"));
         let circle = r#"{"objects": [{"objectName": "A", "parentName": "B"}, {"objectName": "B", "parentName": "A"}]}"#;
         let model = DataModel::of_json("X", circle).unwrap();
-        assert!(model.chain("A").unwrap_err().contains("ancestors"));
-        assert_eq!(model.chain("C").unwrap_err(), "data model X has no object C; it has A, B");
+        assert!(model.chain("A").unwrap_err().to_string().contains("ancestors"));
+        assert_eq!(model.chain("C").unwrap_err().to_string(), "data model X has no object C; it has A, B");
     }
 }

@@ -12,6 +12,8 @@ use quarry_spl::ast::{
     AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, LookupCommand, Pipeline,
     SearchCommand, SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
 };
+use quarry_spl::fault_of;
+use quarry_stdx::Fault;
 
 use super::model::{Calculation, DataModel, DataObject};
 
@@ -84,14 +86,14 @@ impl ModelObject {
         model: &DataModel,
         name: Option<&str>,
         mentioned: &BTreeSet<String>,
-        expand: &dyn Fn(&str) -> Result<String, String>,
+        expand: &dyn Fn(&str) -> Result<String, Fault>,
     ) -> Result<ModelObject, EngineError> {
         let name = match name {
             Some(name) => name.to_owned(),
             None => root_of(model, mentioned)?,
         };
-        let objects = model.chain(&name).map_err(EngineError::invalid)?;
-        let Some(first) = objects.first() else { return Err(EngineError::invalid(model.no_object(&name))) };
+        let objects = model.chain(&name)?;
+        let Some(first) = objects.first() else { return Err(model.no_object(&name).into()) };
         let mut chain: Vec<Member> = Vec::new();
         for object in &objects {
             chain.push(member(model, object, chain.last().map(|parent| parent.path.as_str()), expand)?);
@@ -108,7 +110,7 @@ impl ModelObject {
         let base_search = match (&first.base_search, &first.grouping) {
             (Some(text), _) => Some(pipeline_of(model, text, expand)?),
             (None, Some(grouping)) => {
-                let text = model.transaction_search(grouping).map_err(EngineError::invalid)?;
+                let text = model.transaction_search(grouping)?;
                 Some(pipeline_of(model, &text, expand)?)
             }
             (None, None) => None,
@@ -424,13 +426,13 @@ fn member(
     model: &DataModel,
     object: &DataObject,
     parent: Option<&str>,
-    expand: &dyn Fn(&str) -> Result<String, String>,
+    expand: &dyn Fn(&str) -> Result<String, Fault>,
 ) -> Result<Member, EngineError> {
     let place = || format!("data model {}, object {}", model.name, object.name);
     let (mut conditions, mut texts) = (Vec::new(), Vec::new());
     for text in &object.constraints {
-        let text = expand(text).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))?;
-        conditions.push(condition_of(&text).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))?);
+        let text = expand(text).map_err(|fault| fault.at(place()))?;
+        conditions.push(condition_of(&text).map_err(|fault| fault.at(place()))?);
         texts.push(format!("({text})"));
     }
     let condition = match conditions.len() {
@@ -438,9 +440,8 @@ fn member(
         1 => conditions.remove(0),
         _ => SearchExpr::And(conditions),
     };
-    let calculations = object.calculations.iter().map(|calculation| {
-        computed(calculation).map_err(|fault| EngineError::invalid(format!("{}: {fault}", place())))
-    });
+    let calculations =
+        object.calculations.iter().map(|calculation| computed(calculation).map_err(|fault| fault.at(place())));
     Ok(Member {
         position: model.objects.iter().position(|known| known.name == object.name).unwrap_or(usize::MAX),
         path: parent.map_or_else(|| object.name.clone(), |parent| format!("{parent}.{}", object.name)),
@@ -452,33 +453,29 @@ fn member(
     })
 }
 
-fn condition_of(text: &str) -> Result<SearchExpr, String> {
+fn condition_of(text: &str) -> Result<SearchExpr, Fault> {
     if text.trim().is_empty() {
         return Ok(SearchExpr::All);
     }
-    quarry_spl::parse_condition(text).map_err(|faults| first_fault(&faults))
+    quarry_spl::parse_condition(text).map_err(|faults| fault_of(&faults))
 }
 
 fn pipeline_of(
     model: &DataModel,
     text: &str,
-    expand: &dyn Fn(&str) -> Result<String, String>,
-) -> Result<Pipeline, EngineError> {
-    let fault = |fault: String| EngineError::invalid(format!("data model {}, baseSearch: {fault}", model.name));
-    let parsed = quarry_spl::parse(&expand(text).map_err(fault)?);
-    if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(fault(first_fault(&parsed.diagnostics))) }
+    expand: &dyn Fn(&str) -> Result<String, Fault>,
+) -> Result<Pipeline, Fault> {
+    let placed = |fault: Fault| fault.at(format_args!("data model {}, baseSearch", model.name));
+    let parsed = quarry_spl::parse(&expand(text).map_err(placed)?);
+    if parsed.is_ok() { Ok(parsed.pipeline) } else { Err(placed(fault_of(&parsed.diagnostics))) }
 }
 
-fn first_fault(faults: &[quarry_spl::Diagnostic]) -> String {
-    faults.first().map(ToString::to_string).unwrap_or_default()
-}
-
-fn computed(calculation: &Calculation) -> Result<Computed, String> {
+fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
     let outputs: Vec<String> = calculation.outputs().into_iter().map(str::to_owned).collect();
     let (command, inputs) = match calculation {
         Calculation::Eval { field, expression } => {
             let expr = quarry_spl::parse_expression(expression)
-                .map_err(|faults| format!("calculated field {field}: {}", first_fault(&faults)))?;
+                .map_err(|faults| fault_of(&faults).at(format_args!("calculated field {field}")))?;
             let inputs = expr_fields(&expr);
             (
                 EvalCommand { assignments: vec![Assignment { target: AssignTarget::Field(field.clone()), expr }] }
@@ -509,12 +506,12 @@ fn computed(calculation: &Calculation) -> Result<Computed, String> {
     Ok(Computed { command, outputs, inputs })
 }
 
-fn only_command(text: &str) -> Result<Command, String> {
+fn only_command(text: &str) -> Result<Command, Fault> {
     let mut parsed = quarry_spl::parse(text);
     if !parsed.is_ok() {
-        return Err(first_fault(&parsed.diagnostics));
+        return Err(fault_of(&parsed.diagnostics));
     }
-    parsed.pipeline.commands.pop().map(|stage| stage.command).ok_or_else(|| "a calculation is empty".to_owned())
+    parsed.pipeline.commands.pop().map(|stage| stage.command).ok_or_else(|| Fault::invalid("a calculation is empty"))
 }
 
 /// A text in quotes.

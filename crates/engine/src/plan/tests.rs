@@ -21,7 +21,7 @@ const NOW: i64 = 1_790_000_000_000_000_000;
 struct Tables;
 
 impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok((name == "teams").then(|| LookupTable::of_csv("user,team\neva,red\n")))
     }
 
@@ -29,8 +29,8 @@ impl LookupSource for Tables {
         vec!["teams".to_owned()]
     }
 
-    fn write(&self, _: &str, _: crate::FillTable<'_>) -> Result<(), String> {
-        Err("no table is written".to_owned())
+    fn write(&self, _: &str, _: crate::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+        Err(quarry_stdx::Fault::invalid("no table is written"))
     }
 }
 

@@ -17,6 +17,7 @@ use quarry_spl::ast::{
     SeriesOptions, Span, SplitField, Stage, StatsCommand, TableCommand, TimeChartCommand, TimeModifiers, TstatsCommand,
     TstatsSource,
 };
+use quarry_stdx::Fault;
 
 use super::{Plan, Planner, Series, Source};
 use crate::knowledge::object::{MEMBER_VALUE, ModelObject, Resolved};
@@ -131,7 +132,7 @@ impl Planner<'_> {
         let model = data_model(runner.knowledge.as_ref(), &name.model)?;
         let expand = |text: &str| runner.expanded(text);
         let planned = ModelObject::new(&model, Some(root), &BTreeSet::new(), &expand)
-            .map_err(|error| error.to_string())
+            .map_err(Fault::from)
             .and_then(|root| runner.summary_plan(&root, &text));
         let plan = match planned {
             Ok(plan) => plan,
@@ -165,9 +166,9 @@ impl Planner<'_> {
         name: &DataModelName,
         mentioned: &BTreeSet<String>,
     ) -> Result<ModelObject, EngineError> {
-        let place = |error: EngineError| match error {
-            EngineError::Invalid { message, span: None } => EngineError::Invalid { message, span: Some(name.span) },
-            other => other,
+        let place = |error: EngineError| {
+            let span = error.span().unwrap_or(name.span);
+            error.with_span(Some(span))
         };
         let model = data_model(self.runner.knowledge.as_ref(), &name.model).map_err(place)?;
         let expand = |text: &str| self.runner.expanded(text);

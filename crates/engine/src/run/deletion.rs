@@ -20,6 +20,7 @@ use quarry_eval::rows::{self, ColumnBuilder, RowIter, Value, batch_of, of_batche
 use quarry_scan::{EventScan, PageRef};
 use quarry_spl::analyse::is_transforming;
 use quarry_spl::ast::{Span, Stage};
+use quarry_stdx::Fault;
 use quarry_store::{Deletion, IndexSelector};
 
 use super::Runner;
@@ -49,7 +50,7 @@ impl Runner {
         let commands = event_commands(&deleting.commands, &environment)?;
         let mut commands: Vec<_> = commands.iter().map(|make| make()).collect();
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
-        self.source.seal(&indexes).map_err(|fault| invalid(format!("delete: {fault}")))?;
+        self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.at("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
         // What came in since then is no part of it.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
@@ -88,11 +89,11 @@ impl Runner {
 
     /// Deletes what was found, once that is on record.
     fn commit(&self, deletion: &Deletion, span: Span) -> Result<BTreeMap<String, u64>, EngineError> {
-        let failed = |fault: String| EngineError::Invalid { message: format!("delete: {fault}"), span: Some(span) };
+        let failed = |fault: Fault| EngineError::at(fault.at("delete"), span);
         let context = &self.context;
         let record = DeletionRecord { sid: &context.id, search: &context.search, events: deletion.events() };
         self.node.note_deletion(&context.permissions, &record).map_err(|fault| {
-            failed(format!("what is deleted goes on record first, and that failed, so nothing is deleted: {fault}"))
+            failed(fault.at("what is deleted goes on record first, and that failed, so nothing is deleted"))
         })?;
         self.source.delete(deletion).map_err(failed)
     }

@@ -22,6 +22,7 @@ use quarry_scan::summary::{SummaryHead, SummaryPage, columns_of, encode, folder_
 use quarry_scan::with_renamed_sourcetypes;
 use quarry_spl::analyse::{is_constant, required_fields};
 use quarry_spl::ast::{Span, Stage};
+use quarry_stdx::Fault;
 use quarry_store::{IndexSelector, Segment, Snapshot, StoredSlab};
 
 use super::plan::SummaryPlan;
@@ -142,7 +143,7 @@ impl Engine {
         };
         let runner = self.runner(search, source);
         let text = model_text(runner.knowledge.as_ref(), &request.model)?;
-        let model = DataModel::of_json(&request.model, &text).map_err(EngineError::invalid)?;
+        let model = DataModel::of_json(&request.model, &text)?;
         let mut report = SummaryReport { is_whole: true, ..SummaryReport::default() };
         for object in &model.objects {
             let expand = |text: &str| runner.expanded(text);
@@ -157,7 +158,7 @@ impl Engine {
                         let work = Work { runner: &runner, plan: &plan, request, is_same: &is_same };
                         report.is_whole &= work.run(&mut state, &mut report.names, go_on)?;
                     }
-                    Err(why) => state.fault(why),
+                    Err(why) => state.fault(why.to_string()),
                 },
                 Err(error) => state.fault(error.to_string()),
             }
@@ -283,19 +284,17 @@ impl Work<'_> {
         slab: StoredSlab,
         segment: &Arc<dyn Segment>,
         go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<Made, String> {
-        let said = |error: EngineError| error.to_string();
+    ) -> Result<Made, Fault> {
         self.check_rules(segment)?;
         let context = CommandContext { messages: Arc::default(), stop: Arc::default(), ..self.runner.context.clone() };
         let snapshot = Snapshot { segments: vec![Arc::clone(segment)], ..Snapshot::default() };
-        let scan = self.scan_as(snapshot, &context).map_err(said)?;
-        let steps = Runner { context: context.clone(), ..self.runner.clone() }.steps(&self.plan.stages, &context);
-        let steps = steps.map_err(said)?;
+        let scan = self.scan_as(snapshot, &context)?;
+        let steps = Runner { context: context.clone(), ..self.runner.clone() }.steps(&self.plan.stages, &context)?;
         if !steps.iter().all(|step| matches!(step, Step::Row { ordered: false, .. })) {
-            return Err("a calculated field needs more than its event".to_owned());
+            return Err(Fault::invalid("a calculated field needs more than its event"));
         }
         let mut commands: Vec<_> = steps.into_iter().filter_map(Step::into_row).map(|make| make()).collect();
-        let pages = scan.pages_of(segment, &context).map_err(said)?.ok_or("it is damaged")?;
+        let pages = scan.pages_of(segment, &context)?.ok_or_else(|| Fault::corrupt("it is damaged"))?;
         let names: Vec<String> = self.plan.columns.iter().cloned().collect();
         let mut batches: Vec<Option<RecordBatch>> = Vec::new();
         for number in 0..segment.pages().len() {
@@ -306,20 +305,16 @@ impl Work<'_> {
             if !go_on() {
                 return Ok(Made::Stopped);
             }
-            let mut rows = scan.read_coded(page, &context).map_err(said)?;
+            let mut rows = scan.read_coded(page, &context)?;
             for command in &mut commands {
-                rows = rows
-                    .filter(|rows| rows.num_rows() > 0)
-                    .map(|rows| command.apply(rows))
-                    .transpose()
-                    .map_err(said)?;
+                rows = rows.filter(|rows| rows.num_rows() > 0).map(|rows| command.apply(rows)).transpose()?;
             }
             let rows = rows.filter(|rows| rows.num_rows() > 0);
-            batches.push(rows.map(|rows| self.columns(&rows, &names)).transpose().map_err(said)?);
+            batches.push(rows.map(|rows| self.columns(&rows, &names)).transpose()?);
         }
         if context.messages.pushes() > 0 || context.stop.is_partial() {
             let told = context.messages.list().into_iter().next().unwrap_or_default();
-            return Err(format!("searches have to tell something about it: {told}"));
+            return Err(Fault::invalid(format!("searches have to tell something about it: {told}")));
         }
         let page = |(info, rows): (&quarry_store::PageInfo, &Option<RecordBatch>)| SummaryPage {
             first_row: info.first_row,
@@ -335,16 +330,16 @@ impl Work<'_> {
     }
 
     /// Refuses events whose settings compute fields with more than the event.
-    fn check_rules(&self, segment: &Arc<dyn Segment>) -> Result<(), String> {
+    fn check_rules(&self, segment: &Arc<dyn Segment>) -> Result<(), Fault> {
         for meta in segment.metas().iter() {
             let rules = self.runner.rules.props().resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;
             for (field, expression) in &rules.evals {
                 let is_settled = quarry_spl::parse_expression(expression).is_ok_and(|expr| is_constant(&expr));
                 if !is_settled {
-                    return Err(format!(
+                    return Err(Fault::invalid(format!(
                         "EVAL-{field} of sourcetype {} depends on more than the event, such as now()",
                         meta.sourcetype
-                    ));
+                    )));
                 }
             }
         }

@@ -9,12 +9,12 @@
 
 use std::collections::BTreeSet;
 
-use quarry_eval::EngineError;
 use quarry_eval::row_filter::RowFilter;
 use quarry_scan::holds_words;
 use quarry_scan::summary::COLUMNS_MAX;
 use quarry_spl::analyse::{is_settled, search_fields};
 use quarry_spl::ast::{Command, FieldPattern, SearchExpr, Span, Stage, TableCommand, TimeModifiers};
+use quarry_stdx::Fault;
 use sha2::{Digest, Sha256};
 
 use crate::knowledge::labels::Labels;
@@ -52,14 +52,14 @@ impl SummaryPlan {
 
 impl Runner {
     /// How events of an object are summarised; `Err` says why they cannot be.
-    pub(crate) fn summary_plan(&self, object: &ModelObject, model_text: &str) -> Result<SummaryPlan, String> {
+    pub(crate) fn summary_plan(&self, object: &ModelObject, model_text: &str) -> Result<SummaryPlan, Fault> {
         if object.base_search().is_some() {
-            return Err("it is made of a search or of transactions, not of events".to_owned());
+            return Err(Fault::invalid("it is made of a search or of transactions, not of events"));
         }
-        let said = |error: EngineError| error.to_string();
+
         let mut columns = object.all_fields();
         if columns.iter().any(|name| name.contains('*')) {
-            return Err("it names fields by a pattern".to_owned());
+            return Err(Fault::invalid("it names fields by a pattern"));
         }
         let (search, stages) = object.search(&SearchExpr::All, TimeModifiers::default(), &columns, Span::default());
         let expr = self.settled(&search.expr)?;
@@ -70,7 +70,7 @@ impl Runner {
                     tables.insert(lookup.table.clone());
                 }
                 command if command.is_repeatable() => {}
-                _ => return Err("a calculated field depends on more than the event, such as now()".to_owned()),
+                _ => return Err(Fault::invalid("a calculated field depends on more than the event, such as now()")),
             }
         }
         let expressions = self.context.expressions();
@@ -81,20 +81,20 @@ impl Runner {
             if holds_words(&condition) {
                 extra.insert("_raw".to_owned());
             }
-            members.push((column, RowFilter::new(&condition, &expressions).map_err(said)?));
+            members.push((column, RowFilter::new(&condition, &expressions)?));
             conditions.push(condition);
         }
         extra.retain(|name| !columns.contains(name));
         if extra.iter().any(|name| name.contains('*')) {
-            return Err("a condition names fields by a pattern".to_owned());
+            return Err(Fault::invalid("a condition names fields by a pattern"));
         }
         columns.extend(members.iter().map(|(column, _)| column.clone()));
         if columns.len() > COLUMNS_MAX {
-            return Err(format!("it has {} fields, the limit is {COLUMNS_MAX}", columns.len()));
+            return Err(Fault::invalid(format!("it has {} fields, the limit is {COLUMNS_MAX}", columns.len())));
         }
         let labels = Labels::new(self.knowledge.as_ref(), &expressions);
         let configuration = self.summaries.configuration(&tables)?;
-        let zone = self.context.zone.iana_name().ok_or("the time zone has no name")?;
+        let zone = self.context.zone.iana_name().ok_or_else(|| Fault::invalid("the time zone has no name"))?;
         let parts = [
             VERSION.to_owned(),
             model_text.to_owned(),
@@ -117,14 +117,14 @@ impl Runner {
     }
 
     /// A condition with labels written out, if it needs nothing but the event.
-    fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, String> {
+    fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, Fault> {
         if !is_settled(expr) {
-            return Err("a condition holds a subsearch".to_owned());
+            return Err(Fault::invalid("a condition holds a subsearch"));
         }
-        let expr = self.without_labels(expr).map_err(|error| error.to_string())?;
+        let expr = self.without_labels(expr)?;
         match is_settled(&expr) {
             true => Ok(expr),
-            false => Err("an event type holds a subsearch".to_owned()),
+            false => Err(Fault::invalid("an event type holds a subsearch")),
         }
     }
 }

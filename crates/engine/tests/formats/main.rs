@@ -10,22 +10,11 @@ use std::sync::Arc;
 use arrow::array::Array as _;
 use arrow::datatypes::DataType;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
+use quarry_engine::{Engine, EngineOptions, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, MemoryStore, Segment, Snapshot, Store, StoreError, StoreOptions};
-
-struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
+use quarry_testworld::NoTables;
 
 /// A snapshot that does not change.
 struct Frozen(Vec<Arc<dyn Segment>>);

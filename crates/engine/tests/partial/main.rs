@@ -10,7 +10,7 @@ use quarry_engine::Engine;
 use quarry_event::TimeRange;
 use tempfile::tempdir;
 
-use crate::world::{Answer, PLENTY, Question, SECOND, START, World, engine, every, open};
+use crate::world::{Answer, PLENTY, Question, SECOND, START, World, append_keys, engine, every, open};
 
 /// Two searches in one.
 const SUBSEARCH: &str = "[search status=500 | head 1 | fields user] | stats count by user, status";
@@ -329,7 +329,7 @@ fn a_stopped_search_leaves_nothing_wrong_behind() {
 fn messages_come_again_with_every_run() {
     let folder = tempdir().unwrap();
     let world = open(folder.path(), 10_000);
-    world.append_keys(2_100);
+    append_keys(&world, 2_100);
     world.store.seal_all().unwrap();
     let (kept, plain) = (engine(PLENTY, ""), off());
     let question = Question::new("* | spath | stats count dc(k7) values(k9)");

@@ -1,168 +1,14 @@
 //! A store with events of some shapes, and engines with and without kept states.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
-use quarry_event::shape::{Dictionary, Shapes};
-use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
-use quarry_stdx::ManualClock;
-use quarry_store::{
-    AppendRequest, Deletion, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, Store, StoreError,
-    StoreOptions,
-};
-
-pub(crate) const SECOND: i64 = 1_000_000_000;
-/// When the first event happened.
-pub(crate) const START: i64 = 1_700_000_000 * SECOND;
-
-pub(crate) struct NoTables;
-
-impl LookupSource for NoTables {
-    fn table(&self, _: &str) -> Result<Option<LookupTable>, String> {
-        Ok(None)
-    }
-
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-}
-
-/// A store that counts the pages of sealed slabs that are read.
-pub(crate) struct World {
-    pub(crate) store: Arc<Store>,
-    reads: Arc<AtomicU64>,
-    /// What happens while a sealed slab is read.
-    pub(crate) interruption: Arc<Interruption>,
-}
-
-impl SnapshotSource for World {
-    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
-        let mut snapshot = Store::snapshot(&self.store, indexes, range);
-        for segment in &mut snapshot.segments {
-            *segment = Arc::new(Counted {
-                inner: Arc::clone(segment),
-                reads: Arc::clone(&self.reads),
-                interruption: Arc::clone(&self.interruption),
-            });
-        }
-        Ok(snapshot)
-    }
-}
-
-type Work = Box<dyn FnOnce() + Send>;
-
-/// What happens in the middle of a search: once, at a read that is counted from when it was set.
-#[derive(Default)]
-pub(crate) struct Interruption(Mutex<Option<(u64, Work)>>);
-
-impl std::fmt::Debug for Interruption {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Interruption")
-    }
-}
-
-impl Interruption {
-    /// Runs `work` at read number `at`, from 0.
-    pub(crate) fn set(&self, at: u64, work: impl FnOnce() + Send + 'static) {
-        *self.0.lock().unwrap() = Some((at, Box::new(work)));
-    }
-
-    /// Forgets what did not happen; tells whether it was still to come.
-    pub(crate) fn clear(&self) -> bool {
-        self.0.lock().unwrap().take().is_some()
-    }
-
-    /// A read.
-    fn step(&self) {
-        let mut planned = self.0.lock().unwrap();
-        match planned.as_mut() {
-            None => {}
-            Some((left, _)) if *left > 0 => *left -= 1,
-            Some(_) => {
-                let work = planned.take();
-                drop(planned);
-                work.into_iter().for_each(|(_, work)| work());
-            }
-        }
-    }
-}
-
-/// All rows of a store of one index whose place in their page is a multiple of `by`.
-pub(crate) fn every(store: &Store, index: &str, by: usize) -> Deletion {
-    let mut deletion = Deletion::default();
-    for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
-        for page in 0..segment.pages().len() {
-            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
-            assert!(segment.note_deleted(page, &rows, &mut deletion));
-        }
-    }
-    deletion
-}
-
-#[derive(Debug)]
-struct Counted {
-    inner: Arc<dyn Segment>,
-    reads: Arc<AtomicU64>,
-    interruption: Arc<Interruption>,
-}
-
-impl Counted {
-    fn count(&self) {
-        if self.inner.identity().is_some() {
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            self.interruption.step();
-        }
-    }
-}
-
-impl Segment for Counted {
-    fn bucket(&self) -> &str {
-        self.inner.bucket()
-    }
-    fn index(&self) -> &str {
-        self.inner.index()
-    }
-    fn sequence(&self) -> u64 {
-        self.inner.sequence()
-    }
-    fn identity(&self) -> Option<SlabIdentity> {
-        self.inner.identity()
-    }
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.inner.metas()
-    }
-    fn pages(&self) -> &[PageInfo] {
-        self.inner.pages()
-    }
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.count();
-        self.inner.candidate_pages(query, fields)
-    }
-    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.count();
-        self.inner.read_page(page, columns)
-    }
-    fn may_hold_fields(&self, page: usize) -> bool {
-        self.inner.may_hold_fields(page)
-    }
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        self.count();
-        self.inner.shapes()
-    }
-    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.inner.dictionary(column)
-    }
-    fn is_shaped(&self, page: usize) -> bool {
-        self.inner.is_shaped(page)
-    }
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
-        self.count();
-        self.inner.shaped_page(page)
-    }
-}
+use quarry_engine::{Engine, EngineOptions, SearchRequest};
+use quarry_event::{EventBatch, Metadata, TimeNs, TimeRange};
+use quarry_store::AppendRequest;
+use quarry_testworld::NoTables;
+pub(crate) use quarry_testworld::{CountedStore as World, SECOND, START, every};
 
 /// Event number `at`.
 fn text(at: u64) -> String {
@@ -180,60 +26,22 @@ fn text(at: u64) -> String {
 
 /// Opens a store whose slabs are small.
 pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
-    let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
-    let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    Arc::new(World { store, reads: Arc::default(), interruption: Arc::default() })
+    World::open(dir, slab_events, true, text)
 }
 
-impl World {
-    /// Appends events `from..until` to an index, a second apart, `late` seconds before their time.
-    pub(crate) fn append(&self, index: &str, from: u64, until: u64, late: i64) {
-        /// Events of a batch: a slab is closed between batches.
-        const BATCH: usize = 50;
-        (from..until).step_by(BATCH).for_each(|at| self.append_batch(index, at..until.min(at + BATCH as u64), late));
+/// Appends events of one key each, all different.
+pub(crate) fn append_keys(world: &World, keys: u64) {
+    let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+    let meta = batch.intern(&Metadata {
+        index: "main".into(),
+        host: "keys".into(),
+        source: "/var/log/keys.json".into(),
+        sourcetype: "mixed".into(),
+    });
+    for at in 0..keys {
+        batch.push(format!("{{\"k{at}\":\"v{}\"}}", at % 3).as_bytes(), START + at as i64 * SECOND, meta);
     }
-
-    /// As [`World::append`], at once.
-    pub(crate) fn append_batch(&self, index: &str, events: std::ops::Range<u64>, late: i64) {
-        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
-        let metas: Vec<u32> = ["web", "db"]
-            .into_iter()
-            .map(|host| {
-                batch.intern(&Metadata {
-                    index: index.into(),
-                    host: host.into(),
-                    source: "/var/log/x.log".into(),
-                    sourcetype: "mixed".into(),
-                })
-            })
-            .collect();
-        for at in events {
-            // Not one instant per event: several meet.
-            let time = START + (at as i64 / 3 * 3 - late) * SECOND;
-            batch.push(text(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
-        }
-        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-    }
-
-    /// Appends events of one key each, all different.
-    pub(crate) fn append_keys(&self, keys: u64) {
-        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
-        let meta = batch.intern(&Metadata {
-            index: "main".into(),
-            host: "keys".into(),
-            source: "/var/log/keys.json".into(),
-            sourcetype: "mixed".into(),
-        });
-        for at in 0..keys {
-            batch.push(format!("{{\"k{at}\":\"v{}\"}}", at % 3).as_bytes(), START + at as i64 * SECOND, meta);
-        }
-        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-    }
-
-    /// Asks for pages of sealed slabs since the last call.
-    pub(crate) fn reads(&self) -> u64 {
-        self.reads.swap(0, Ordering::Relaxed)
-    }
+    world.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
 }
 
 /// An engine that keeps so many bytes of states.

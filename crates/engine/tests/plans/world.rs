@@ -34,7 +34,7 @@ const TABLE: &str = "user,team,weight\neva,red,1\ntom,blue,2\ntom,green,3\nzoë,
 struct Tables;
 
 impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok((name == "teams").then(|| LookupTable::of_csv(TABLE)))
     }
 

@@ -24,7 +24,7 @@ use shaper::{HandShaped, Manner};
 struct NoTables;
 
 impl LookupSource for NoTables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         let csv = "level,urgency,owner\nINFO,low,\nWARN,middle,ops\nERROR,high,ops\nERROR,high,dev\n200,fine,\n007,spy,bond\n";
         Ok((name == "urgencies").then(|| LookupTable { case_sensitive: false, ..LookupTable::of_csv(csv) }))
     }

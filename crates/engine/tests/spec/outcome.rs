@@ -77,6 +77,9 @@ fn run(example: &Example, kept: Kept) -> Result<Outcome, String> {
         let batch = match batch {
             Ok(batch) => batch,
             Err(EngineError::Invalid { message, span }) => return Ok(Outcome::Refused { message, span }),
+            Err(EngineError::Failed { fault, span }) => {
+                return Ok(Outcome::Refused { message: fault.to_string(), span });
+            }
             Err(error) => return Ok(Outcome::Refused { message: error.to_string(), span: None }),
         };
         let names: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();

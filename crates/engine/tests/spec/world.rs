@@ -47,14 +47,18 @@ pub(crate) enum Kept {
 struct Actions;
 
 impl CommandSource for Actions {
-    fn check_alert(&self, name: &str) -> Result<(), String> {
-        if name == "note" { Ok(()) } else { Err(format!("there is no alert action {name}; did you mean note?")) }
+    fn check_alert(&self, name: &str) -> Result<(), quarry_stdx::Fault> {
+        if name == "note" {
+            Ok(())
+        } else {
+            Err(quarry_stdx::Fault::not_found(format!("there is no alert action {name}; did you mean note?")))
+        }
     }
 
-    fn send_alert(&self, call: AlertCall<'_>, _: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+    fn send_alert(&self, call: AlertCall<'_>, _: &dyn Fn() -> bool) -> Result<Vec<String>, quarry_stdx::Fault> {
         let mut text = Vec::new();
         (call.write_rows)(&mut text)?;
-        let rows = String::from_utf8(text).map_err(|error| error.to_string())?.trim_end().replace('\n', " / ");
+        let rows = String::from_utf8(text).unwrap().trim_end().replace('\n', " / ");
         let told = call.parameters.iter().map(|(name, value)| format!("{name} is {value}"));
         let first = call.first_row.iter().map(|(name, values)| format!("first {name} is {}", values.join("+")));
         let link = call.results_link.map(|link| format!("link is {link}"));
@@ -231,16 +235,16 @@ impl SummaryStore for Summaries {
         Some(Acceleration::default())
     }
 
-    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, String> {
+    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, quarry_stdx::Fault> {
         Ok(String::new())
     }
 
-    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, quarry_stdx::Fault> {
         let bytes = self.0.lock().unwrap().get(name).cloned();
         Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
         self.0.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
         Ok(())
     }
@@ -258,9 +262,9 @@ impl SummaryFile for InMemory {
         self.0.len() as u64
     }
 
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, quarry_stdx::Fault> {
         let part = self.0.get(offset as usize..offset as usize + length);
-        part.map(Bytes::copy_from_slice).ok_or_else(|| "it is too short".to_owned())
+        part.map(Bytes::copy_from_slice).ok_or_else(|| quarry_stdx::Fault::invalid("it is too short"))
     }
 }
 
@@ -285,10 +289,10 @@ impl SnapshotSource for Memory {
         Ok(all)
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
+    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
-        let store = self.0.get(&index).ok_or("no events can be kept here")?;
-        store.append(events).map_err(|error| error.to_string())
+        let missing = || quarry_stdx::Fault::invalid("no events can be kept here");
+        Ok(self.0.get(&index).ok_or_else(missing)?.append(events)?)
     }
 }
 
@@ -318,10 +322,10 @@ impl SnapshotSource for Sealed {
         Ok(self.store.snapshot(indexes, range))
     }
 
-    fn keep(&self, events: EventBatch) -> Result<(), String> {
+    fn keep(&self, events: EventBatch) -> Result<(), quarry_stdx::Fault> {
         let index = events.metas.first().map(|meta| meta.index.to_string()).unwrap_or_default();
         if !self.store.stats().iter().any(|stats| stats.index == index) {
-            return Err("no events can be kept here".to_owned());
+            return Err(quarry_stdx::Fault::invalid("no events can be kept here"));
         }
         SnapshotSource::keep(self.store.as_ref(), events)
     }
@@ -367,7 +371,7 @@ fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String,
 }
 
 impl KnowledgeSource for Definitions {
-    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+    fn data_model(&self, name: &str) -> Result<Option<String>, quarry_stdx::Fault> {
         Ok(self.models.get(name).cloned())
     }
 
@@ -430,7 +434,7 @@ const MODEL: &str = "model ";
 struct Tables(Mutex<BTreeMap<String, LookupTable>>);
 
 impl LookupSource for Tables {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok(self.0.lock().unwrap().get(name).cloned())
     }
 
@@ -438,7 +442,7 @@ impl LookupSource for Tables {
         self.0.lock().unwrap().keys().cloned().collect()
     }
 
-    fn write(&self, name: &str, fill: quarry_engine::FillTable<'_>) -> Result<(), String> {
+    fn write(&self, name: &str, fill: quarry_engine::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
         let mut csv = Vec::new();
         fill(&mut csv)?;
         let csv = String::from_utf8(csv).unwrap();
@@ -446,31 +450,31 @@ impl LookupSource for Tables {
         Ok(())
     }
 
-    fn dump_file(&self, _: &str, _: &str) -> Result<Box<dyn std::io::Write + Send>, String> {
+    fn dump_file(&self, _: &str, _: &str) -> Result<Box<dyn std::io::Write + Send>, quarry_stdx::Fault> {
         Ok(Box::new(std::io::sink()))
     }
 
-    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, String> {
+    fn model(&self, name: &str, _: bool) -> Result<Option<Vec<u8>>, quarry_stdx::Fault> {
         let kept = self.0.lock().unwrap().get(&format!("{MODEL}{name}")).cloned();
         Ok(kept.map(|kept| kept.csv.as_bytes().to_vec()))
     }
 
-    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), String> {
+    fn write_model(&self, name: &str, _: bool, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         self.0.lock().unwrap().insert(format!("{MODEL}{name}"), LookupTable::of_csv(text));
         Ok(())
     }
 
-    fn remove_model(&self, name: &str, _: bool) -> Result<bool, String> {
+    fn remove_model(&self, name: &str, _: bool) -> Result<bool, quarry_stdx::Fault> {
         Ok(self.0.lock().unwrap().remove(&format!("{MODEL}{name}")).is_some())
     }
 
-    fn models(&self) -> Result<Vec<ModelFile>, String> {
+    fn models(&self) -> Result<Vec<ModelFile>, quarry_stdx::Fault> {
         let file = |name: &str| ModelFile { name: name.to_owned(), app: "search".to_owned(), owner: None };
         Ok(self.0.lock().unwrap().keys().filter_map(|name| name.strip_prefix(MODEL)).map(file).collect())
     }
 
-    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, String> {
+    fn places(&self) -> Result<Option<Arc<dyn AddressLocations>>, quarry_stdx::Fault> {
         let table = self.0.lock().unwrap().get("places.mmdb").cloned();
         Ok(table.map(|table| -> Arc<dyn AddressLocations> { Arc::new(TableLocations(table.csv.to_string())) }))
     }
@@ -481,7 +485,7 @@ impl LookupSource for Tables {
 struct TableLocations(String);
 
 impl AddressLocations for TableLocations {
-    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, String> {
+    fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, quarry_stdx::Fault> {
         let address = address.to_string();
         let Some(line) = self.0.lines().find(|line| line.split(',').next() == Some(&address)) else { return Ok(None) };
         let cell = |at: usize| line.split(',').nth(at).filter(|cell| !cell.is_empty()).map(str::to_owned);
@@ -507,7 +511,7 @@ fn entry(fields: &[(&str, &str)]) -> NodeEntry {
 }
 
 impl NodeSource for Node {
-    fn entries(&self, path: &str, _: &quarry_conf::Permissions) -> Result<Option<Vec<NodeEntry>>, String> {
+    fn entries(&self, path: &str, _: &quarry_conf::Permissions) -> Result<Option<Vec<NodeEntry>>, quarry_stdx::Fault> {
         Ok(match path.split('?').next().unwrap_or(path) {
             "/services/server/info" => {
                 Some(vec![entry(&[("title", "server-info"), ("serverName", "web-1"), ("version", "1.0.0")])])
@@ -524,11 +528,10 @@ impl NodeSource for Node {
         vec!["/services/data/indexes".to_owned(), "/services/server/info".to_owned()]
     }
 
-    fn job(&self, sid: &str, _: &quarry_conf::Permissions) -> Result<Option<KeptJob>, String> {
+    fn job(&self, sid: &str, _: &quarry_conf::Permissions) -> Result<Option<KeptJob>, quarry_stdx::Fault> {
         let hosts: ArrayRef = Arc::new(StringViewArray::from(vec!["web-1", "web-2"]));
         let counts: ArrayRef = Arc::new(Int64Array::from(vec![3, 1]));
-        let rows =
-            RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).map_err(|error| error.to_string())?;
+        let rows = RecordBatch::try_from_iter([("host", hosts), ("count", counts)]).unwrap();
         let messages = vec!["events were left out".to_owned()];
         Ok((sid == "1795186800.7").then(|| KeptJob { rows: vec![rows], events: false, messages }))
     }

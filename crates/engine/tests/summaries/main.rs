@@ -12,7 +12,7 @@ use quarry_engine::Engine;
 use tempfile::tempdir;
 
 use crate::world::{
-    ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, every, explained, open, other_model, reads_no_event,
+    ASKED, PEOPLE, PROPS, Summaries, World, ask, engine, every, explained, open, other_model, reads_no_event, summarise,
 };
 
 /// More pages than any test has.
@@ -42,7 +42,7 @@ fn answers_are_the_same_and_no_event_is_read() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    let report = world.summarise(&with, ALL);
+    let report = summarise(&world, &with, ALL);
     assert!(report.is_whole);
     let objects: Vec<&str> = report.objects.iter().map(|object| object.object.as_str()).collect();
     assert_eq!(objects, ["Traffic", "Late", "Words"]);
@@ -50,7 +50,7 @@ fn answers_are_the_same_and_no_event_is_read() {
         assert_eq!((object.slabs_done, object.faults.len()), (object.slabs_total, 0), "{object:?}");
         assert!(object.rows > 0 && object.rows <= object.events && object.bytes > 0, "{object:?}");
     }
-    assert_eq!(world.summarise(&with, ALL).objects.iter().map(|object| object.slabs_made).sum::<u64>(), 0);
+    assert_eq!(summarise(&world, &with, ALL).objects.iter().map(|object| object.slabs_made).sum::<u64>(), 0);
     for text in ASKED {
         let expected = ask(&without, &world, text, None);
         assert!(text.contains("nobody") || !expected.rows.is_empty(), "{text}");
@@ -72,7 +72,7 @@ fn explanations_tell_of_summaries() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    assert!(world.summarise(&with, ALL).is_whole);
+    assert!(summarise(&world, &with, ALL).is_whole);
     world.append("main", 450, 460, 0);
     let read = |engine, text: &str| explained(engine, &world, text).events.unwrap().summaries;
     let of_some = read(&with, "| tstats count FROM datamodel=Web.Traffic").unwrap();
@@ -93,7 +93,7 @@ fn late_hot_sealed_merged_and_retired_events_count_at_once() {
     world.append("main", 0, 300, 0);
     world.append("other", 0, 120, 0);
     world.store.seal_all().unwrap();
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     world.append("main", 300, 360, 0);
     check(&with, &without, &world, None, "hot events");
     world.append("main", 0, 70, 100);
@@ -101,16 +101,16 @@ fn late_hot_sealed_merged_and_retired_events_count_at_once() {
     check(&with, &without, &world, None, "late events");
     world.store.seal_all().unwrap();
     check(&with, &without, &world, None, "sealed, not summarised");
-    world.summarise(&with, 3);
+    summarise(&world, &with, 3);
     check(&with, &without, &world, None, "some summarised");
-    world.summarise(&with, ALL);
-    let before = world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
+    let before = summarise(&world, &with, ALL);
     world.store.compact_all().unwrap();
     check(&with, &without, &world, None, "merged");
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     // A search of both indexes sees merged slabs cut where the other index came between.
     check(&with, &without, &world, None, "merged and summarised");
-    let after = world.summarise(&with, ALL);
+    let after = summarise(&world, &with, ALL);
     assert!(after.is_whole && after.names.is_disjoint(&before.names));
     world.store.retention(&[("main".to_owned(), 1)]).unwrap();
     check(&with, &without, &world, None, "retired");
@@ -123,7 +123,7 @@ fn a_changed_definition_finds_no_summary() {
     world.append("main", 0, 400, 0);
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
-    world.summarise(&accelerated(&summaries), ALL);
+    summarise(&world, &accelerated(&summaries), ALL);
     let other = other_model();
     let changed = |summaries: Option<Arc<Summaries>>| engine(PROPS, PEOPLE, Some(&other), summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "another model");
@@ -133,7 +133,7 @@ fn a_changed_definition_finds_no_summary() {
     let people = PEOPLE.replace("red", "green");
     let changed = |summaries: Option<Arc<Summaries>>| engine(&props, &people, None, summaries);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "other rules and tables");
-    world.summarise(&changed(Some(Arc::clone(&summaries))), ALL);
+    summarise(&world, &changed(Some(Arc::clone(&summaries))), ALL);
     check(&changed(Some(Arc::clone(&summaries))), &changed(None), &world, None, "summarised anew");
 }
 
@@ -145,7 +145,7 @@ fn damage_is_noticed_and_events_are_read() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     let text = "| tstats count sum(Traffic.took) values(Traffic.parts) AS p FROM datamodel=Web.Traffic BY Traffic.user _time span=1m";
     let expected = ask(&without, &world, text, None);
     let whole = summaries.files.lock().unwrap().clone();
@@ -171,7 +171,7 @@ fn damage_is_noticed_and_events_are_read() {
     *summaries.files.lock().unwrap() = names.into_iter().zip(turned).collect();
     check(&with, &without, &world, None, "names exchanged");
     // What is damaged is made anew.
-    let made = world.summarise(&with, ALL);
+    let made = summarise(&world, &with, ALL);
     assert!(made.objects.iter().all(|object| object.slabs_done == object.slabs_total));
     assert_eq!(*summaries.files.lock().unwrap(), whole);
 }
@@ -185,11 +185,11 @@ fn what_cannot_be_written_is_told_and_tried_again() {
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
     summaries.full.store(true, Ordering::Relaxed);
-    let report = world.summarise(&with, ALL);
+    let report = summarise(&world, &with, ALL);
     assert!(!report.is_whole && report.objects[0].faults[0].contains("the disk is full"), "{report:?}");
     check(&with, &without, &world, None, "a full disk");
     summaries.full.store(false, Ordering::Relaxed);
-    assert!(world.summarise(&with, ALL).is_whole);
+    assert!(summarise(&world, &with, ALL).is_whole);
     check(&with, &without, &world, None, "room again");
 }
 
@@ -204,7 +204,7 @@ fn summaries_only_reads_what_is_summarised() {
     let only = "| tstats summariesonly=true count FROM datamodel=Web.Traffic";
     let all = "| tstats count FROM datamodel=Web.Traffic";
     assert_eq!(ask(&with, &world, only, None).rows, ["count=0"]);
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     let expected = ask(&without, &world, all, None);
     assert_eq!(ask(&with, &world, only, None), expected);
     world.append("main", 450, 500, 0);
@@ -238,7 +238,7 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let (with, without) = (accelerated(&summaries), plain());
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     let check_both = |what: &str| -> Vec<_> {
         check(&with, &without, &world, None, what);
         // Everything is summarised, or was before some of it was deleted.
@@ -255,7 +255,7 @@ fn a_deletion_between_two_searches_counts_with_and_without_events() {
     let after = check_both("deleted");
     let changed = before.iter().zip(&after).filter(|(before, after)| before != after).count();
     assert!(changed * 10 > ASKED.len() * 8, "{changed} of {}", ASKED.len());
-    world.summarise(&with, ALL);
+    summarise(&world, &with, ALL);
     assert_eq!(check_both("summarised anew"), after);
     world.store.compact_all().unwrap();
     assert_eq!(check_both("merged").len(), after.len());
@@ -272,7 +272,7 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
         world.store.seal_all().unwrap();
         let summaries = Arc::new(Summaries::default());
         let (with, without) = (accelerated(&summaries), plain());
-        world.summarise(&with, ALL);
+        summarise(&world, &with, ALL);
         for text in texts.iter().flat_map(|text| [(*text).to_owned(), only(text)]) {
             let before = ask(&with, &world, &text, None);
             // Some read events. What is deleted already is not deleted again.
@@ -288,7 +288,7 @@ fn a_deletion_in_the_middle_of_a_search_counts_from_the_next_one_on() {
             let is_after = text.contains("[search") && meanwhile == after;
             assert!(meanwhile == before || is_after, "{text}: read {at}: {meanwhile:?} is not {before:?}");
             assert_eq!(ask(&with, &world, &text, None), after, "{text}: after read {at}");
-            world.summarise(&with, ALL);
+            summarise(&world, &with, ALL);
             assert_eq!(ask(&with, &world, &text, None), after, "{text}: summarised after read {at}");
         }
     }
@@ -302,11 +302,11 @@ fn what_hangs_on_the_moment_is_not_summarised() {
     world.store.seal_all().unwrap();
     let summaries = Arc::new(Summaries::default());
     let props = format!("{PROPS}EVAL-age = now()-_time\n");
-    let report = world.summarise(&engine(&props, PEOPLE, None, Some(Arc::clone(&summaries))), ALL);
+    let report = summarise(&world, &engine(&props, PEOPLE, None, Some(Arc::clone(&summaries))), ALL);
     assert!(report.objects[0].faults[0].contains("EVAL-age of sourcetype mixed"), "{report:?}");
     let model = other_model().replace("took/3", "now()-_time");
     let with = engine(PROPS, PEOPLE, Some(&model), Some(Arc::clone(&summaries)));
-    let report = world.summarise(&with, ALL);
+    let report = summarise(&world, &with, ALL);
     assert!(report.objects[0].faults[0].contains("now()"), "{report:?}");
     check(&with, &engine(PROPS, PEOPLE, Some(&model), None), &world, None, "a model with now()");
 }
@@ -351,7 +351,7 @@ proptest! {
                 }
                 Step::Seal => world.store.seal_all().unwrap(),
                 Step::Compact => drop(world.store.compact_all().unwrap()),
-                Step::Summarise(pages) => drop(world.summarise(&with, *pages)),
+                Step::Summarise(pages) => drop(summarise(&world, &with, *pages)),
             }
         }
         check(&with, &without, &world, None, &format!("{steps:?}"));

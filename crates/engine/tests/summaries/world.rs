@@ -10,19 +10,10 @@ use jiff::tz::TimeZone;
 use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{
     Acceleration, Engine, EngineOptions, EventType, ExplainedPlan, KnowledgeSource, LookupSource, LookupTable,
-    SearchRequest, SnapshotSource, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
+    SearchRequest, SummaryFile, SummaryReport, SummaryRequest, SummaryStore, Tag,
 };
-use quarry_event::shape::{Dictionary, Shapes};
-use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, TimeRange};
-use quarry_stdx::ManualClock;
-use quarry_store::{
-    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot,
-    Store, StoreError, StoreOptions, StoredSlab,
-};
-
-pub(crate) const SECOND: i64 = 1_000_000_000;
-/// When the first event happened.
-pub(crate) const START: i64 = 1_700_000_000 * SECOND;
+use quarry_event::{TimeNs, TimeRange};
+pub(crate) use quarry_testworld::{CountedStore as World, Interruption, SECOND, START, every};
 
 /// A model with computed fields of every kind, objects below each other, and a root that asks for a word.
 const MODEL: &str = r#"{"modelName": "Web", "objects": [
@@ -106,7 +97,7 @@ pub(crate) fn reads_no_event(text: &str) -> bool {
 pub(crate) struct People(pub(crate) String);
 
 impl LookupSource for People {
-    fn table(&self, name: &str) -> Result<Option<LookupTable>, String> {
+    fn table(&self, name: &str) -> Result<Option<LookupTable>, quarry_stdx::Fault> {
         Ok((name == "people").then(|| LookupTable::of_csv(self.0.clone())))
     }
 
@@ -118,7 +109,7 @@ impl LookupSource for People {
 pub(crate) struct Knowledge(pub(crate) String);
 
 impl KnowledgeSource for Knowledge {
-    fn data_model(&self, name: &str) -> Result<Option<String>, String> {
+    fn data_model(&self, name: &str) -> Result<Option<String>, quarry_stdx::Fault> {
         Ok((name == "Web").then(|| self.0.clone()))
     }
 
@@ -147,19 +138,19 @@ impl SummaryStore for Summaries {
         (model == "Web").then(Acceleration::default)
     }
 
-    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, String> {
+    fn configuration(&self, _: &BTreeSet<String>) -> Result<String, quarry_stdx::Fault> {
         Ok(self.configuration.lock().unwrap().clone())
     }
 
-    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, quarry_stdx::Fault> {
         self.interruption.step();
         let bytes = self.files.lock().unwrap().get(name).cloned();
         Ok(bytes.map(|bytes| Arc::new(InMemory(bytes)) as Arc<dyn SummaryFile>))
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), quarry_stdx::Fault> {
         if self.full.load(Ordering::Relaxed) {
-            return Err("the disk is full".to_owned());
+            return Err(quarry_stdx::Fault::invalid("the disk is full"));
         }
         self.files.lock().unwrap().insert(name.to_owned(), bytes.to_vec());
         Ok(())
@@ -178,10 +169,10 @@ impl SummaryFile for InMemory {
         self.0.len() as u64
     }
 
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, quarry_stdx::Fault> {
         let end = (offset as usize).checked_add(length);
         let part = end.and_then(|end| self.0.get(offset as usize..end));
-        part.map(Bytes::copy_from_slice).ok_or_else(|| "it is too short".to_owned())
+        part.map(Bytes::copy_from_slice).ok_or_else(|| quarry_stdx::Fault::invalid("it is too short"))
     }
 }
 
@@ -205,146 +196,6 @@ pub(crate) fn other_model() -> String {
     MODEL.replace("took>20", "took>5")
 }
 
-pub(crate) struct World {
-    pub(crate) store: Arc<Store>,
-    reads: Arc<AtomicU64>,
-    /// What happens while a sealed slab is read.
-    pub(crate) interruption: Arc<Interruption>,
-}
-
-impl SnapshotSource for World {
-    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
-        let mut snapshot = Store::snapshot(&self.store, indexes, range);
-        for segment in &mut snapshot.segments {
-            *segment = Arc::new(Counted {
-                inner: Arc::clone(segment),
-                reads: Arc::clone(&self.reads),
-                interruption: Arc::clone(&self.interruption),
-            });
-        }
-        Ok(snapshot)
-    }
-
-    fn buckets(&self) -> Option<Vec<BucketListing>> {
-        Some(self.store.buckets())
-    }
-}
-
-type Work = Box<dyn FnOnce() + Send>;
-
-/// What happens in the middle of a search: once, at a read that is counted from when it was set.
-#[derive(Default)]
-pub(crate) struct Interruption(Mutex<Option<(u64, Work)>>);
-
-impl std::fmt::Debug for Interruption {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Interruption")
-    }
-}
-
-impl Interruption {
-    /// Runs `work` at read number `at`, from 0.
-    pub(crate) fn set(&self, at: u64, work: impl FnOnce() + Send + 'static) {
-        *self.0.lock().unwrap() = Some((at, Box::new(work)));
-    }
-
-    /// Forgets what did not happen; tells whether it was still to come.
-    pub(crate) fn clear(&self) -> bool {
-        self.0.lock().unwrap().take().is_some()
-    }
-
-    /// A read.
-    fn step(&self) {
-        let mut planned = self.0.lock().unwrap();
-        match planned.as_mut() {
-            None => {}
-            Some((left, _)) if *left > 0 => *left -= 1,
-            Some(_) => {
-                let work = planned.take();
-                drop(planned);
-                work.into_iter().for_each(|(_, work)| work());
-            }
-        }
-    }
-}
-
-/// All rows of a store of one index whose place in their page is a multiple of `by`.
-pub(crate) fn every(store: &Store, index: &str, by: usize) -> Deletion {
-    let mut deletion = Deletion::default();
-    for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
-        for page in 0..segment.pages().len() {
-            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
-            assert!(segment.note_deleted(page, &rows, &mut deletion));
-        }
-    }
-    deletion
-}
-
-/// A segment that counts what is read of it.
-#[derive(Debug)]
-struct Counted {
-    inner: Arc<dyn Segment>,
-    reads: Arc<AtomicU64>,
-    interruption: Arc<Interruption>,
-}
-
-impl Counted {
-    fn count(&self) {
-        if self.inner.stored().is_some() {
-            self.reads.fetch_add(1, Ordering::Relaxed);
-            self.interruption.step();
-        }
-    }
-}
-
-impl Segment for Counted {
-    fn bucket(&self) -> &str {
-        self.inner.bucket()
-    }
-    fn index(&self) -> &str {
-        self.inner.index()
-    }
-    fn sequence(&self) -> u64 {
-        self.inner.sequence()
-    }
-    fn identity(&self) -> Option<SlabIdentity> {
-        self.inner.identity()
-    }
-    fn stored(&self) -> Option<StoredSlab> {
-        self.inner.stored()
-    }
-    fn metas(&self) -> Arc<[Metadata]> {
-        self.inner.metas()
-    }
-    fn pages(&self) -> &[PageInfo] {
-        self.inner.pages()
-    }
-    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
-        self.inner.candidate_pages(query, fields)
-    }
-    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.count();
-        self.inner.read_page(page, columns)
-    }
-    fn may_hold_fields(&self, page: usize) -> bool {
-        self.inner.may_hold_fields(page)
-    }
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        self.count();
-        self.inner.shapes()
-    }
-    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.inner.dictionary(column)
-    }
-    fn is_shaped(&self, page: usize) -> bool {
-        self.inner.is_shaped(page)
-    }
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
-        self.count();
-        self.inner.shaped_page(page)
-    }
-}
-
 /// Event number `at`.
 fn text(at: u64) -> String {
     let user = ["alice", "bob", "Carol", "dave", "zoë"][(at / 3 % 5) as usize];
@@ -362,62 +213,27 @@ fn text(at: u64) -> String {
 
 /// Opens a store whose slabs are small.
 pub(crate) fn open(dir: &Path, slab_events: usize) -> Arc<World> {
-    let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
-    let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
-    Arc::new(World { store, reads: Arc::default(), interruption: Arc::default() })
+    World::open(dir, slab_events, false, text)
 }
 
-impl World {
-    /// Appends events `from..until` to an index, `late` seconds before their time.
-    pub(crate) fn append(&self, index: &str, from: u64, until: u64, late: i64) {
-        const BATCH: usize = 50;
-        for at in (from..until).step_by(BATCH) {
-            self.append_batch(index, at..until.min(at + BATCH as u64), late);
-        }
-    }
-
-    fn append_batch(&self, index: &str, events: std::ops::Range<u64>, late: i64) {
-        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
-        let mut meta = |host: &str| {
-            batch.intern(&Metadata {
-                index: index.into(),
-                host: host.into(),
-                source: "/var/log/x.log".into(),
-                sourcetype: "mixed".into(),
-            })
-        };
-        let metas = [meta("web"), meta("db")];
-        for at in events {
-            let time = START + (at as i64 / 3 * 3 - late) * SECOND;
-            batch.push(text(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
-        }
-        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
-    }
-
-    /// What was read of sealed slabs since the last call.
-    pub(crate) fn reads(&self) -> u64 {
-        self.reads.swap(0, Ordering::Relaxed)
-    }
-
-    /// Summarises, as long as so many pages are read.
-    pub(crate) fn summarise(self: &Arc<Self>, engine: &Engine, pages: usize) -> SummaryReport {
-        let request = SummaryRequest {
-            model: "Web".into(),
-            now: START + 1_000_000 * SECOND,
-            zone: TimeZone::UTC,
-            default_indexes: vec!["main".into()],
-            earliest: None,
-            backfill: None,
-            build: true,
-        };
-        let source: Arc<World> = Arc::clone(self);
-        let mut left = pages;
-        let mut go_on = || {
-            left = left.saturating_sub(1);
-            left > 0
-        };
-        engine.summarise(&request, source, &mut go_on).unwrap()
-    }
+/// Summarises, as long as so many pages are read.
+pub(crate) fn summarise(world: &Arc<World>, engine: &Engine, pages: usize) -> SummaryReport {
+    let request = SummaryRequest {
+        model: "Web".into(),
+        now: START + 1_000_000 * SECOND,
+        zone: TimeZone::UTC,
+        default_indexes: vec!["main".into()],
+        earliest: None,
+        backfill: None,
+        build: true,
+    };
+    let source: Arc<World> = Arc::clone(world);
+    let mut left = pages;
+    let mut go_on = || {
+        left = left.saturating_sub(1);
+        left > 0
+    };
+    engine.summarise(&request, source, &mut go_on).unwrap()
 }
 
 /// What a search gave.

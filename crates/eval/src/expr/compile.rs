@@ -154,7 +154,7 @@ impl Compiler<'_> {
             nodes.iter().map(|node| if let ExprNode::Constant(value) = node { Some(value) } else { None }).collect();
         let prepared = match name {
             "lookup" => self.table(args)?,
-            _ => functions::prepare(name, &constants).map_err(|message| invalid(expr, message))?,
+            _ => functions::prepare(name, &constants).map_err(|fault| EngineError::at(fault, expr.span))?,
         };
         Ok(ExprNode::Call(function, nodes, prepared))
     }
@@ -168,9 +168,9 @@ impl Compiler<'_> {
         let Some(source) = &self.context.tables.0 else {
             return Err(invalid(table, "lookup() works in searches only"));
         };
-        let read = source.table(name).map_err(|error| invalid(table, error))?;
+        let read = source.table(name).map_err(|fault| EngineError::at(fault, table.span))?;
         let found = read.ok_or_else(|| invalid(table, no_table(name, source.as_ref())))?;
-        let found = EvalTable::new(name, found).map_err(|message| invalid(table, message))?;
+        let found = EvalTable::new(name, found).map_err(|fault| EngineError::at(fault, table.span))?;
         check_json_of_lookup(asked)?;
         let columns = asked.iter().flat_map(|asked| match &asked.kind {
             ExprKind::Call(call, pairs) if call == "json_object" => pairs.iter().step_by(2).collect(),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_spl::ast::{LookupCommand, Span};
+use quarry_stdx::Fault;
 
 use super::call::{Call, Prepared, Run};
 use super::json_tree::Json;
@@ -39,8 +40,8 @@ impl std::fmt::Debug for EvalTable {
 
 impl EvalTable {
     /// Reads the names of the columns; the error is a message for the user.
-    pub fn new(name: &str, table: LookupTable) -> Result<EvalTable, String> {
-        let columns = csv_columns(&table.csv).map_err(|error| format!("lookup {name}: {error}"))?;
+    pub fn new(name: &str, table: LookupTable) -> Result<EvalTable, Fault> {
+        let columns = csv_columns(&table.csv).map_err(|fault| fault.at(format_args!("lookup {name}")))?;
         Ok(EvalTable { name: name.into(), table, columns: columns.into(), indexes: Arc::default() })
     }
 

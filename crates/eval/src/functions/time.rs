@@ -4,6 +4,7 @@ use quarry_event::TimeNs;
 use quarry_event::time::{
     Format, NS_PER_SEC, ResolveContext, apply_modifier, parse_epoch, strftime as format_time, strftime_far,
 };
+use quarry_stdx::Fault;
 
 use super::call::{Call, Prepared, Run, map_texts, take};
 use crate::rows::Value;
@@ -41,10 +42,10 @@ pub fn seconds<'a>(time: TimeNs) -> Value<'a> {
 }
 
 /// Refuses a modifier that can never be applied.
-pub(super) fn check_modifier(modifier: &str) -> Result<(), String> {
+pub(super) fn check_modifier(modifier: &str) -> Result<(), Fault> {
     match apply_modifier(modifier, 0, &jiff::tz::TimeZone::UTC) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!("relative_time(): {error}")),
+        Err(error) => Err(Fault::invalid(format!("relative_time(): {error}"))),
     }
 }
 

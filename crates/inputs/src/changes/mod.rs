@@ -90,7 +90,8 @@ impl ChangeRules {
     /// The rules of a stanza; the error names the pattern that cannot be used.
     pub fn new(settings: &ChangeInput) -> Result<ChangeRules, InputError> {
         let compile = |pattern: &String| {
-            Pattern::new(pattern).map_err(|reason| InputError::Pattern { pattern: pattern.clone(), reason })
+            Pattern::new(pattern)
+                .map_err(|fault| InputError::Pattern { pattern: pattern.clone(), reason: fault.to_string() })
         };
         let mut filters = Vec::new();
         for filter in &settings.filters {

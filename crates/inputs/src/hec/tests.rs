@@ -42,7 +42,7 @@ impl EventStore for Slow {
         Ok(Box::new(Waiting(Arc::clone(&self.stored))))
     }
 
-    fn check_index(&self, _: &str) -> Result<(), String> {
+    fn check_index(&self, _: &str) -> Result<(), quarry_stdx::Fault> {
         Ok(())
     }
 }

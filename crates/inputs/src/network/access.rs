@@ -1,5 +1,6 @@
 //! Who may send: addresses and networks of `acceptFrom`.
 
+use quarry_stdx::Fault;
 use std::net::IpAddr;
 
 /// Addresses that may send. The first entry that fits decides; without entries everybody may.
@@ -19,8 +20,8 @@ struct Entry {
 
 impl AccessList {
     /// Reads entries such as `10.0.0.0/8`, `!10.1.1.1`, `::1` and `*`.
-    pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<AccessList, String> {
-        let entries: Result<Vec<Entry>, String> = entries.into_iter().map(entry).collect();
+    pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<AccessList, Fault> {
+        let entries: Result<Vec<Entry>, Fault> = entries.into_iter().map(entry).collect();
         Ok(AccessList { entries: entries?, only: None })
     }
 
@@ -41,12 +42,13 @@ impl AccessList {
     }
 }
 
-fn entry(text: &str) -> Result<Entry, String> {
+fn entry(text: &str) -> Result<Entry, Fault> {
     let (allows, place) = text.strip_prefix('!').map_or((true, text), |rest| (false, rest));
     if place == "*" {
         return Ok(Entry { allows, network: None });
     }
-    let wrong = || format!("{text}: give an address such as 10.1.2.3, a network such as 10.0.0.0/8, or *");
+    let wrong =
+        || Fault::invalid(format!("{text}: give an address such as 10.1.2.3, a network such as 10.0.0.0/8, or *"));
     let (address, bits) = place.split_once('/').map_or((place, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().map_err(|_| wrong())?;
     let bits_max = if address.is_ipv4() { 32 } else { 128 };

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
+use quarry_stdx::Fault;
 use serde_json::Value;
 
 use super::OutputReader;
@@ -106,7 +107,7 @@ impl JournalReader {
 }
 
 impl OutputReader for JournalReader {
-    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault> {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
             let mut line = std::mem::take(&mut self.held);
@@ -116,7 +117,7 @@ impl OutputReader for JournalReader {
         }
         self.held.extend_from_slice(rest);
         if self.held.len() > LINE_BYTES_MAX {
-            return Err(format!("journalctl wrote a line of more than {LINE_BYTES_MAX} bytes"));
+            return Err(Fault::invalid(format!("journalctl wrote a line of more than {LINE_BYTES_MAX} bytes")));
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod xml;
 mod xml_events;
 
 use quarry_event::{EventBatch, TimeNs};
+use quarry_stdx::Fault;
 
 pub use journal::JournalReader;
 pub use text::TextReader;
@@ -23,7 +24,7 @@ pub use xml_events::{StanzaDefaults, XmlReader};
 /// Makes events of what a program writes. Every call begins a batch: it is handed over before the next.
 pub trait OutputReader: Send {
     /// Takes bytes and appends the events they complete; an error means that nothing more can be read.
-    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String>;
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault>;
     /// The program is quiet: appends what is complete then.
     fn pause(&mut self, _now: TimeNs, _out: &mut EventBatch) {}
     /// The program has ended: appends what is left.

@@ -21,8 +21,8 @@ impl EventStore for Asked {
         Err(AppendError::Stopping)
     }
 
-    fn check_index(&self, index: &str) -> Result<(), String> {
-        if index == "none" { Err("there is no index none".to_owned()) } else { Ok(()) }
+    fn check_index(&self, index: &str) -> Result<(), quarry_stdx::Fault> {
+        if index == "none" { Err(quarry_stdx::Fault::not_found("there is no index none")) } else { Ok(()) }
     }
 }
 

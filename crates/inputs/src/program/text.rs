@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+use quarry_stdx::Fault;
 
 use super::OutputReader;
 
@@ -25,7 +26,7 @@ impl TextReader {
 }
 
 impl OutputReader for TextReader {
-    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault> {
         let pipeline = match &mut self.pipeline {
             Some(pipeline) => {
                 pipeline.set_now(now, None);
@@ -33,8 +34,7 @@ impl OutputReader for TextReader {
             }
             none => {
                 let context = PipelineContext { now, zone: None, modified: None };
-                let made = Pipeline::tolerant(self.info.clone(), &self.props, context);
-                let made = made.map_err(|error| error.to_string())?;
+                let made = Pipeline::tolerant(self.info.clone(), &self.props, context)?;
                 self.told = made.problem().map(ToString::to_string);
                 none.insert(Box::new(made))
             }

@@ -3,6 +3,7 @@
 //! Comments, instructions and document types are passed over; entities are those every document has, others stay as
 //! they are written. Not here: name spaces, and whether what opens also closes.
 
+use quarry_stdx::Fault;
 use std::collections::VecDeque;
 
 /// Bytes of one tag or text at most.
@@ -46,7 +47,7 @@ pub struct XmlTokens {
 
 impl XmlTokens {
     /// Takes bytes; an error where they are no XML, or a part of it is too long.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<(), String> {
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.held.extend_from_slice(bytes);
         loop {
             let rest = &self.held[self.used..];
@@ -57,7 +58,7 @@ impl XmlTokens {
                 }
                 NextToken::Nothing(length) => self.used += length,
                 NextToken::Incomplete if rest.len() > TOKEN_BYTES_MAX => {
-                    return Err(format!("a tag or text is longer than {TOKEN_BYTES_MAX} bytes"));
+                    return Err(Fault::invalid(format!("a tag or text is longer than {TOKEN_BYTES_MAX} bytes")));
                 }
                 NextToken::Incomplete => break,
             }
@@ -79,7 +80,7 @@ impl XmlTokens {
 }
 
 /// What stands at the begin of `bytes`.
-fn next(bytes: &[u8]) -> Result<NextToken, String> {
+fn next(bytes: &[u8]) -> Result<NextToken, Fault> {
     let Some(first) = bytes.first() else { return Ok(NextToken::Incomplete) };
     if *first != b'<' {
         // An entity must not be cut.
@@ -118,8 +119,8 @@ fn tag_end(bytes: &[u8]) -> Option<usize> {
     })
 }
 
-fn tag_of(tag: &str) -> Result<XmlToken, String> {
-    let wrong = || format!("<{tag}> is no tag");
+fn tag_of(tag: &str) -> Result<XmlToken, Fault> {
+    let wrong = || Fault::invalid(format!("<{tag}> is no tag"));
     let is_name =
         |name: &str| !name.is_empty() && !name.contains(|char: char| char.is_whitespace() || "<&\"'=".contains(char));
     if let Some(name) = tag.strip_prefix('/') {

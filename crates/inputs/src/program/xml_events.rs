@@ -9,6 +9,7 @@ use std::sync::Arc;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
+use quarry_stdx::Fault;
 
 use super::OutputReader;
 use super::xml::{XmlToken, XmlTokens};
@@ -155,8 +156,8 @@ impl XmlReader {
                 } else {
                     self.whole(event, metadata, host_is_fixed, time, now, out)
                 };
-                if let Err(text) = told {
-                    self.tell(text);
+                if let Err(fault) = told {
+                    self.tell(fault.to_string());
                 }
             }
             Err(fault) => self.tell(format!("an event of its program is left out: {fault}")),
@@ -164,13 +165,15 @@ impl XmlReader {
     }
 
     /// Where an event comes from, whether its host is fixed, and its time.
-    fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), String> {
+    fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), Fault> {
         if let Some(fault) = &event.fault {
-            return Err(fault.clone());
+            return Err(Fault::invalid(fault));
         }
         let stanza = if event.stanza.is_empty() { &self.first } else { &event.stanza };
-        let defaults =
-            self.stanzas.get(stanza).ok_or_else(|| format!("it names the stanza {stanza}, which is none"))?;
+        let defaults = self
+            .stanzas
+            .get(stanza)
+            .ok_or_else(|| Fault::invalid(format!("it names the stanza {stanza}, which is none")))?;
         let said = |name: &str| event.parts.get(name).map(|text| text.trim()).filter(|text| !text.is_empty());
         let of = |name: &str, default: &Arc<str>| said(name).map_or_else(|| Arc::clone(default), Arc::from);
         let default = &defaults.metadata;
@@ -183,7 +186,8 @@ impl XmlReader {
         if metadata.index != default.index {
             self.store.check_index(&metadata.index)?;
         }
-        let time = said("time").map(|text| parse_time(text).ok_or_else(|| format!("{text:?} is no time in seconds")));
+        let time = said("time")
+            .map(|text| parse_time(text).ok_or_else(|| Fault::invalid(format!("{text:?} is no time in seconds"))));
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
@@ -196,7 +200,7 @@ impl XmlReader {
         time: Option<TimeNs>,
         now: TimeNs,
         out: &mut EventBatch,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let key = (event.stanza.clone(), metadata);
         if !self.unbroken.contains_key(&key) {
             if self.unbroken.len() >= OPEN_MAX
@@ -233,7 +237,7 @@ impl XmlReader {
         time: Option<TimeNs>,
         now: TimeNs,
         out: &mut EventBatch,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let text = event.parts.remove("data").unwrap_or_default();
         let text = text.trim_end_matches(['\n', '\r']);
         if text.is_empty() {
@@ -260,11 +264,11 @@ impl XmlReader {
             let fields = event.fields.into_iter();
             out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));
         }
-        refused.map_or(Ok(()), Err)
+        refused.map_or(Ok(()), |reason| Err(Fault::invalid(reason)))
     }
 
     /// The time that a text says, by the rules of its sourcetype.
-    fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, String> {
+    fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, Fault> {
         if !self.timed.contains_key(metadata) {
             if self.timed.len() >= OPEN_MAX {
                 self.timed.pop_first();
@@ -283,7 +287,7 @@ impl XmlReader {
         Ok(events.time.first().copied().unwrap_or(now))
     }
 
-    fn pipeline(&self, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<Box<Pipeline>, String> {
+    fn pipeline(&self, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<Box<Pipeline>, Fault> {
         let info = SourceInfo {
             index: metadata.index.to_string(),
             host: metadata.host.to_string(),
@@ -292,7 +296,7 @@ impl XmlReader {
             sourcetype: Some(metadata.sourcetype.to_string()),
         };
         let context = PipelineContext { now, zone: None, modified: None };
-        Pipeline::tolerant(info, &self.props, context).map(Box::new).map_err(|error| error.to_string())
+        Ok(Box::new(Pipeline::tolerant(info, &self.props, context)?))
     }
 }
 
@@ -310,12 +314,12 @@ fn set_times(out: &mut EventBatch, from: usize, time: Option<TimeNs>) {
 }
 
 impl OutputReader for XmlReader {
-    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), String> {
+    fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault> {
         let pushed = self.tokens.push(bytes);
         while let Some(token) = self.tokens.take() {
             self.token(token, now, out);
         }
-        pushed.map_err(|fault| format!("what its program writes is no XML: {fault}"))
+        pushed.map_err(|fault| fault.at("what its program writes is no XML"))
     }
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {

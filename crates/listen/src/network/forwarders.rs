@@ -14,6 +14,7 @@ use quarry_event::{EventBatch, IndexedField};
 use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
 use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
+use quarry_stdx::Fault;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -392,7 +393,7 @@ impl Session<'_> {
 
 /// Why events of forwarders do not go to an index, if they do not. Without a token nothing says who a forwarder is, so that
 /// indexes of the node itself are closed to it unless the port, or its own `index`, opens them.
-fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), String> {
+fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {
         return Ok(());
@@ -402,7 +403,7 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), String> 
         port.input.stanza
     );
     port.store.tell(&reason);
-    Err(reason)
+    Err(Fault::denied(reason))
 }
 
 /// The events of a batch whose index takes events, and how many others there were.
@@ -470,7 +471,7 @@ mod tests {
             Err(AppendError::Stopping)
         }
 
-        fn check_index(&self, _: &str) -> Result<(), String> {
+        fn check_index(&self, _: &str) -> Result<(), Fault> {
             Ok(())
         }
     }

@@ -24,7 +24,7 @@ use quarry_conf::{NetworkInput, NetworkInputSettings, NetworkKind};
 use quarry_inputs::network::{AccessList, Template};
 use quarry_inputs::{EventStore, InputSettings};
 use quarry_pipeline::EventTyping;
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 use tokio::sync::{mpsc, watch};
 
 use crate::error::ListenError;
@@ -145,7 +145,7 @@ impl Listeners {
             NetworkKind::Forwarders => forwarders::listen(stanzas.clone(), address, acceptor),
         };
         let stanza = names().collect::<Vec<_>>().join("], [");
-        let bound = bound.map_err(|error| about(&stanza, &format!("cannot listen on {address}: {error}")))?;
+        let bound = bound.map_err(|error| about(&stanza, format!("cannot listen on {address}: {error}")))?;
         log::info(format!("quarry takes events on {bound} ([{stanza}])"));
         self.addresses.extend(names().map(|name| (name.to_owned(), bound)));
         Ok(())
@@ -170,9 +170,9 @@ fn sockets(
     for input in inputs {
         let stanza = input.stanza.clone();
         let store = stores(input.routing.as_deref());
-        store.check_index(&input.index).map_err(|reason| about(&stanza, &reason))?;
-        let access = access_of(&input).map_err(|reason| about(&stanza, &reason))?;
-        let wrong = |_| about(&stanza, &format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind));
+        store.check_index(&input.index).map_err(|fault| about(&stanza, fault))?;
+        let access = access_of(&input).map_err(|fault| about(&stanza, fault))?;
+        let wrong = |_| about(&stanza, format!("bindAddress = {}: give an address such as 127.0.0.1", input.bind));
         let address = SocketAddr::new(input.bind.parse().map_err(wrong)?, input.port);
         let key = (input.kind, input.tls, address);
         let typing = Arc::new(EventTyping::new(Arc::clone(&shared.settings.props)));
@@ -186,8 +186,8 @@ fn sockets(
     Ok(sockets)
 }
 
-fn about(stanza: &str, reason: &str) -> ListenError {
-    ListenError::Stanza { stanza: stanza.to_owned(), reason: reason.to_owned() }
+fn about(stanza: &str, reason: impl ToString) -> ListenError {
+    ListenError::Stanza { stanza: stanza.to_owned(), reason: reason.to_string() }
 }
 
 impl Stanzas {
@@ -222,12 +222,14 @@ impl Port {
 }
 
 /// `acceptFrom`, and the one machine that the stanza names.
-fn access_of(input: &NetworkInput) -> Result<AccessList, String> {
+fn access_of(input: &NetworkInput) -> Result<AccessList, Fault> {
     let listed = AccessList::new(input.accept_from.iter().map(String::as_str))?;
     let Some(remote) = &input.remote else { return Ok(listed) };
     let addresses = match remote.parse::<IpAddr>() {
         Ok(address) => vec![address],
-        Err(_) => names::addresses_of(remote).map_err(|error| format!("{remote} has no address: {error}"))?,
+        Err(_) => {
+            names::addresses_of(remote).map_err(|error| Fault::io(format_args!("{remote} has no address"), error))?
+        }
     };
     Ok(listed.only(&addresses))
 }

@@ -53,7 +53,7 @@ impl GuessRules {
 impl Rule {
     fn new(rule: &SourcetypeRule) -> Result<Rule, PipelineError> {
         let compile = |(percent, text): &(usize, String)| {
-            let wrong = |reason| PipelineError::of_rule("props.conf", &rule.stanza, "pattern", text, reason);
+            let wrong = |reason| PipelineError::of_rule("props.conf", &rule.stanza, "pattern", text, &reason);
             Ok((*percent, Pattern::new(text).map_err(wrong)?))
         };
         let all = |shares: &[(usize, String)]| shares.iter().map(compile).collect::<Result<Vec<_>, PipelineError>>();

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use quarry_event::value::{parse_number, write_integer, write_number};
 use quarry_event::{Expression, ExpressionCompiler, ExpressionValue, TimeNs};
+use quarry_stdx::Fault;
 
 use super::event::{Key, TypedEvent, seconds_text, time_of_seconds};
 
@@ -73,10 +74,13 @@ pub(crate) struct Condition(Reader);
 
 impl Assignments {
     /// Reads the setting; the error says what is wrong.
-    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, String> {
+    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignments, Fault> {
         let parts = split(text)?;
         if parts.is_empty() || parts.len() > ASSIGNMENTS_MAX {
-            return Err(format!("it holds {} assignments; 1 to {ASSIGNMENTS_MAX} are allowed", parts.len()));
+            return Err(Fault::invalid(format!(
+                "it holds {} assignments; 1 to {ASSIGNMENTS_MAX} are allowed",
+                parts.len()
+            )));
         }
         let all = parts.into_iter().map(|part| Assignment::new(part, compiler)).collect::<Result<_, _>>()?;
         Ok(Assignments { all })
@@ -92,8 +96,8 @@ impl Assignments {
 }
 
 impl Assignment {
-    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignment, String> {
-        let equals = text.find('=').ok_or_else(|| format!("{text}: give name = expression"))?;
+    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Assignment, Fault> {
+        let equals = text.find('=').ok_or_else(|| Fault::invalid(format!("{text}: give name = expression")))?;
         let (name, expression) = (&text[..equals], &text[equals + 1..]);
         let (name, replaces) = name.strip_suffix(':').map_or((name, false), |name| (name, true));
         let (name, form) = with_form(name.trim())?;
@@ -134,8 +138,9 @@ impl Assignment {
 }
 
 /// Parts the assignments at commas outside quotes and brackets.
-fn split(text: &str) -> Result<Vec<&str>, String> {
+fn split(text: &str) -> Result<Vec<&str>, Fault> {
     let (mut parts, mut from, mut depth) = (Vec::new(), 0, 0usize);
+    let unopened = || Fault::invalid("a bracket is closed that was never opened");
     let mut quote = None;
     let mut letters = text.char_indices();
     while let Some((at, letter)) = letters.next() {
@@ -145,7 +150,7 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(letter),
             (None, '(' | '[') => depth += 1,
-            (None, ')' | ']') => depth = depth.checked_sub(1).ok_or("a bracket is closed that was never opened")?,
+            (None, ')' | ']') => depth = depth.checked_sub(1).ok_or_else(unopened)?,
             (None, ',') if depth == 0 => {
                 parts.push(&text[from..at]);
                 from = at + 1;
@@ -154,14 +159,14 @@ fn split(text: &str) -> Result<Vec<&str>, String> {
         }
     }
     if depth > 0 || quote.is_some() {
-        return Err("a bracket or quote is never closed".to_owned());
+        return Err(Fault::invalid("a bracket or quote is never closed"));
     }
     parts.push(&text[from..]);
     Ok(parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect())
 }
 
 /// A name without its type.
-fn with_form(name: &str) -> Result<(&str, Form), String> {
+fn with_form(name: &str) -> Result<(&str, Form), Fault> {
     let Some((bare, form)) = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')) else {
         return Ok((name, Form::AsIs));
     };
@@ -169,15 +174,17 @@ fn with_form(name: &str) -> Result<(&str, Form), String> {
         "int" => Ok((bare.trim(), Form::Integer)),
         "float" | "float32" | "float-sf" | "float32-sf" => Ok((bare.trim(), Form::Number)),
         "string" => Ok((bare.trim(), Form::AsIs)),
-        other => Err(format!("{name}: the type {other} is unknown; types are int, float and string")),
+        other => Err(Fault::invalid(format!("{name}: the type {other} is unknown; types are int, float and string"))),
     }
 }
 
-fn target(name: &str) -> Result<Target, String> {
+fn target(name: &str) -> Result<Target, Fault> {
     let (bare, kind) = marked(name);
     let bare = bare.trim_matches(['"', '\'']);
     if bare.is_empty() || bare.contains('{') {
-        return Err(format!("{name}: give the name of a key or field; names in braces are not computed here"));
+        return Err(Fault::invalid(format!(
+            "{name}: give the name of a key or field; names in braces are not computed here"
+        )));
     }
     Ok(match kind {
         Some("field") => Target::Field(Arc::from(bare)),
@@ -193,8 +200,8 @@ fn marked(name: &str) -> (&str, Option<&str>) {
 }
 
 impl Reader {
-    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Reader, String> {
-        let compiler = compiler.ok_or("expressions cannot be evaluated here")?;
+    fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Reader, Fault> {
+        let compiler = compiler.ok_or_else(|| Fault::invalid("expressions cannot be evaluated here"))?;
         let expression = compiler.compile(&quoted(text))?;
         let places = expression.names().iter().map(|name| place(name)).collect();
         Ok(Reader { expression, places })
@@ -310,7 +317,7 @@ fn text_of_value(value: &ExpressionValue<'_>, form: Form) -> Option<String> {
 
 impl Condition {
     /// Reads the expression.
-    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Condition, String> {
+    pub(crate) fn new(text: &str, compiler: Option<&dyn ExpressionCompiler>) -> Result<Condition, Fault> {
         Reader::new(text, compiler).map(Condition)
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quarry_conf::{IndexRule, PropsResolver, RuleClass, TypingSettings};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{ExpressionCompiler, TimeNs};
+use quarry_stdx::Fault;
 
 use super::event::TypedEvent;
 use super::rule::Rule;
@@ -117,8 +118,8 @@ impl<'a> Compiler<'a> {
     fn plan(&mut self, settings: &TypingSettings) -> Result<TypingPlan, PipelineError> {
         let sed = |(class, text): &(String, String)| {
             let stanza = self.chain.last().map_or("", String::as_str);
-            let wrong = |reason| PipelineError::of_rule("props.conf", stanza, &format!("SEDCMD-{class}"), text, reason);
-            Sed::new(text).map_err(wrong)
+            let setting = format!("SEDCMD-{class}");
+            Sed::new(text).map_err(|reason| PipelineError::of_rule("props.conf", stanza, &setting, text, &reason))
         };
         Ok(TypingPlan {
             sed: settings.sed.iter().map(sed).collect::<Result<_, _>>()?,
@@ -143,9 +144,9 @@ impl<'a> Compiler<'a> {
         }
         self.plans += 1;
         if self.plans > PLANS_MAX {
-            let reason = format!("copies of copies need more than {PLANS_MAX} sets of rules");
+            let reason = Fault::invalid(format!("copies of copies need more than {PLANS_MAX} sets of rules"));
             let (file, setting) = ("transforms.conf", "CLONE_SOURCETYPE");
-            return Err(PipelineError::of_rule(file, &rule.name, setting, sourcetype, reason));
+            return Err(PipelineError::of_rule(file, &rule.name, setting, sourcetype, &reason));
         }
         let settings = self.props.resolve(self.source, self.host, sourcetype).typing;
         self.chain.push(sourcetype.to_owned());

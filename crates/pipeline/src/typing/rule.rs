@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use quarry_conf::IndexRule;
 use quarry_event::TimeNs;
+use quarry_stdx::Fault;
 
 use super::assign::{Assignments, Condition};
 use super::event::{Key, TypedEvent};
@@ -62,8 +63,8 @@ enum Writes {
 
 impl Rule {
     pub(crate) fn new(rule: &IndexRule, compiler: &mut Compiler<'_>) -> Result<Rule, PipelineError> {
-        let wrong = |setting: &str, text: &str, reason: String| {
-            PipelineError::of_rule("transforms.conf", &rule.name, setting, text, reason)
+        let wrong = |setting: &str, text: &str, reason: Fault| {
+            PipelineError::of_rule("transforms.conf", &rule.name, setting, text, &reason)
         };
         let condition = |text: &String| {
             Condition::new(text, compiler.expressions()).map_err(|reason| wrong("STOP_PROCESSING_IF", text, reason))

@@ -4,6 +4,7 @@
 //! (from that number on); `\1` to `\9` in TEXT stand for groups. `y/ABC/XYZ/` replaces letters one by one. Any sign that
 //! is no letter, digit or blank may stand for `/`.
 
+use quarry_stdx::Fault;
 use std::borrow::Cow;
 
 use crate::pattern::{Groups, Pattern};
@@ -40,7 +41,7 @@ enum ReplacementPart {
 
 impl Sed {
     /// Reads the commands; the error says what is wrong.
-    pub(crate) fn new(text: &str) -> Result<Sed, String> {
+    pub(crate) fn new(text: &str) -> Result<Sed, Fault> {
         let mut commands = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -48,7 +49,7 @@ impl Sed {
             commands.push(command);
             rest = after.trim_start();
         }
-        if commands.is_empty() { Err("there is no command".to_owned()) } else { Ok(Sed { commands }) }
+        if commands.is_empty() { Err(Fault::invalid("there is no command")) } else { Ok(Sed { commands }) }
     }
 
     /// The text after all commands, if they change it.
@@ -67,13 +68,13 @@ impl Sed {
 }
 
 /// The command that begins the text, and what follows it.
-fn command(text: &str) -> Result<(Command, &str), String> {
+fn command(text: &str) -> Result<(Command, &str), Fault> {
     let mut letters = text.chars();
     let (kind, sign) = (letters.next(), letters.next());
     let Some(sign) = sign.filter(|sign| !sign.is_alphanumeric() && !sign.is_whitespace() && *sign != '\\') else {
-        return Err("a command is s/PATTERN/TEXT/FLAGS or y/ABC/XYZ/".to_owned());
+        return Err(Fault::invalid("a command is s/PATTERN/TEXT/FLAGS or y/ABC/XYZ/"));
     };
-    let unended = || format!("a command needs three {sign}");
+    let unended = || Fault::invalid(format!("a command needs three {sign}"));
     let body = letters.as_str();
     let (first, body) = up_to(body, sign).ok_or_else(unended)?;
     let (second, body) = up_to(body, sign).ok_or_else(unended)?;
@@ -82,8 +83,8 @@ fn command(text: &str) -> Result<(Command, &str), String> {
     let command = match kind {
         Some('s') => Command::Substitute(Substitute::new(&first, &second, flags)?),
         Some('y') if flags.is_empty() => Command::Transliterate(letter_pairs(&first, &second)?),
-        Some('y') => return Err(format!("y takes no flags, these are {flags}")),
-        _ => return Err("a command begins with s or y".to_owned()),
+        Some('y') => return Err(Fault::invalid(format!("y takes no flags, these are {flags}"))),
+        _ => return Err(Fault::invalid("a command begins with s or y")),
     };
     Ok((command, rest))
 }
@@ -110,10 +111,14 @@ fn up_to(text: &str, sign: char) -> Option<(String, &str)> {
     None
 }
 
-fn letter_pairs(from: &str, to: &str) -> Result<Vec<(char, char)>, String> {
+fn letter_pairs(from: &str, to: &str) -> Result<Vec<(char, char)>, Fault> {
     let (from, to): (Vec<char>, Vec<char>) = (unescaped(from), unescaped(to));
     if from.len() != to.len() {
-        return Err(format!("y replaces {} letters by {}; the numbers must be equal", from.len(), to.len()));
+        return Err(Fault::invalid(format!(
+            "y replaces {} letters by {}; the numbers must be equal",
+            from.len(),
+            to.len()
+        )));
     }
     Ok(from.into_iter().zip(to).collect())
 }
@@ -144,17 +149,17 @@ fn transliterate(pairs: &[(char, char)], text: &str) -> Option<String> {
 }
 
 impl Substitute {
-    fn new(pattern: &str, replacement: &str, flags: &str) -> Result<Substitute, String> {
+    fn new(pattern: &str, replacement: &str, flags: &str) -> Result<Substitute, Fault> {
         let pattern = Pattern::new(pattern)?;
         let (mut first, mut all) = (0, false);
         for flag in flags.chars() {
             match flag {
                 'g' => all = true,
                 digit if digit.is_ascii_digit() => first = first * 10 + (digit as usize - '0' as usize).min(9),
-                other => return Err(format!("the flag {other} is unknown; flags are g and a number")),
+                other => return Err(Fault::invalid(format!("the flag {other} is unknown; flags are g and a number"))),
             }
             if first > u32::MAX as usize {
-                return Err(format!("{flags}: the number is too large"));
+                return Err(Fault::invalid(format!("{flags}: the number is too large")));
             }
         }
         let replacement = parts(replacement, pattern.groups().count())?;
@@ -209,7 +214,7 @@ fn next_letter(text: &str, at: usize) -> usize {
     (at + 1..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(at + 1)
 }
 
-fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, String> {
+fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, Fault> {
     let mut parts = Vec::new();
     let mut plain = String::new();
     let mut letters = text.chars();
@@ -222,7 +227,9 @@ fn parts(text: &str, groups: usize) -> Result<Vec<ReplacementPart>, String> {
             Some(digit @ '0'..='9') => {
                 let number = digit as usize - '0' as usize;
                 if number >= groups {
-                    return Err(format!("\\{number} stands for a group that the pattern does not have"));
+                    return Err(Fault::invalid(format!(
+                        "\\{number} stands for a group that the pattern does not have"
+                    )));
                 }
                 parts.push(ReplacementPart::Text(std::mem::take(&mut plain)));
                 parts.push(ReplacementPart::Group(number));

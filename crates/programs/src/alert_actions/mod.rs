@@ -19,6 +19,7 @@ use quarry_apps::folders::app_folders_with;
 use quarry_apps::run_file::management_address;
 use quarry_conf::{Layers, View};
 use quarry_engine::AlertCall;
+use quarry_stdx::Fault;
 
 use crate::files::{self, is_plain, is_true};
 use crate::group::Program;
@@ -81,15 +82,17 @@ impl AlertActions {
     }
 
     /// The settings of an action and the program it runs, or why it cannot be run.
-    fn found(&self, name: &str) -> Result<(&Settings, Program), String> {
+    fn found(&self, name: &str) -> Result<(&Settings, Program), Fault> {
         let settings = self.actions.get(name).ok_or_else(|| self.missing(name))?;
         if settings.get("disabled").is_some_and(|text| is_true(text)) {
-            return Err(format!("the alert action {name} is disabled (disabled = 1 in alert_actions.conf)"));
+            return Err(Fault::invalid(format!(
+                "the alert action {name} is disabled (disabled = 1 in alert_actions.conf)"
+            )));
         }
         Ok((settings, self.program(name, settings)?))
     }
 
-    fn missing(&self, name: &str) -> String {
+    fn missing(&self, name: &str) -> Fault {
         if BROUGHT_ALONG.contains(&name) {
             return not_brought_along(name);
         }
@@ -99,20 +102,22 @@ impl AlertActions {
             None if self.actions.is_empty() => "no app has any".to_owned(),
             None => format!("there are {}", self.actions.keys().cloned().collect::<Vec<_>>().join(", ")),
         };
-        format!("there is no alert action {name}; {hint}")
+        Fault::not_found(format!("there is no alert action {name}; {hint}"))
     }
 
     /// What an action runs.
-    fn program(&self, name: &str, settings: &Settings) -> Result<Program, String> {
+    fn program(&self, name: &str, settings: &Settings) -> Result<Program, Fault> {
         if settings.get("python.version").is_some_and(|version| version == "python2") {
-            return Err(format!("the alert action {name} wants python2, which does not run here"));
+            return Err(Fault::invalid(format!("the alert action {name} wants python2, which does not run here")));
         }
         let seen = self.view.as_deref().map(|view| (view, CONF));
         let apps = app_folders_with(&self.data_dir, "alert_actions.conf", name, seen);
         let named = settings.get("alert.execute.cmd").filter(|text| !text.is_empty());
         let wanted = named.map_or(name, String::as_str);
         if !is_plain(wanted) {
-            return Err(format!("alert.execute.cmd = {wanted}: give the name of a file in the app's bin folder"));
+            return Err(Fault::invalid(format!(
+                "alert.execute.cmd = {wanted}: give the name of a file in the app's bin folder"
+            )));
         }
         let file = apps.iter().find_map(|app| match named {
             Some(named) => files::exact_in_app(&self.data_dir, app, named),
@@ -120,9 +125,11 @@ impl AlertActions {
         });
         let Some(file) = file else {
             return Err(match apps.first() {
-                Some(app) => format!("{}: there is no program {wanted} in its bin folder", app.display()),
+                Some(app) => {
+                    Fault::not_found(format!("{}: there is no program {wanted} in its bin folder", app.display()))
+                }
                 None if BROUGHT_ALONG.contains(&name) => not_brought_along(name),
-                None => format!("no app whose alert_actions.conf has [{name}] is seen here"),
+                None => Fault::not_found(format!("no app whose alert_actions.conf has [{name}] is seen here")),
             });
         };
         let home = self.data_dir.display().to_string();
@@ -136,16 +143,17 @@ impl AlertActions {
     }
 
     /// Why there is no action of this name that could be run.
-    pub(crate) fn check(&self, name: &str) -> Result<(), String> {
+    pub(crate) fn check(&self, name: &str) -> Result<(), Fault> {
         self.found(name).map(drop)
     }
 
     /// Runs an action to its end; what the user is told.
-    pub(crate) fn send(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+    pub(crate) fn send(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         let (settings, program) = self.found(call.action)?;
         let time_text = settings.get("maxtime").map_or("", String::as_str);
-        let seconds = seconds_of(time_text)
-            .ok_or_else(|| format!("maxtime = {time_text} of alert_actions.conf: give a number with s, m, h or d"))?;
+        let seconds = seconds_of(time_text).ok_or_else(|| {
+            Fault::invalid(format!("maxtime = {time_text} of alert_actions.conf: give a number with s, m, h or d"))
+        })?;
         let file = match call.results_path {
             Some(_) => None,
             None => Some(ResultsFile::write(&self.data_dir, call.write_rows)?),
@@ -180,8 +188,8 @@ impl AlertActions {
     }
 }
 
-fn not_brought_along(name: &str) -> String {
-    format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run")
+fn not_brought_along(name: &str) -> Fault {
+    Fault::not_found(format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run"))
 }
 
 /// Parameters of an action and of a command that wins over it, with their tokens replaced.

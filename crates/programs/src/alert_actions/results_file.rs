@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use quarry_engine::FillTable;
-use quarry_stdx::random;
+use quarry_stdx::{Fault, random};
 use rustix::process::{Pid, test_kill_process};
 
 /// Folder of such folders, below the data folder.
@@ -31,23 +31,23 @@ pub(super) struct ResultsFile {
 
 impl ResultsFile {
     /// Writes what `fill` gives into a new file.
-    pub(super) fn write(data_dir: &Path, fill: FillTable<'_>) -> Result<ResultsFile, String> {
-        let parent = data_dir.canonicalize().map_err(|error| format!("{}: {error}", data_dir.display()))?.join(FOLDER);
+    pub(super) fn write(data_dir: &Path, fill: FillTable<'_>) -> Result<ResultsFile, Fault> {
+        let parent = data_dir.canonicalize().map_err(|error| Fault::io(data_dir.display(), error))?.join(FOLDER);
         let failed =
-            |error: &dyn std::fmt::Display| format!("the results cannot be written to {}: {error}", parent.display());
-        std::fs::create_dir_all(&parent).map_err(|error| failed(&error))?;
+            |error: std::io::Error| Fault::io(format!("the results cannot be written to {}", parent.display()), error);
+        std::fs::create_dir_all(&parent).map_err(failed)?;
         remove_leftovers(&parent);
         let mut bytes = [0_u8; 8];
         random::fill(&mut bytes);
         let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(bytes)));
-        DirBuilder::new().mode(MODE).create(&folder).map_err(|error| failed(&error))?;
+        DirBuilder::new().mode(MODE).create(&folder).map_err(failed)?;
         // From here on it is removed, whatever happens.
         let written = ResultsFile { folder };
-        let file = File::create_new(written.path()).map_err(|error| failed(&error))?;
+        let file = File::create_new(written.path()).map_err(failed)?;
         let mut out = GzEncoder::new(Bounded { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
         fill(&mut out)?;
-        let mut out = out.finish().map_err(|error| failed(&error))?;
-        out.flush().map_err(|error| failed(&error))?;
+        let mut out = out.finish().map_err(failed)?;
+        out.flush().map_err(failed)?;
         Ok(written)
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let left = data.path().join(FOLDER).join(format!("{}-0", i32::MAX));
         std::fs::create_dir_all(&left).unwrap();
-        let mut fill = |out: &mut dyn Write| out.write_all(b"a,b\n1,2\n").map_err(|error| error.to_string());
+        let mut fill = |out: &mut dyn Write| out.write_all(b"a,b\n1,2\n").map_err(|error| Fault::io("results", error));
         let file = ResultsFile::write(data.path(), &mut fill).unwrap();
         let mut text = String::new();
         flate2::read::GzDecoder::new(File::open(file.path()).unwrap()).read_to_string(&mut text).unwrap();
@@ -117,8 +117,8 @@ mod tests {
         drop(file);
         assert!(!path.exists() && !path.parent().unwrap().exists());
         assert!(!left.exists(), "no process has this number");
-        let mut fails = |_: &mut dyn Write| Err("no rows".to_owned());
-        assert_eq!(ResultsFile::write(data.path(), &mut fails).err().unwrap(), "no rows");
+        let mut fails = |_: &mut dyn Write| Err(Fault::invalid("no rows"));
+        assert_eq!(ResultsFile::write(data.path(), &mut fails).err().unwrap(), Fault::invalid("no rows"));
         assert_eq!(std::fs::read_dir(data.path().join(FOLDER)).unwrap().count(), 0);
     }
 

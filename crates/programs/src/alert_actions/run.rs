@@ -2,13 +2,16 @@
 //!
 //! A program that fails or takes too long does not fail the search; what it wrote to its error output is told.
 
+use quarry_stdx::Fault;
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
+use crate::group::{
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, spawn,
+};
 
 /// Lines of a program that are told, the last ones.
 const LINES_MAX: usize = 20;
@@ -38,22 +41,17 @@ pub(super) fn run(
     payload: String,
     seconds: u64,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<String>, String> {
+) -> Result<Vec<String>, Fault> {
     let (mut group, Pipes { stdin, stdout, stderr }) = ProgramGroup::start(program, environment, Some(CPU_SECS_MAX))?;
     let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
     let kept = Arc::clone(&complaints);
     let (closes, closed) = channel::<()>();
-    let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-        let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
-    };
-    thread("alert-write", Box::new(move || write(stdin, &payload)))?;
-    thread("alert-read", Box::new(move || read_away(stdout)))?;
-    let keep = move || {
+    spawn("alert-write", move || write(stdin, &payload))?;
+    spawn("alert-read", move || read_away(stdout))?;
+    spawn("alert-stderr", move || {
         keep_complaints(stderr, &kept);
         drop(closes);
-    };
-    thread("alert-stderr", Box::new(keep))?;
+    })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
     // A process that left the group may hold its end of the pipe for as long as it likes.
@@ -61,7 +59,7 @@ pub(super) fn run(
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = lines_of(&String::from_utf8_lossy(&complaints));
     match waited {
-        Waited::Cancelled => return Err("the search was cancelled".to_owned()),
+        Waited::Cancelled => return Err(cancelled()),
         Waited::TooLong => told.push(format!("its program was ended after the limit of {seconds} seconds (maxtime)")),
         Waited::Ended => match status {
             Some(status) if status.success() => {}

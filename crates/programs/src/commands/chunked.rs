@@ -14,8 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_engine::{CommandChunk, CommandProcess};
+use quarry_stdx::Fault;
 
-use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
+use crate::group::{
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
+};
 
 /// Longest header line of an answer, in bytes.
 const HEADER_BYTES_MAX: u64 = 128;
@@ -35,14 +38,14 @@ pub(crate) struct ProgramLimits {
 pub(crate) struct RunningProgram {
     group: ProgramGroup,
     questions: Option<SyncSender<Vec<u8>>>,
-    answers: Receiver<Result<CommandChunk, String>>,
+    answers: Receiver<Result<CommandChunk, Fault>>,
     complaints: Arc<Mutex<Vec<u8>>>,
     limits: ProgramLimits,
 }
 
 impl RunningProgram {
     /// Starts a program within its limits.
-    pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, String> {
+    pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, Fault> {
         let (group, pipes) = ProgramGroup::start(program, &[], Some(CPU_SECS_MAX))?;
         let Pipes { stdin, stdout, stderr } = pipes;
         let (questions, to_write) = sync_channel(1);
@@ -50,18 +53,14 @@ impl RunningProgram {
         let complaints: Arc<Mutex<Vec<u8>>> = Arc::default();
         let kept = Arc::clone(&complaints);
         let running = RunningProgram { group, questions: Some(questions), answers, complaints, limits };
-        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-            spawned.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
-        };
-        thread("command-write", Box::new(move || write_questions(stdin, &to_write)))?;
-        thread("command-read", Box::new(move || read_answers(stdout, limits.chunk_bytes, &to_answer)))?;
-        thread("command-stderr", Box::new(move || keep_complaints(stderr, &kept)))?;
+        spawn("command-write", move || write_questions(stdin, &to_write))?;
+        spawn("command-read", move || read_answers(stdout, limits.chunk_bytes, &to_answer))?;
+        spawn("command-stderr", move || keep_complaints(stderr, &kept))?;
         Ok(running)
     }
 
     /// Why there is no answer, with the end of what the program wrote to its error output.
-    fn without_answer(&mut self, reason: &str) -> String {
+    fn without_answer(&mut self, fault: Fault) -> Fault {
         let mut rounds = 0..END_ROUNDS;
         while !self.group.has_ended() && rounds.next().is_some() {
             drop(self.answers.recv_timeout(Duration::from_millis(LOOK_MS)));
@@ -71,33 +70,34 @@ impl RunningProgram {
         let how = status.map_or_else(String::new, |status| format!(" ({status})"));
         let complaints = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&complaints).trim().to_owned();
-        if text.is_empty() { format!("{reason}{how}") } else { format!("{reason}{how}: {text}") }
+        fault.reworded(|fault| if text.is_empty() { format!("{fault}{how}") } else { format!("{fault}{how}: {text}") })
     }
 }
 
 impl CommandProcess for RunningProgram {
-    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let header = format!("{VERSION},{},{}\n", chunk.metadata.len(), chunk.body.len());
         let question = [header.as_bytes(), chunk.metadata.as_bytes(), &chunk.body].concat();
         let sent = self.questions.as_ref().is_some_and(|questions| questions.send(question).is_ok());
+        let early = || Fault::unavailable("its program ended early");
         if !sent {
-            return Err(self.without_answer("its program ended early"));
+            return Err(self.without_answer(early()));
         }
         for _ in 0..self.limits.wait_secs.saturating_mul(1_000 / LOOK_MS).max(1) {
             match self.answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
                 Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(fault)) => return Err(self.without_answer(&fault)),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.without_answer("its program ended early")),
+                Ok(Err(fault)) => return Err(self.without_answer(fault)),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.without_answer(early())),
                 Err(RecvTimeoutError::Timeout) if is_cancelled() => {
                     self.group.end();
-                    return Err("the search was cancelled".to_owned());
+                    return Err(cancelled());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
         self.group.end();
         let seconds = self.limits.wait_secs;
-        Err(self.without_answer(&format!("its program gave no answer within the limit of {seconds} seconds (maxwait)")))
+        Err(self.without_answer(no_answer(seconds)))
     }
 }
 
@@ -116,7 +116,7 @@ fn write_questions(mut stdin: ChildStdin, questions: &Receiver<Vec<u8>>) {
     }
 }
 
-fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result<CommandChunk, String>>) {
+fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result<CommandChunk, Fault>>) {
     let mut stdout = BufReader::new(stdout);
     while let Some(answer) = read_answer(&mut stdout, bytes_max) {
         let is_last = answer.is_err();
@@ -127,14 +127,14 @@ fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result
 }
 
 /// The next answer; `None` at the end of the output.
-fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, String>> {
+fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     let read = stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header);
     match read {
         Ok(0) => return None,
         Ok(_) if header.ends_with('\n') => {}
-        Ok(_) => return Some(Err(format!("its program answered no chunk but {:?}", header.trim_end()))),
-        Err(error) => return Some(Err(format!("its answer cannot be read: {error}"))),
+        Ok(_) => return Some(Err(no_chunk(&header))),
+        Err(error) => return Some(Err(Fault::io("its answer cannot be read", error))),
     }
     // An empty line between chunks is none.
     if header.trim().is_empty() {
@@ -144,7 +144,7 @@ fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<Comma
 }
 
 /// After one empty line no other may come.
-fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, String>> {
+fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     match stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header) {
         Ok(0) | Err(_) => None,
@@ -152,27 +152,32 @@ fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<
     }
 }
 
-fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result<CommandChunk, String> {
-    let wrong = || format!("its program answered no chunk but {:?}", header.trim_end());
+fn no_chunk(header: &str) -> Fault {
+    Fault::unavailable(format!("its program answered no chunk but {:?}", header.trim_end()))
+}
+
+fn read_parts(header: &str, stdout: &mut impl BufRead, bytes_max: u64) -> Result<CommandChunk, Fault> {
     let mut parts = header.trim_end().split(',');
     let (version, metadata, body) = (parts.next(), parts.next(), parts.next());
     let length = |text: Option<&str>| text.and_then(|text| text.trim().parse::<u64>().ok());
     let (Some(VERSION), Some(metadata), Some(body), None) = (version, length(metadata), length(body), parts.next())
     else {
-        return Err(wrong());
+        return Err(no_chunk(header));
     };
     if metadata.saturating_add(body) > bytes_max {
         let bytes = metadata.saturating_add(body);
-        return Err(format!("its program answered {bytes} bytes, the limit is {bytes_max} (maxchunksize)"));
+        return Err(Fault::unavailable(format!(
+            "its program answered {bytes} bytes, the limit is {bytes_max} (maxchunksize)"
+        )));
     }
     let mut read = |length: u64| {
         let mut bytes = Vec::new();
         let got = stdout.by_ref().take(length).read_to_end(&mut bytes);
         match got {
             Ok(got) if got as u64 == length => Ok(bytes),
-            _ => Err("its program ended in the middle of an answer".to_owned()),
+            _ => Err(Fault::unavailable("its program ended in the middle of an answer")),
         }
     };
-    let metadata = String::from_utf8(read(metadata)?).map_err(|_| "its answer is not UTF-8".to_owned())?;
+    let metadata = String::from_utf8(read(metadata)?).map_err(|_| Fault::unavailable("its answer is not UTF-8"))?;
     Ok(CommandChunk { metadata, body: read(body)? })
 }

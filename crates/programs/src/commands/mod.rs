@@ -13,6 +13,7 @@ use std::sync::Arc;
 use quarry_apps::folders::{app_folder, app_folders, app_name};
 use quarry_conf::{Layers, View};
 use quarry_engine::{AlertCall, CommandProcess, CommandSource};
+use quarry_stdx::Fault;
 
 use crate::alert_actions::AlertActions;
 use crate::files::{PYTHON, is_plain, is_true};
@@ -44,7 +45,7 @@ pub struct CustomCommands {
 /// A command as commands.conf has it.
 struct Definition {
     app: String,
-    program: Result<Program, String>,
+    program: Result<Program, Fault>,
     limits: ProgramLimits,
     /// What it is if it does not speak the chunked protocol.
     older: Option<OlderSettings>,
@@ -96,7 +97,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
 }
 
 /// The program that the arguments of `script` name, which are taken away.
-fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> Result<Program, String> {
+fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> Result<Program, Fault> {
     let (interpreter, extension) = match arguments.first().map(String::as_str) {
         Some("python") => (Some(PYTHON), Some("py")),
         Some("perl") => (Some("perl"), Some("pl")),
@@ -106,11 +107,11 @@ fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> 
         arguments.remove(0);
     }
     if arguments.is_empty() {
-        return Err("name a program: script [python|perl] NAME [ARGUMENT...]".to_owned());
+        return Err(Fault::invalid("name a program: script [python|perl] NAME [ARGUMENT...]"));
     }
     let name = arguments.remove(0);
     if !is_plain(&name) {
-        return Err(format!("{name}: give the name of a file in an app's bin folder"));
+        return Err(Fault::invalid(format!("{name}: give the name of a file in an app's bin folder")));
     }
     let names = match extension {
         Some(extension) => vec![format!("{name}.{extension}"), name.clone()],
@@ -123,9 +124,9 @@ fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> 
         Some((folder, file))
     });
     let Some((folder, file)) = found else {
-        return Err(format!("no app has a program {name} in its bin folder"));
+        return Err(Fault::not_found(format!("no app has a program {name} in its bin folder")));
     };
-    let file = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+    let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let interpreter = interpreter.or_else(|| file.extension().is_some_and(|end| end == "py").then_some(PYTHON));
     let (executable, arguments) = match interpreter {
         Some(interpreter) => (PathBuf::from(interpreter), vec![file.display().to_string()]),
@@ -135,21 +136,21 @@ fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> 
 }
 
 /// What to start, or why it cannot be started.
-fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, String> {
+fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, Fault> {
     if setting("python.version").is_some_and(|version| version == "python2") {
-        return Err("it wants python2, which does not run here".to_owned());
+        return Err(Fault::invalid("it wants python2, which does not run here"));
     }
     let filename = setting("filename").unwrap_or_else(|| format!("{name}.py"));
     if !is_plain(&filename) {
-        return Err(format!("filename = {filename}: give the name of a file in the app's bin folder"));
+        return Err(Fault::invalid(format!("filename = {filename}: give the name of a file in the app's bin folder")));
     }
     let folder = app.join("bin");
     let file = folder.join(&filename);
     if !file.is_file() {
-        return Err(format!("{}: there is no such file", file.display()));
+        return Err(Fault::not_found(format!("{}: there is no such file", file.display())));
     }
     // The process begins in the folder, so that a relative data folder would lead elsewhere.
-    let file = file.canonicalize().map_err(|error| format!("{}: {error}", file.display()))?;
+    let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let mut arguments: Vec<String> = Vec::new();
     let executable = match filename.ends_with(".py") {
         true => {
@@ -172,11 +173,11 @@ impl CommandSource for CustomCommands {
         self.commands.get(name).map(|found| found.app.clone()).unwrap_or_default()
     }
 
-    fn start(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+    fn start(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         let Some(definition) = self.commands.get(name) else {
             return self.start_script(name, is_first);
         };
-        let program = definition.program.as_ref().map_err(String::clone)?;
+        let program = definition.program.as_ref().map_err(Fault::clone)?;
         let Some(older) = definition.older else {
             return Ok(Box::new(RunningProgram::start(program, definition.limits)?));
         };
@@ -184,20 +185,20 @@ impl CommandSource for CustomCommands {
         Ok(Box::new(OlderProgram::new(Box::new(move |_| Ok(program.clone())), definition.limits, older)))
     }
 
-    fn check_alert(&self, name: &str) -> Result<(), String> {
+    fn check_alert(&self, name: &str) -> Result<(), Fault> {
         self.alerts.check(name)
     }
 
-    fn send_alert(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, String> {
+    fn send_alert(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         self.alerts.send(call, is_cancelled)
     }
 }
 
 impl CustomCommands {
     /// What `script` runs: the program that its arguments name.
-    fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, String> {
+    fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
-        let data_dir = data_dir.ok_or_else(|| format!("no app has a command {name}"))?;
+        let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;
         let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
         let settings = OlderSettings { generates: is_first, ..SCRIPT };
         let view = self.view.clone();

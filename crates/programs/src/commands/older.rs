@@ -14,10 +14,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quarry_engine::{CommandChunk, CommandProcess};
+use quarry_stdx::Fault;
 use serde_json::{Value, json};
 
 use super::chunked::ProgramLimits;
-use crate::group::{CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints};
+use crate::group::{
+    CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
+};
 
 /// First argument that asks a program what it is, and the one that asks it to work.
 const GETINFO: &str = "__GETINFO__";
@@ -39,7 +42,7 @@ pub(crate) struct OlderSettings {
 }
 
 /// Finds the program for the arguments of a search, of which it takes away those that name it.
-pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, String> + Send>;
+pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, Fault> + Send>;
 
 /// An older program, spoken with as if it knew the chunked protocol.
 pub(crate) struct OlderProgram {
@@ -71,7 +74,7 @@ impl OlderProgram {
         }
     }
 
-    fn getinfo(&mut self, told: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+    fn getinfo(&mut self, told: &Value, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let info = &told["searchinfo"];
         let texts = info["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
         self.arguments = texts.map(str::to_owned).collect();
@@ -82,8 +85,9 @@ impl OlderProgram {
         if self.settings.can_be_asked {
             let (answer, _) = messages_of(&self.run(Some(GETINFO), Vec::new(), is_cancelled)?)?;
             let mut rows = csv::Reader::from_reader(answer.as_slice());
-            let names = rows.headers().map_err(|fault| format!("what it says of itself is no CSV: {fault}"))?.clone();
-            let says = rows.records().next().transpose().map_err(|fault| fault.to_string())?.unwrap_or_default();
+            let no_csv = |error: csv::Error| Fault::unavailable(format!("what it says of itself is no CSV: {error}"));
+            let names = rows.headers().map_err(no_csv)?.clone();
+            let says = rows.records().next().transpose().map_err(no_csv)?.unwrap_or_default();
             let is = |name: &str| {
                 let value = names.iter().position(|known| known == name).and_then(|at| says.get(at));
                 value.map(|value| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "t"))
@@ -95,7 +99,7 @@ impl OlderProgram {
         Ok(said(&json!({ "type": kind, "generating": self.settings.generates, "finished": false }), Vec::new()))
     }
 
-    fn execute(&mut self, is_last: bool, body: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
+    fn execute(&mut self, is_last: bool, body: &[u8], is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         if self.settings.streams && !self.settings.generates {
             if body.is_empty() {
                 return Ok(said(&json!({ "finished": is_last }), Vec::new()));
@@ -117,12 +121,7 @@ impl OlderProgram {
     }
 
     /// What the program makes of rows.
-    fn answer(
-        &mut self,
-        rows: Vec<u8>,
-        is_last: bool,
-        is_cancelled: &dyn Fn() -> bool,
-    ) -> Result<CommandChunk, String> {
+    fn answer(&mut self, rows: Vec<u8>, is_last: bool, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let execute = self.settings.can_be_asked.then_some(EXECUTE);
         let (body, mut messages) = messages_of(&self.run(execute, rows, is_cancelled)?)?;
         if self.was_cut {
@@ -133,8 +132,8 @@ impl OlderProgram {
     }
 
     /// Runs the program once and gives its output.
-    fn run(&self, first: Option<&str>, rows: Vec<u8>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>, String> {
-        let Some(mut program) = self.program.clone() else { return Err("it was not told of the search".to_owned()) };
+    fn run(&self, first: Option<&str>, rows: Vec<u8>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>, Fault> {
+        let Some(mut program) = self.program.clone() else { return Err(Fault::bug("it was not told of the search")) };
         program.arguments.extend(first.map(str::to_owned));
         program.arguments.extend(self.arguments.iter().cloned());
         let input = [self.header.as_slice(), &rows].concat();
@@ -143,13 +142,9 @@ impl OlderProgram {
         let kept = Arc::clone(&complaints);
         let (to_answer, answers) = sync_channel(1);
         let bytes_max = self.limits.chunk_bytes;
-        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-            spawned.map_err(|error| format!("cannot start a thread: {error}"))
-        };
-        thread("command-write", Box::new(move || write(stdin, &input)))?;
-        thread("command-read", Box::new(move || read(stdout, bytes_max, &to_answer)))?;
-        let complains = thread("command-stderr", Box::new(move || keep_complaints(stderr, &kept)))?;
+        spawn("command-write", move || write(stdin, &input))?;
+        spawn("command-read", move || read(stdout, bytes_max, &to_answer))?;
+        let complains = spawn("command-stderr", move || keep_complaints(stderr, &kept))?;
         let output = wait(&answers, self.limits.wait_secs, is_cancelled);
         // One that has closed its output is about to end, and tells so.
         let (never, timer) = sync_channel::<()>(1);
@@ -165,16 +160,16 @@ impl OlderProgram {
         let told = String::from_utf8_lossy(&complaints).trim().to_owned();
         match (output, status) {
             (Ok(output), None) => Ok(output),
-            (Ok(_), Some(status)) => Err(format!("its program failed ({status}): {told}")),
+            (Ok(_), Some(status)) => Err(Fault::unavailable(format!("its program failed ({status}): {told}"))),
             (Err(fault), _) if told.is_empty() => Err(fault),
-            (Err(fault), _) => Err(format!("{fault}: {told}")),
+            (Err(fault), _) => Err(fault.reworded(|fault| format!("{fault}: {told}"))),
         }
     }
 }
 
 impl CommandProcess for OlderProgram {
-    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, String> {
-        let told: Value = serde_json::from_str(&chunk.metadata).map_err(|fault| fault.to_string())?;
+    fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
+        let told: Value = serde_json::from_str(&chunk.metadata).map_err(|error| Fault::bug(error.to_string()))?;
         match told["action"].as_str() {
             Some("getinfo") => self.getinfo(&told, is_cancelled),
             _ => self.execute(told["finished"] == Value::Bool(true), &chunk.body, is_cancelled),
@@ -199,11 +194,11 @@ fn header_of(info: &Value) -> Vec<u8> {
 }
 
 /// The first rows of CSV with a header line, and whether there were more.
-fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), String> {
+fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut rows = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(body);
     let mut record = csv::ByteRecord::new();
     let mut read = 0;
-    while rows.read_byte_record(&mut record).map_err(|fault| fault.to_string())? {
+    while rows.read_byte_record(&mut record).map_err(|error| Fault::bug(error.to_string()))? {
         read += 1;
         // The header line is a record, too.
         if read == most + 2 {
@@ -218,7 +213,7 @@ fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), String> {
 type Message = (String, String);
 
 /// The rows of an output and the messages before them.
-fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), String> {
+fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), Fault> {
     let mut messages = Vec::new();
     let mut rest = output;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
@@ -236,7 +231,7 @@ fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), String> {
         rest = &rest[end + 1..];
     }
     if std::str::from_utf8(rest).is_err() {
-        return Err("its answer is not UTF-8".to_owned());
+        return Err(Fault::unavailable("its answer is not UTF-8"));
     }
     Ok((rest.to_vec(), messages))
 }
@@ -257,34 +252,34 @@ fn write(mut stdin: ChildStdin, input: &[u8]) {
     drop(stdin.write_all(input));
 }
 
-fn read(stdout: ChildStdout, bytes_max: u64, to_answer: &SyncSender<Result<Vec<u8>, String>>) {
+fn read(stdout: ChildStdout, bytes_max: u64, to_answer: &SyncSender<Result<Vec<u8>, Fault>>) {
     let mut output = Vec::new();
     let got = stdout.take(bytes_max.saturating_add(1)).read_to_end(&mut output);
     let answer = match got {
-        Ok(_) if output.len() as u64 > bytes_max => {
-            Err(format!("its program answered more than the limit of {bytes_max} bytes (maxchunksize)"))
-        }
+        Ok(_) if output.len() as u64 > bytes_max => Err(Fault::unavailable(format!(
+            "its program answered more than the limit of {bytes_max} bytes (maxchunksize)"
+        ))),
         Ok(_) => Ok(output),
-        Err(error) => Err(format!("its answer cannot be read: {error}")),
+        Err(error) => Err(Fault::io("its answer cannot be read", error)),
     };
     // Nobody waits for it any more where this fails.
     drop(to_answer.send(answer));
 }
 
 fn wait(
-    answers: &Receiver<Result<Vec<u8>, String>>,
+    answers: &Receiver<Result<Vec<u8>, Fault>>,
     seconds: u64,
     is_cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Fault> {
     for _ in 0..seconds.saturating_mul(1_000 / LOOK_MS).max(1) {
         match answers.recv_timeout(Duration::from_millis(LOOK_MS)) {
             Ok(answer) => return answer,
-            Err(RecvTimeoutError::Disconnected) => return Err("its program ended early".to_owned()),
-            Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err("the search was cancelled".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => return Err(Fault::unavailable("its program ended early")),
+            Err(RecvTimeoutError::Timeout) if is_cancelled() => return Err(cancelled()),
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
-    Err(format!("its program gave no answer within the limit of {seconds} seconds (maxwait)"))
+    Err(no_answer(seconds))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use quarry_inputs::changes::{
     Action, ChangeRules, Entries, KeptLook, changes, event_text, full_text, look, parse_look, write_look,
 };
 use quarry_inputs::{AppendError, EventStore, FileIdentity, FilePosition};
-use quarry_stdx::{log, private_file};
+use quarry_stdx::{Fault, log, private_file};
 
 use super::input_context::{Shared, Stores, check, kept_name, metadata};
 
@@ -49,11 +49,11 @@ pub(crate) struct Watch {
 }
 
 /// The input of a stanza, or what is wrong with it.
-pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<Watch, String> {
+pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -> Result<Watch, Fault> {
     let input = &change.input;
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
-    let rules = ChangeRules::new(change).map_err(|error| format!("[{}]: {error}", input.stanza))?;
+    let rules = ChangeRules::new(change).map_err(|error| Fault::invalid(format!("[{}]: {error}", input.stanza)))?;
     let name = kept_name(&input.name);
     Ok(Watch {
         rules,
@@ -75,7 +75,7 @@ impl Watch {
         let mut told = Vec::new();
         loop {
             if let Err(fault) = self.round(&mut known, &mut told, shared) {
-                self.tell(&fault);
+                self.tell(&fault.to_string());
             }
             if shared.stop.wait(Duration::from_secs(self.input.poll_seconds)) {
                 return;
@@ -88,12 +88,13 @@ impl Watch {
     }
 
     /// The look whose events are stored.
-    fn known(&self) -> Result<KeptLook, String> {
+    fn known(&self) -> Result<KeptLook, Fault> {
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
-        let in_store = self.store.known_offset(SCOPE, self.name.as_bytes()).map_err(|error| error.to_string())?;
+        let in_store = self.store.known_offset(SCOPE, self.name.as_bytes());
+        let in_store = in_store.map_err(|error| Fault::unavailable(error.to_string()))?;
         let of_next = std::fs::read_to_string(&next).ok().and_then(|text| parse_look(&text));
         if let Some(look) = of_next.filter(|look| look.number == in_store) {
-            std::fs::rename(&next, &stored).map_err(|error| format!("{}: {error}", next.display()))?;
+            std::fs::rename(&next, &stored).map_err(|error| Fault::io(next.display(), error))?;
             return Ok(look);
         }
         let mut look = match std::fs::read_to_string(&stored) {
@@ -102,7 +103,7 @@ impl Watch {
                 KeptLook::default()
             }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeptLook::default(),
-            Err(error) => return Err(format!("{}: {error}", stored.display())),
+            Err(error) => return Err(Fault::io(stored.display(), error)),
         };
         // The store takes no number twice.
         look.number = look.number.max(in_store);
@@ -110,7 +111,7 @@ impl Watch {
     }
 
     /// Looks, tells what changed, and keeps the look; `told` are the problems of the look before.
-    fn round(&self, known: &mut KeptLook, told: &mut Vec<String>, shared: &Shared) -> Result<(), String> {
+    fn round(&self, known: &mut KeptLook, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {
             files += 1;
@@ -126,17 +127,17 @@ impl Watch {
         }
         let number = known.number + 1;
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
-        private_file::write(&next, &write_look(number, &seen.entries)).map_err(|error| error.to_string())?;
+        private_file::write(&next, &write_look(number, &seen.entries))?;
         if !self.store_changes(&known.entries, &seen.entries, number, shared)? {
             return Ok(());
         }
-        std::fs::rename(&next, &stored).map_err(|error| format!("{}: {error}", next.display()))?;
+        std::fs::rename(&next, &stored).map_err(|error| Fault::io(next.display(), error))?;
         *known = KeptLook { number, entries: seen.entries };
         Ok(())
     }
 
     /// Stores an event per change; false if everything ends first, and then it is told after the next start.
-    fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, String> {
+    fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, Fault> {
         let now = shared.settings.clock.now_ns();
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         for change in changes(before, after) {
@@ -167,7 +168,7 @@ impl Watch {
     }
 
     /// Stores a batch, with the number of its look if it is the last; waits while the store is busy.
-    fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, String> {
+    fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, Fault> {
         loop {
             let appended = match number {
                 Some(number) => self.store.append_at(batch.clone(), self.position(number)),
@@ -178,7 +179,7 @@ impl Watch {
                 Ok(()) => return Ok(true),
                 Err(AppendError::Busy(_)) if !shared.stop.wait(BUSY_WAIT) => {}
                 Err(AppendError::Busy(_) | AppendError::Stopping) => return Ok(false),
-                Err(error) => return Err(format!("changes are told later: {error}")),
+                Err(error) => return Err(Fault::unavailable(format!("changes are told later: {error}"))),
             }
         }
     }

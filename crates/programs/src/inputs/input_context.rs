@@ -6,7 +6,7 @@ use std::time::Duration;
 use quarry_conf::ProgramInput;
 use quarry_event::Metadata;
 use quarry_inputs::{EventStore, InputSettings};
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 
 /// Where events go, by the routing of an input.
 pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
@@ -56,8 +56,8 @@ impl Stop {
 }
 
 /// Checks what is said of all of these inputs.
-pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), String> {
-    store.check_index(&input.index).map_err(|reason| format!("[{}]: {reason}", input.stanza))?;
+pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
+    store.check_index(&input.index).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
         log::warning(format!("inputs.conf [{}]: {setting} is not carried out", input.stanza));
     }

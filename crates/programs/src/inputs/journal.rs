@@ -6,6 +6,7 @@ use std::sync::Arc;
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::JournalReader;
 use quarry_pipeline::EventTyping;
+use quarry_stdx::Fault;
 
 use super::input_context::{Shared, Stores, check, kept_name, metadata};
 use super::run::{Mark, Task};
@@ -29,8 +30,8 @@ const OPTIONS: &[(&str, &str, bool)] = &[
 ];
 
 /// The input of a stanza, or what is wrong with it.
-pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, String> {
-    let about = |fault: String| format!("[{}]: {fault}", input.stanza);
+pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, Fault> {
+    let about = |fault: Fault| fault.at(format_args!("[{}]", input.stanza));
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let interval = Schedule::parse(&input.interval).map_err(about)?;

@@ -24,8 +24,9 @@ use std::thread::JoinHandle;
 
 use quarry_conf::ProgramInputs as Configured;
 use quarry_inputs::InputSettings;
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 
+use crate::group::spawn;
 pub use input_context::Stores;
 use input_context::{Shared, Stop};
 use run::Task;
@@ -34,11 +35,6 @@ use run::Task;
 const INPUTS_MAX: usize = 256;
 /// Name of the threads.
 const THREAD: &str = "quarry-program";
-
-/// A thread for an input could not be started.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot start a thread: {0}")]
-pub struct ProgramInputsError(std::io::Error);
 
 /// Inputs at work; dropped, they end with all they began.
 pub struct ProgramInputs {
@@ -53,7 +49,7 @@ pub fn start(
     settings: &Arc<InputSettings>,
     address: Option<std::net::SocketAddr>,
     stores: Stores<'_>,
-) -> Result<ProgramInputs, ProgramInputsError> {
+) -> Result<ProgramInputs, Fault> {
     let home = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf());
     let settings = Arc::clone(settings);
     let shared = Shared { host: settings.host.clone(), settings, home, address, stop: Stop::default() };
@@ -62,7 +58,7 @@ pub fn start(
     inputs.faults.iter().for_each(log::warning);
     let scripts = inputs.scripts.iter().map(|input| scripts::task(input, &programs.shared, stores));
     let journals = inputs.journals.iter().map(|input| journal::task(input, &programs.shared, stores));
-    let tasks: Vec<Result<Task, String>> = scripts.chain(journals).collect();
+    let tasks: Vec<Result<Task, Fault>> = scripts.chain(journals).collect();
     for task in tasks {
         match task {
             Ok(task) => programs.spawn(1, move |shared| task.run(shared))?,
@@ -83,16 +79,15 @@ pub fn start(
 
 impl ProgramInputs {
     /// Has `work` done for some inputs.
-    fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), ProgramInputsError> {
+    fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Fault> {
         self.inputs += inputs;
         if self.inputs > INPUTS_MAX {
             log::warning(format!("inputs.conf: more than {INPUTS_MAX} inputs run programs; one is left out"));
             return Ok(());
         }
         let shared = Arc::clone(&self.shared);
-        let named = std::thread::Builder::new().name(format!("{THREAD}-{}", self.threads.len()));
-        let thread = named.spawn(move || work(&shared));
-        self.threads.push(thread.map_err(ProgramInputsError)?);
+        let name = format!("{THREAD}-{}", self.threads.len());
+        self.threads.push(spawn(&name, move || work(&shared))?);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use quarry_conf::ProgramInput;
 use quarry_inputs::EventStore;
 use quarry_inputs::program::{OutputReader, StanzaDefaults, TextReader, XmlReader};
 use quarry_pipeline::SourceInfo;
-use quarry_stdx::log;
+use quarry_stdx::{Fault, log};
 
 use super::input_context::{Shared, Stores, check, metadata};
 use super::run::{NewReader, Task};
@@ -36,7 +36,7 @@ pub(crate) struct ModularProgram {
 
 /// The programs of these stanzas; stanzas that cannot be used are told.
 pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
-    let mut found: BTreeMap<String, Result<ModularProgram, String>> = BTreeMap::new();
+    let mut found: BTreeMap<String, Result<ModularProgram, Fault>> = BTreeMap::new();
     for input in inputs {
         let of_scheme = || program_of(&input.scheme, input.starts_by_shell, shared);
         let program = found.entry(input.scheme.clone()).or_insert_with(of_scheme);
@@ -46,7 +46,7 @@ pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Store
                 let store = stores(input.routing.as_deref());
                 check(&input, &*store).map(|()| program.inputs.push((input, store)))
             }
-            Err(fault) => Err(format!("[{stanza}]: {fault}")),
+            Err(fault) => Err(fault.clone().at(format_args!("[{stanza}]"))),
         };
         if let Err(fault) = taken {
             log::warning(format!("inputs.conf {fault}; the input is left out"));
@@ -55,8 +55,9 @@ pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Store
     found.into_values().flatten().filter(|program| !program.inputs.is_empty()).collect()
 }
 
-fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularProgram, String> {
-    let missing = || format!("no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it");
+fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularProgram, Fault> {
+    let missing =
+        || Fault::not_found(format!("no app has a program bin/{scheme}, bin/{scheme}.py or bin/{scheme}.sh for it"));
     let (file, app) = files::of_scheme(&shared.home, scheme).ok_or_else(missing)?;
     let program = files::program(&shared.home, &file, Vec::new(), by_shell)?;
     Ok(ModularProgram { scheme: scheme.to_owned(), app, program, inputs: Vec::new() })
@@ -124,11 +125,11 @@ impl ModularProgram {
         scheme: &Scheme,
         checkpoints: &Path,
         shared: &Shared,
-    ) -> Result<Option<Task>, String> {
+    ) -> Result<Option<Task>, Fault> {
         let Some((first, store)) = group.first() else { return Ok(None) };
         let mut schedule: Option<Schedule> = None;
         for (input, _) in group {
-            let own = Schedule::parse(&input.interval).map_err(|fault| format!("[{}]: {fault}", input.stanza))?;
+            let own = Schedule::parse(&input.interval).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
             schedule = Some(schedule.map_or(own.clone(), |known| known.sooner(own)));
         }
         let inputs: Vec<&ProgramInput> = group.iter().map(|(input, _)| input).collect();

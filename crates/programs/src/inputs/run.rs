@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use quarry_event::EventBatch;
 use quarry_inputs::{AppendError, EventStore, network::Appender, program::OutputReader};
-use quarry_stdx::private_file;
+use quarry_stdx::{Fault, private_file};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::error_output::Log;
 use super::input_context::Shared;
 use super::schedule::Schedule;
-use crate::group::{Pipes, Program, ProgramGroup};
+use crate::group::{Pipes, Program, ProgramGroup, spawn};
 
 /// Bytes read of a pipe at once.
 const READ_BYTES: usize = 64 << 10;
@@ -86,7 +86,7 @@ impl Task {
                 Ok(Some(status)) => Some(format!("its program ended: {status}")),
                 // It was ended by us.
                 Ok(None) => return,
-                Err(fault) => Some(fault),
+                Err(fault) => Some(fault.to_string()),
             };
             failures = fault.as_ref().map_or(0, |_| failures + 1);
             if let Some(fault) = fault {
@@ -97,7 +97,7 @@ impl Task {
     }
 
     /// One run: how the program ended, `None` if everything ends.
-    fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, String> {
+    fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
         let mut program = self.program.clone();
         let kept = self.mark.as_ref().and_then(|mark| read_mark(&mark.file));
         if let Some(mark) = &self.mark {
@@ -123,7 +123,7 @@ impl Task {
     }
 
     /// Gives the program what it is to read, without waiting for it to do so.
-    fn give(&self, mut stdin: ChildStdin) -> Result<(), String> {
+    fn give(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
         if self.stdin.is_empty() {
             return Ok(());
         }
@@ -132,8 +132,7 @@ impl Task {
             // A program that does not read is none of our business.
             drop(stdin.write_all(&text));
         };
-        let thread = std::thread::Builder::new().name("quarry-program-in".to_owned()).spawn(write);
-        thread.map(drop).map_err(|error| format!("cannot start a thread: {error}"))
+        spawn("quarry-program-in", write).map(drop)
     }
 }
 
@@ -145,7 +144,7 @@ impl Run<'_> {
         stdout: &mut ChildStdout,
         stderr: &mut ChildStderr,
         log: &mut Log,
-    ) -> Result<(), String> {
+    ) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
         let mut quiet = 0;
@@ -185,7 +184,7 @@ impl Run<'_> {
     }
 
     /// Reads what a program left in its pipes when it was ended. Whoever else holds their other ends is not waited for.
-    fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), String> {
+    fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
         let mut left = LEFT_BYTES_MAX;
@@ -210,7 +209,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn take(&mut self, bytes: &[u8], log: &Log) -> Result<(), String> {
+    fn take(&mut self, bytes: &[u8], log: &Log) -> Result<(), Fault> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -219,14 +218,14 @@ impl Run<'_> {
         pushed
     }
 
-    fn finish(&mut self, log: &Log) -> Result<(), String> {
+    fn finish(&mut self, log: &Log) -> Result<(), Fault> {
         self.reader.finish(self.shared.settings.clock.now_ns(), &mut self.batch);
         self.store(log)?;
         self.settle()
     }
 
     /// Stores what is in the batch; waits while the store is busy.
-    fn store(&mut self, log: &Log) -> Result<(), String> {
+    fn store(&mut self, log: &Log) -> Result<(), Fault> {
         for fault in self.reader.take_faults() {
             log.line("WARN", &fault, self.shared);
         }
@@ -245,7 +244,7 @@ impl Run<'_> {
                 }
                 Err(error) => {
                     self.batch = EventBatch::default();
-                    return Err(format!("events are lost: {error}"));
+                    return Err(Fault::io("events are lost", error));
                 }
             }
         }
@@ -253,11 +252,11 @@ impl Run<'_> {
         if self.task.mark.is_some() { self.settle() } else { Ok(()) }
     }
 
-    fn settle(&mut self) -> Result<(), String> {
-        self.appender.settle(0).map_err(|error| format!("events are lost: {error}"))?;
+    fn settle(&mut self) -> Result<(), Fault> {
+        self.appender.settle(0).map_err(|error| Fault::io("events are lost", error))?;
         let (Some(mark), Some(now)) = (&self.task.mark, self.reader.mark()) else { return Ok(()) };
         if self.kept.as_deref() != Some(now) {
-            private_file::write(&mark.file, now).map_err(|error| error.to_string())?;
+            private_file::write(&mark.file, now)?;
             self.kept = Some(now.to_owned());
         }
         Ok(())

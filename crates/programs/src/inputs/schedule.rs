@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quarry_event::{TimeNs, time::Cron};
 use quarry_inputs::InputSettings;
+use quarry_stdx::Fault;
 
 use super::input_context::Stop;
 
@@ -32,7 +33,7 @@ pub(crate) enum Schedule {
 
 impl Schedule {
     /// Reads `interval`.
-    pub(crate) fn parse(text: &str) -> Result<Schedule, String> {
+    pub(crate) fn parse(text: &str) -> Result<Schedule, Fault> {
         let text = text.trim();
         match text.parse::<f64>() {
             Ok(-1.0) => Ok(Schedule::Once),
@@ -40,10 +41,12 @@ impl Schedule {
             Ok(seconds) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => {
                 Ok(Schedule::Every(Duration::from_secs_f64(seconds)))
             }
-            Ok(_) => Err(format!("interval = {text}: give seconds from {SECONDS_MIN} on, 0, -1 or a cron schedule")),
-            Err(_) => Cron::parse(text)
-                .map(Schedule::Cron)
-                .ok_or_else(|| format!("interval = {text}: give seconds, or minute hour day month weekday")),
+            Ok(_) => Err(Fault::invalid(format!(
+                "interval = {text}: give seconds from {SECONDS_MIN} on, 0, -1 or a cron schedule"
+            ))),
+            Err(_) => Cron::parse(text).map(Schedule::Cron).ok_or_else(|| {
+                Fault::invalid(format!("interval = {text}: give seconds, or minute hour day month weekday"))
+            }),
         }
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::{XmlToken, XmlTokens, escape_xml};
+use quarry_stdx::Fault;
 
 use super::input_context::Stop;
-use crate::group::{Program, ProgramGroup};
+use crate::group::{Program, ProgramGroup, spawn};
 
 /// Bytes of an answer at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
@@ -29,7 +30,7 @@ pub(crate) struct Scheme {
 }
 
 /// Asks a program.
-pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &Stop) -> Result<Scheme, String> {
+pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &Stop) -> Result<Scheme, Fault> {
     let mut program = program.clone();
     program.arguments.push("--scheme".to_owned());
     let (mut group, pipes) = ProgramGroup::start(&program, environment, None)?;
@@ -41,8 +42,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
         // Nobody waits any more for an answer that comes late.
         drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
     };
-    let thread = std::thread::Builder::new().name("quarry-scheme".to_owned()).spawn(read);
-    thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+    spawn("quarry-scheme", read)?;
     let mut stderr = pipes.stderr.take(ANSWER_BYTES_MAX);
     for _ in 0..LOOKS_MAX {
         match answer.recv_timeout(LOOK) {
@@ -53,23 +53,23 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
                     // What it complained of says more than that there is no answer.
                     drop(stderr.read_to_string(&mut said));
                     let last = said.trim().lines().last().unwrap_or_default().to_owned();
-                    if last.is_empty() { fault } else { format!("{fault}: {last}") }
+                    if last.is_empty() { fault } else { fault.reworded(|fault| format!("{fault}: {last}")) }
                 });
             }
-            Ok(Err(error)) => return Err(format!("its answer to --scheme cannot be read: {error}")),
-            Err(_) if stop.is_over() => return Err("it is stopped".to_owned()),
+            Ok(Err(error)) => return Err(Fault::io("its answer to --scheme cannot be read", error)),
+            Err(_) if stop.is_over() => return Err(Fault::unavailable("it is stopped")),
             Err(_) => {}
         }
     }
     group.end();
-    Err("its program gave no answer to --scheme in 30 seconds".to_owned())
+    Err(Fault::unavailable("its program gave no answer to --scheme in 30 seconds"))
 }
 
 /// Reads `<scheme>`.
-fn read_scheme(text: &str) -> Result<Scheme, String> {
+fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let mut tokens = XmlTokens::default();
-    let wrong = |fault: String| format!("its program gave no answer to --scheme ({fault})");
-    tokens.push(text.as_bytes()).map_err(wrong)?;
+    let wrong = |fault: &str| Fault::unavailable(format!("its program gave no answer to --scheme ({fault})"));
+    tokens.push(text.as_bytes()).map_err(|fault| wrong(&fault.to_string()))?;
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
     let (mut open, mut arguments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let is_true = |text: &str| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
@@ -103,7 +103,7 @@ fn read_scheme(text: &str) -> Result<Scheme, String> {
             }
         }
     }
-    if is_scheme { Ok(scheme) } else { Err(wrong("it is no <scheme>".to_owned())) }
+    if is_scheme { Ok(scheme) } else { Err(wrong("it is no <scheme>")) }
 }
 
 /// What is told besides the stanzas.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quarry_conf::ProgramInput;
 use quarry_inputs::program::TextReader;
 use quarry_pipeline::SourceInfo;
+use quarry_stdx::Fault;
 
 use super::input_context::{Shared, Stores, check};
 use super::run::Task;
@@ -12,8 +13,8 @@ use super::schedule::Schedule;
 use crate::files;
 
 /// The input of a stanza, or what is wrong with it.
-pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, String> {
-    let about = |fault: String| format!("[{}]: {fault}", input.stanza);
+pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) -> Result<Task, Fault> {
+    let about = |fault: Fault| fault.at(format_args!("[{}]", input.stanza));
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let schedule = Schedule::parse(&input.interval).map_err(about)?;

@@ -11,6 +11,8 @@ use quarry_eval::lookup::Lookup;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows;
 use quarry_spl::analyse::expr_fields;
+use quarry_spl::fault_of;
+use quarry_stdx::Fault;
 
 use super::needs::Wanted;
 use super::tables::{Tables, command_of};
@@ -81,13 +83,13 @@ impl Plan {
         plan
     }
 
-    fn add_lookup(&mut self, text: &str, wanted: &mut Wanted, tables: &Tables) -> Result<(), String> {
+    fn add_lookup(&mut self, text: &str, wanted: &mut Wanted, tables: &Tables) -> Result<(), Fault> {
         let outputs = tables.outputs(text)?;
         if !outputs.iter().any(|field| wanted.wants(field)) {
             return Ok(());
         }
         if let Some(given) = outputs.iter().find(|field| is_given(field)) {
-            return Err(format!("{given} cannot be given"));
+            return Err(Fault::invalid(format!("{given} cannot be given")));
         }
         self.lookups.push((tables.lookup(text)?, outputs.clone()));
         wanted.names.extend(command_of(text)?.inputs.into_iter().map(|(_, field)| field));
@@ -95,13 +97,12 @@ impl Plan {
         Ok(())
     }
 
-    fn add_eval(&mut self, field: &str, text: &str, wanted: &mut Wanted, context: &ExprContext) -> Result<(), String> {
+    fn add_eval(&mut self, field: &str, text: &str, wanted: &mut Wanted, context: &ExprContext) -> Result<(), Fault> {
         if is_given(field) {
-            return Err("the field cannot be given".to_owned());
+            return Err(Fault::invalid("the field cannot be given"));
         }
-        let expr = quarry_spl::parse_expression(text)
-            .map_err(|faults| faults.first().map(ToString::to_string).unwrap_or_default())?;
-        let compiled = CompiledExpr::new(&expr, context).map_err(|error| error.to_string())?;
+        let expr = quarry_spl::parse_expression(text).map_err(|faults| fault_of(&faults))?;
+        let compiled = CompiledExpr::new(&expr, context)?;
         wanted.names.extend(expr_fields(&expr));
         self.evals.push((field.to_owned(), compiled));
         Ok(())

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_eval::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 use quarry_spl::ast::{Command, LookupCommand};
+use quarry_stdx::Fault;
 
 /// Reads tables for one search.
 pub(crate) struct Tables {
@@ -12,21 +13,21 @@ pub(crate) struct Tables {
     /// By the text of the rule.
     known: Mutex<BTreeMap<String, Known>>,
     /// Output fields by the text of the rule.
-    outputs: Mutex<BTreeMap<String, Result<Vec<String>, String>>>,
+    outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,
 }
 
 /// A lookup that was asked for.
-type Known = Result<Lookup, String>;
+type Known = Result<Lookup, Fault>;
 
 /// Reads the arguments of a `LOOKUP-`, which are those of the command.
-pub(crate) fn command_of(text: &str) -> Result<LookupCommand, String> {
+pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
     let parsed = quarry_spl::parse(&format!("| makeresults | lookup {text}"));
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
-        return Err(fault.to_string());
+        return Err(Fault::invalid(fault.to_string()));
     }
     match parsed.pipeline.commands.into_iter().nth(1).map(|stage| stage.command) {
         Some(Command::Lookup(command)) if !command.inputs.is_empty() => Ok(command),
-        _ => Err("it needs a table and a field to look up".to_owned()),
+        _ => Err(Fault::invalid("it needs a table and a field to look up")),
     }
 }
 
@@ -37,7 +38,7 @@ impl Tables {
     }
 
     /// The fields that a rule gives.
-    pub(crate) fn outputs(&self, text: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn outputs(&self, text: &str) -> Result<Vec<String>, Fault> {
         if let Some(known) = self.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
             return known.clone();
         }
@@ -46,19 +47,19 @@ impl Tables {
         outputs
     }
 
-    fn read_outputs(&self, text: &str) -> Result<Vec<String>, String> {
+    fn read_outputs(&self, text: &str) -> Result<Vec<String>, Fault> {
         let command = command_of(text)?;
         if !command.outputs.is_empty() {
             return Ok(command.outputs.into_iter().map(|(_, field)| field).collect());
         }
-        let missing = || format!("there is no lookup table {}", command.table);
+        let missing = || Fault::not_found(format!("there is no lookup table {}", command.table));
         let table = self.source.table(&command.table)?.ok_or_else(missing)?;
         let columns = csv_columns(&table.csv)?;
         Ok(columns.into_iter().filter(|column| !command.inputs.iter().any(|(input, _)| input == column)).collect())
     }
 
     /// The lookup of a rule.
-    pub(crate) fn lookup(&self, text: &str) -> Result<Lookup, String> {
+    pub(crate) fn lookup(&self, text: &str) -> Result<Lookup, Fault> {
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
             return known.clone();
         }
@@ -69,8 +70,8 @@ impl Tables {
 
     fn read(&self, text: &str) -> Known {
         let command = command_of(text)?;
-        let missing = || format!("there is no lookup table {}", command.table);
+        let missing = || Fault::not_found(format!("there is no lookup table {}", command.table));
         let table = self.source.table(&command.table)?.ok_or_else(missing)?;
-        LookupIndex::new(&command, table).map(Lookup::new).map_err(|error| error.to_string())
+        Ok(Lookup::new(LookupIndex::new(&command, table)?))
     }
 }

@@ -11,6 +11,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::Metadata;
 use quarry_pipeline::extract::clean_key;
+use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cells, unquoted};
 use super::{CutFields, SourceRules};
@@ -141,7 +142,7 @@ fn clean(cleans: bool, name: &str) -> Cow<'_, str> {
 
 impl Report {
     /// Compiles a transform.
-    pub fn new(rule: &ReportRule) -> Result<Report, String> {
+    pub fn new(rule: &ReportRule) -> Result<Report, Fault> {
         let names = names_of(rule);
         let cut = match &rule.cut {
             ReportCut::Pattern { pattern, pairs } => {

@@ -11,6 +11,7 @@ use arrow::array::{
 };
 use arrow::datatypes::UInt32Type;
 use quarry_eval::rows::{self, ColumnBuilder};
+use quarry_stdx::Fault;
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -47,25 +48,26 @@ struct Block {
 
 impl OpenSummary {
     /// Reads the directory.
-    pub(crate) fn open(file: Arc<dyn SummaryFile>) -> Result<OpenSummary, String> {
+    pub(crate) fn open(file: Arc<dyn SummaryFile>) -> Result<OpenSummary, Fault> {
         let size = file.bytes();
-        let end_at = size.checked_sub(END_BYTES as u64).ok_or("it is too short")?;
+        let end_at = size.checked_sub(END_BYTES as u64).ok_or_else(|| Fault::corrupt("it is too short"))?;
         let end = file.read_at(end_at, END_BYTES)?;
         let number = |at: usize| end.get(at..at + 8).and_then(|part| part.try_into().ok()).map(u64::from_le_bytes);
         let (Some(start), Some(length), Some(checksum)) = (number(0), number(8), number(16)) else {
-            return Err("its end is cut off".to_owned());
+            return Err(Fault::corrupt("its end is cut off"));
         };
         if end.get(24..) != Some(&MAGIC[..]) {
-            return Err("it does not end as a summary".to_owned());
+            return Err(Fault::corrupt("it does not end as a summary"));
         }
         if length > DIRECTORY_BYTES_MAX || start.checked_add(length) != Some(end_at) {
-            return Err("its directory is not where it should be".to_owned());
+            return Err(Fault::corrupt("its directory is not where it should be"));
         }
         let directory = file.read_at(start, length as usize)?;
         if xxh3_64(&directory) != checksum {
-            return Err("its directory does not have its checksum".to_owned());
+            return Err(Fault::corrupt("its directory does not have its checksum"));
         }
-        let (head, columns) = read_directory(&directory).ok_or("its directory cannot be read")?;
+        let (head, columns) =
+            read_directory(&directory).ok_or_else(|| Fault::corrupt("its directory cannot be read"))?;
         Ok(OpenSummary { head, file, columns })
     }
 
@@ -75,16 +77,16 @@ impl OpenSummary {
     }
 
     /// The column of this name, an array per page; `None` when the summary has none.
-    pub(crate) fn column(&self, name: &str) -> Result<Option<Vec<ArrayRef>>, String> {
+    pub(crate) fn column(&self, name: &str) -> Result<Option<Vec<ArrayRef>>, Fault> {
         let Some(block) = self.columns.iter().find(|block| block.name == name) else { return Ok(None) };
         let packed = self.file.read_at(block.offset, block.packed_bytes)?;
         if xxh3_64(&packed) != block.checksum {
-            return Err(format!("column {name} does not have its checksum"));
+            return Err(Fault::corrupt(format!("column {name} does not have its checksum")));
         }
         let raw = zstd::bulk::decompress(&packed, block.raw_bytes)
-            .map_err(|error| format!("column {name} cannot be unpacked: {error}"))?;
+            .map_err(|error| Fault::corrupt(format!("column {name} cannot be unpacked: {error}")))?;
         let read = read_block(&raw, &self.head.pages);
-        read.map(Some).ok_or_else(|| format!("column {name} cannot be read"))
+        read.map(Some).ok_or_else(|| Fault::corrupt(format!("column {name} cannot be read")))
     }
 }
 

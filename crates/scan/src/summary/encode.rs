@@ -11,6 +11,7 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::rows::{self, ColumnReader};
 use quarry_event::TimeNs;
+use quarry_stdx::Fault;
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -68,7 +69,7 @@ pub struct SummaryPage {
 }
 
 /// The bytes of a summary of these columns: name, and an array per page. `Err` says what is too large.
-pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, String> {
+pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, Fault> {
     let mut bytes = MAGIC.to_vec();
     let mut directory = Vec::new();
     directory.extend_from_slice(&head.digest);
@@ -87,9 +88,15 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     }
     put(&mut directory, columns.len() as u64);
     for (name, pages) in columns {
+        assert_eq!(pages.len(), head.pages.len(), "a column has an array per page");
+        let is_whole = pages.iter().zip(&head.pages).all(|(array, page)| array.len() == page.rows as usize);
+        assert!(is_whole, "an array has a value per row of its page");
         let raw = block_of(pages)?;
         if raw.len() > COLUMN_BYTES_MAX {
-            return Err(format!("field {name} takes {} bytes, the limit is {COLUMN_BYTES_MAX}", raw.len()));
+            return Err(Fault::invalid(format!(
+                "field {name} takes {} bytes, the limit is {COLUMN_BYTES_MAX}",
+                raw.len()
+            )));
         }
         let packed = pack(&raw)?;
         put_text(&mut directory, name);
@@ -108,8 +115,8 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
     Ok(bytes)
 }
 
-fn pack(raw: &[u8]) -> Result<Vec<u8>, String> {
-    zstd::bulk::compress(raw, LEVEL).map_err(|error| format!("a column cannot be packed: {error}"))
+fn pack(raw: &[u8]) -> Result<Vec<u8>, Fault> {
+    zstd::bulk::compress(raw, LEVEL).map_err(|error| Fault::unavailable(format!("a column cannot be packed: {error}")))
 }
 
 /// Distinct texts of a column by their code, which is their place plus 1.
@@ -120,22 +127,22 @@ struct Texts {
 }
 
 impl Texts {
-    fn code(&mut self, text: &str) -> Result<u32, String> {
+    fn code(&mut self, text: &str) -> Result<u32, Fault> {
         if let Some(code) = self.codes.get(text) {
             return Ok(*code);
         }
-        let code = u32::try_from(self.codes.len() + 1).map_err(|_| "a field has too many values".to_owned())?;
+        let code = u32::try_from(self.codes.len() + 1).map_err(|_| Fault::invalid("a field has too many values"))?;
         self.codes.insert(text.to_owned(), code);
         put_text(&mut self.bytes, text);
         if self.bytes.len() > COLUMN_BYTES_MAX {
-            return Err(format!("the values of a field take more than {COLUMN_BYTES_MAX} bytes"));
+            return Err(Fault::invalid(format!("the values of a field take more than {COLUMN_BYTES_MAX} bytes")));
         }
         Ok(code)
     }
 }
 
 /// One column over all pages: its dictionary, then page by page.
-fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, String> {
+fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
     let mut texts = Texts::default();
     let mut body = Vec::new();
     for page in pages {
@@ -150,7 +157,7 @@ fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, String> {
     Ok(block)
 }
 
-fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result<(), String> {
+fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result<(), Fault> {
     let reader = ColumnReader::new(array);
     match &reader {
         ColumnReader::Null(_) => body.push(kind::NULL),

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quarry_event::TimeNs;
+use quarry_stdx::Fault;
 
 pub use self::decode::{COLUMNS_MAX, OpenSummary};
 pub use self::encode::{SummaryHead, SummaryPage, columns_of, encode};
@@ -40,16 +41,16 @@ pub trait SummaryStore: Send + Sync {
     /// A text that is another one as soon as fields may be cut, added or looked up in another way: search-time
     /// settings, and the state of these lookup tables and of those that settings name. `Err` says why it cannot be
     /// told.
-    fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, String> {
-        Err("there is no data folder".to_owned())
+    fn configuration(&self, _tables: &BTreeSet<String>) -> Result<String, Fault> {
+        Err(Fault::unavailable("there is no data folder"))
     }
     /// Opens a summary; `None` when there is none of this name.
-    fn open(&self, _name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+    fn open(&self, _name: &str) -> Result<Option<Arc<dyn SummaryFile>>, Fault> {
         Ok(None)
     }
     /// Keeps a summary; after a crash it is there whole or not at all.
-    fn put(&self, _name: &str, _bytes: &[u8]) -> Result<(), String> {
-        Err("there is no data folder".to_owned())
+    fn put(&self, _name: &str, _bytes: &[u8]) -> Result<(), Fault> {
+        Err(Fault::unavailable("there is no data folder"))
     }
     /// Told that a summary cannot be used, and why.
     fn unusable(&self, _name: &str, _why: &str) {}
@@ -60,7 +61,7 @@ pub trait SummaryFile: Send + Sync {
     /// Its length.
     fn bytes(&self) -> u64;
     /// Some of its bytes; fewer are a fault.
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String>;
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, Fault>;
 }
 
 /// No model is accelerated.

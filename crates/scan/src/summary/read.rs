@@ -16,6 +16,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows;
 use quarry_event::TimeRange;
+use quarry_stdx::Fault;
 use quarry_store::{Segment, StoredSlab};
 
 use super::SummaryStore;
@@ -63,7 +64,7 @@ pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Op
             None
         }
         Err(fault) => {
-            store.unusable(&name, &fault);
+            store.unusable(&name, &fault.to_string());
             None
         }
     }
@@ -130,13 +131,13 @@ impl SummaryRead {
 
     fn read_columns(&self, name: &str, summary: &OpenSummary) -> Option<Vec<Vec<ArrayRef>>> {
         let column = |column: &String| {
-            let missing = || format!("it has no column {column}");
+            let missing = || Fault::invalid(format!("it has no column {column}"));
             summary.column(column).and_then(|pages| pages.ok_or_else(missing))
         };
         match self.scan.columns.iter().map(column).collect::<Result<Vec<_>, _>>() {
             Ok(columns) => Some(columns),
             Err(fault) => {
-                self.store.unusable(name, &fault);
+                self.store.unusable(name, &fault.to_string());
                 None
             }
         }

@@ -22,10 +22,10 @@ impl SummaryFile for InMemory {
         self.0.len() as u64
     }
 
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, quarry_stdx::Fault> {
         let end = (offset as usize).checked_add(length);
         let part = end.and_then(|end| self.0.get(offset as usize..end));
-        part.map(Bytes::copy_from_slice).ok_or_else(|| "past the end".to_owned())
+        part.map(Bytes::copy_from_slice).ok_or_else(|| quarry_stdx::Fault::invalid("past the end"))
     }
 }
 

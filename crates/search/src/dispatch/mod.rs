@@ -27,7 +27,7 @@ use quarry_conf::{Layers, Permissions};
 use quarry_engine::{KeptJob, NodeEntry};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, period_seconds};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
 use crate::keeper::{JobFacts, JobKeeper, Remembered};
@@ -281,7 +281,7 @@ impl KeptJobs {
     }
 
     /// The result of a job; `None` when none is kept that `viewer` may see.
-    pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, String> {
+    pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
         let (facts, rows) = match recent.filter(|job| self.is_current(&job.facts)) {
@@ -290,7 +290,7 @@ impl KeptJobs {
             None => {
                 let Some(facts) = self.facts(sid).filter(is_seen) else { return Ok(None) };
                 let path = self.folder.join(sid).join(RESULTS);
-                let rows = read_rows(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let rows = read_rows(&path).map_err(|error| Fault::io(path.display(), error))?;
                 (facts, rows)
             }
         };

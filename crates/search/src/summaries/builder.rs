@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quarry_event::time::NS_PER_SEC;
-use quarry_stdx::{SharedClock, log};
+use quarry_stdx::{Fault, SharedClock, log};
 use serde_json::Value;
 
 use super::{ModelSummaries, rows_of};
@@ -126,7 +126,7 @@ impl Work {
                 Err(fault) => {
                     is_whole = false;
                     tell_once(told, format!("data model {model} is not summarised: {fault}"));
-                    rows.push(serde_json::json!({ "model": model, "complete": 0.0, "error": fault }));
+                    rows.push(serde_json::json!({ "model": model, "complete": 0.0, "error": fault.to_string() }));
                 }
             }
             if self.stop.is_set() {
@@ -141,7 +141,7 @@ impl Work {
         }
     }
 
-    fn model(&self, model: &str) -> Result<(BTreeSet<String>, Vec<Value>), String> {
+    fn model(&self, model: &str) -> Result<(BTreeSet<String>, Vec<Value>), Fault> {
         let settings = self.summaries.settings_of(model);
         let now = self.clock.now_ns();
         let (earliest, backfill) = self.summaries.bounds(&settings, now);
@@ -165,7 +165,7 @@ impl Work {
             since = self.clock.elapsed_ns();
             true
         };
-        let report = self.search.summarise(&wanted, &mut go_on).map_err(|error| error.to_string())?;
+        let report = self.search.summarise(&wanted, &mut go_on)?;
         let rows = rows_of(model, &report, now);
         Ok((report.names, rows))
     }

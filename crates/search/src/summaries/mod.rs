@@ -20,6 +20,7 @@ use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
 use quarry_engine::{Acceleration, LookupSource, SummaryFile, SummaryReport, SummaryStore};
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_time};
+use quarry_stdx::Fault;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -261,14 +262,14 @@ impl SummaryStore for ModelSummaries {
         Some(Acceleration { earliest: self.bounds(&settings, now).0 })
     }
 
-    fn configuration(&self, tables: &BTreeSet<String>) -> Result<String, String> {
+    fn configuration(&self, tables: &BTreeSet<String>) -> Result<String, Fault> {
         let mut text = self.settings.clone();
         for name in tables.union(&self.tables) {
             let definition = self.lookups.transforms.lookup(name);
             let state = match definition.and_then(|definition| definition.collection.as_ref()) {
                 Some(_) => match self.lookups.table(name) {
                     Ok(table) => format!("{:?}", table.map(|table| Sha256::digest(table.csv.as_bytes()))),
-                    Err(fault) => fault,
+                    Err(fault) => fault.to_string(),
                 },
                 None => {
                     let file = definition.map_or(name.as_str(), |definition| &definition.filename);
@@ -280,16 +281,16 @@ impl SummaryStore for ModelSummaries {
         Ok(text)
     }
 
-    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, String> {
+    fn open(&self, name: &str) -> Result<Option<Arc<dyn SummaryFile>>, Fault> {
         match self.folder.open(name) {
             Ok(file) => Ok(Some(Arc::new(Kept(file)))),
             Err(BlobError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(error.into()),
         }
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), String> {
-        self.folder.put(name, bytes).map_err(|error| error.to_string())
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Fault> {
+        Ok(self.folder.put(name, bytes)?)
     }
 
     fn unusable(&self, name: &str, why: &str) {
@@ -306,7 +307,7 @@ impl SummaryFile for Kept {
         self.0.len()
     }
 
-    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, String> {
-        self.0.read_at(offset, length).map_err(|error| error.to_string())
+    fn read_at(&self, offset: u64, length: usize) -> Result<Bytes, Fault> {
+        self.0.read_at(offset, length).map_err(|error| Fault::unavailable(error.to_string()))
     }
 }

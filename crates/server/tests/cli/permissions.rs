@@ -147,7 +147,7 @@ fn roles_say_what_a_search_may_do() {
     let collect = "| makeresults | eval _raw=\"by somebody\" | collect index=_audit";
     for key in [&eva, &tom] {
         let refused = search(&place, key, collect);
-        assert!(status(&refused) == "400" && refused.contains("indexes_edit"), "{refused}");
+        assert!(status(&refused) == "403" && refused.contains("indexes_edit"), "{refused}");
     }
     assert_eq!(status(&search(&place, &admin, collect)), "200");
     let count = "index=_audit \"by somebody\" | stats count";
@@ -229,11 +229,11 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
         ];
         for text in texts.iter().take(if writer.starts_with("fit") { 1 } else { 4 }) {
             let refused = search(&place, eva, text);
-            assert!(status(&refused) == "400" && refused.contains("user eva may not change it"), "{text}: {refused}");
+            assert!(status(&refused) == "403" && refused.contains("user eva may not change it"), "{text}: {refused}");
         }
     }
     let refused = search(&place, eva, "| deletemodel app:scales");
-    assert!(status(&refused) == "400" && refused.contains("may not change it"), "{refused}");
+    assert!(status(&refused) == "403" && refused.contains("may not change it"), "{refused}");
     let who = |key: &str, table: &str| {
         let answer = did(key, &format!("| inputlookup {table} | stats values(who) AS who"));
         answer.split("\"who\":\"").nth(1).map(|rest| rest.split('"').next().unwrap().to_owned()).unwrap_or_default()
@@ -275,7 +275,7 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
         let answer =
             ask(&place, "POST", &format!("{root}/search/jobs"), eva, &format!("search={text}&exec_mode=oneshot"));
         let is_own = root.ends_with("/system");
-        assert_eq!(status(&answer), if is_own { "200" } else { "400" }, "{root}: {answer}");
+        assert_eq!(status(&answer), if is_own { "200" } else { "403" }, "{root}: {answer}");
     }
     assert_eq!(who(bob, "shared.csv"), "tom");
     drop(server);

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use super::{Call, Command, CommandInfo, Group, Kind, MadeFields, Semantics, Syntax};
 use crate::analyse::{FieldNeeds, TIME, has_subsearch, search_fields};
 use crate::ast::{Expr, SearchExpr, Span};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, fault_of};
 use crate::parse::{self, Known, OptionArg, Parser, Read, parse_condition, quote, unescape};
 use quarry_event::time::Span as TimeSpan;
+use quarry_stdx::Fault;
 use serde::{Deserialize, Serialize};
 
 /// Events of a transaction when `maxevents=` is absent.
@@ -243,7 +244,7 @@ impl Parser<'_> {
 
 impl TransactionCommand {
     /// The command with the settings of its stanza where it says nothing itself; a fault names the setting.
-    pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, String> {
+    pub fn of_kind(&self, settings: &BTreeMap<String, String>) -> Result<TransactionCommand, Fault> {
         let Some(kind) = &self.kind else { return Ok(self.clone()) };
         let mut text = String::from("| transaction");
         for (name, value) in settings {
@@ -256,7 +257,7 @@ impl TransactionCommand {
             let option = format!(" {name}={}", if is_test { value.to_owned() } else { quote(value) });
             let alone = parse::parse(&format!("| transaction{option}"));
             if let Some(fault) = alone.diagnostics.first() {
-                return Err(format!("{name}: {}", fault.message));
+                return Err(Fault::invalid(format!("{name}: {}", fault.message)));
             }
             text.push_str(&option);
         }
@@ -264,7 +265,7 @@ impl TransactionCommand {
         let parsed = parse::parse(&format!("{text} {}", kind.options));
         match parsed.pipeline.commands.into_iter().next().map(|stage| stage.command) {
             Some(Command::Transaction(command)) => Ok(TransactionCommand { kind: self.kind.clone(), ..command }),
-            _ => Err(parsed.diagnostics.first().map(ToString::to_string).unwrap_or_default()),
+            _ => Err(fault_of(&parsed.diagnostics)),
         }
     }
 }

@@ -18,6 +18,7 @@ use quarry_blob::BlobStore;
 use quarry_bucket::{BucketError, BucketReader, ReadAt, ReadError, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
+use quarry_stdx::{Fault, HasKind};
 
 use crate::cache::Cache;
 use crate::deletion::{Hold, RowSet};
@@ -249,21 +250,24 @@ impl Readers {
     }
 
     /// Reads every byte of both objects of a bucket and holds them against their checksums and the catalog.
-    pub(crate) fn check(&self, bucket: &SealedBucket) -> Result<(), String> {
+    pub(crate) fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         let number = bucket.row.number;
         self.objects.open.remove_if(|key| *key == number);
-        let open = self.open_anew(bucket).map_err(|error| error.to_string())?;
-        open.reader.check().map_err(|error| error.to_string())?;
+        let open = self.open_anew(bucket)?;
+        open.reader.check()?;
         let (found, listed) = (open.reader.summary(), &bucket.row);
         if (found.events, found.raw_bytes) != (listed.events, listed.raw_bytes) {
-            return Err(format!("it holds {} events, the catalog says {}", found.events, listed.events));
+            return Err(Fault::corrupt(format!(
+                "it holds {} events, the catalog says {}",
+                found.events, listed.events
+            )));
         }
         match self.read_filter(bucket) {
             Ok(_) => {
                 self.faults.forget(number);
                 Ok(())
             }
-            Err(error) => Err(fault::describe(&error)),
+            Err(error) => Err(Fault::new(error.kind(), fault::describe(&error))),
         }
     }
 

@@ -80,7 +80,7 @@ fn an_object_that_nobody_knows_is_not_written_over() {
     let wrong: Vec<_> = store.verify().into_iter().filter(|verdict| verdict.result.is_err()).collect();
     let names: Vec<&str> = wrong.iter().map(|verdict| verdict.bucket.as_str()).collect();
     assert_eq!(names, ["main/0000000001-1.filter", "main/0000000001.bucket"]);
-    assert!(wrong[0].result.as_ref().is_err_and(|reason| reason.contains("no bucket of the catalog")));
+    assert!(wrong[0].result.as_ref().is_err_and(|reason| reason.to_string().contains("no bucket of the catalog")));
 }
 
 #[test]

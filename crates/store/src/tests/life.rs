@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use quarry_event::term::MetaField;
 use quarry_event::{Anywhere, EventBatch, IndexedField, PageColumns, PageSet, TermQuery, TimeRange};
-use quarry_stdx::ManualClock;
+use quarry_stdx::{Fault, ManualClock};
 use tempfile::tempdir;
 
 use super::{all, append, expected, open, segment_texts, small, texts, try_append};
@@ -309,13 +309,13 @@ fn the_oldest_buckets_of_a_large_index_go_and_what_cannot_be_archived_stays() {
         }]
     };
     let all_bytes: u64 = bytes.iter().sum();
-    let unasked = |_: &ExpiredBucket| -> Result<(), String> { Err("nobody asked".to_owned()) };
+    let unasked = |_: &ExpiredBucket| -> Result<(), Fault> { Err(Fault::invalid("nobody asked")) };
     assert_eq!(store.retention_by(&rule(all_bytes, false), &unasked).unwrap(), Removed::default());
     assert_eq!(store.retention_by(&rule(all_bytes - 1, true), &unasked).unwrap(), Removed::default());
     assert!(store.messages()[0].text.contains("bucket main~2 is not archived and stays: nobody asked"));
     assert_eq!(texts(&all(&store)).len(), 15);
     let asked = Mutex::new(Vec::new());
-    let archive = |bucket: &ExpiredBucket| -> Result<(), String> {
+    let archive = |bucket: &ExpiredBucket| -> Result<(), Fault> {
         assert!(bucket.objects.iter().all(|object| dir.path().join("db").join(object).is_file()));
         asked.lock().unwrap().push((bucket.id.clone(), bucket.time_max));
         Ok(())

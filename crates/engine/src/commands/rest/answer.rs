@@ -7,18 +7,19 @@
 //! Source: Splunk's REST API User Manual, "Atom feed response" and `output_mode`.
 
 use serde_json::{Map, Value, json};
+use quarry_stdx::Fault;
 
 use super::NodeEntry;
 
 /// The entries that the endpoint of this path answered, in the form that its arguments ask for; an error for a form
 /// that there is not.
-pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, String> {
+pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, Fault> {
     let (endpoint, arguments) = path.split_once('?').unwrap_or((path, ""));
     let form = arguments.split('&').rev().find_map(|argument| argument.strip_prefix("output_mode="));
     match form {
         None | Some("xml" | "atom") => Ok(feed(endpoint, entries)),
         Some("json") => Ok(json_text(endpoint, entries)),
-        Some(other) => Err(format!("output_mode={other}: with report_as=text an answer is xml or json")),
+        Some(other) => Err(Fault::invalid(format!("output_mode={other}: with report_as=text an answer is xml or json"))),
     }
 }
 

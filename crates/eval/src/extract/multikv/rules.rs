@@ -7,6 +7,7 @@
 //! Not here: which rows and fields `multikv` keeps ([`super`]), and tokens of `pre` and `post`, which are nothing
 //! that rows have.
 
+use quarry_stdx::Fault;
 use std::collections::BTreeMap;
 
 use crate::pattern::{Regex, Replacement};
@@ -72,22 +73,23 @@ pub type SeeCells<'s> = &'s mut dyn FnMut(&str, Vec<(String, String)>);
 
 impl TableRule {
     /// Reads a stanza; the error is for the user.
-    pub fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, String> {
+    pub fn new(settings: &BTreeMap<String, String>) -> Result<TableRule, Fault> {
         let mut sections: BTreeMap<&str, Section> = BTreeMap::new();
         for (key, value) in settings {
             let (name, part) = key.split_once('.').unwrap_or((key, ""));
             let name = SECTIONS.iter().find(|known| **known == name);
-            let name = name.ok_or_else(|| format!("{key}: settings begin with {}", SECTIONS.join(", ")))?;
+            let name =
+                name.ok_or_else(|| Fault::invalid(format!("{key}: settings begin with {}", SECTIONS.join(", "))))?;
             let section = sections.entry(name).or_default();
-            section.set(name, part, value).map_err(|fault| format!("{key}: {fault}"))?;
+            section.set(name, part, value).map_err(|fault| fault.at(key))?;
         }
         let mut section = |name: &str| sections.remove(name);
-        let body = section("body").ok_or("it says nothing of a body")?;
+        let body = section("body").ok_or_else(|| Fault::invalid("it says nothing of a body"))?;
         let rule = TableRule { pre: section("pre"), header: section("header"), body, post: section("post") };
         if let Some(Section { end: End::Unsaid, .. }) = &rule.pre
             && !matches!(rule.header.as_ref().unwrap_or(&rule.body).start, Start::At(_))
         {
-            return Err("nothing says where pre ends: give pre.end, pre.linecount or header.start".to_owned());
+            return Err(Fault::invalid("nothing says where pre ends: give pre.end, pre.linecount or header.start"));
         }
         Ok(rule)
     }
@@ -155,10 +157,10 @@ fn name_of(names: &[String], at: usize) -> String {
 }
 
 impl Section {
-    fn set(&mut self, section: &str, part: &str, value: &str) -> Result<(), String> {
+    fn set(&mut self, section: &str, part: &str, value: &str) -> Result<(), Fault> {
         let count = || match value.trim().parse::<usize>() {
             Ok(count) if count <= LINES_MAX => Ok(count),
-            _ => Err(format!("`{value}` is no number of lines up to {LINES_MAX}")),
+            _ => Err(Fault::invalid(format!("`{value}` is no number of lines up to {LINES_MAX}"))),
         };
         match part {
             "start" => self.start = Start::At(regex(value)?),
@@ -170,7 +172,7 @@ impl Section {
             "replace" => self.replaced = replaced(value)?,
             "tokens" if matches!(section, "header" | "body") => self.tokens = Some(Tokens::new(value)?),
             "tokens" => {}
-            _ => return Err("there is no such setting".to_owned()),
+            _ => return Err(Fault::invalid("there is no such setting")),
         }
         Ok(())
     }
@@ -219,13 +221,13 @@ impl Section {
     }
 }
 
-fn regex(text: &str) -> Result<Regex, String> {
+fn regex(text: &str) -> Result<Regex, Fault> {
     let text = text.trim();
     let inner = text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"'));
     Regex::new(inner.unwrap_or(text))
 }
 
-fn ignored(value: &str) -> Result<Ignored, String> {
+fn ignored(value: &str) -> Result<Ignored, Fault> {
     let items = items(value);
     match items.split_first() {
         Some((first, [])) if first.text == "_all_" => Ok(Ignored::All),
@@ -233,14 +235,14 @@ fn ignored(value: &str) -> Result<Ignored, String> {
         Some((first, all)) if first.text == "_regex_" && !all.is_empty() => {
             all.iter().map(|item| Regex::new(&item.text)).collect::<Result<_, _>>().map(Ignored::Like)
         }
-        _ => Err("write _all_, _none_ or _regex_ with regular expressions in quotes".to_owned()),
+        _ => Err(Fault::invalid("write _all_, _none_ or _regex_ with regular expressions in quotes")),
     }
 }
 
-fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, String> {
+fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, Fault> {
     let items = items(value);
     if items.is_empty() || !items.len().is_multiple_of(2) || items.iter().any(|item| !item.quoted) {
-        return Err("write pairs such as \"%\" = \"_\", \"#\" = \"_\"".to_owned());
+        return Err(Fault::invalid("write pairs such as \"%\" = \"_\", \"#\" = \"_\""));
     }
     let pair = |pair: &[super::tokens::Item]| {
         let regex = Regex::new(&pair[0].text)?;
@@ -254,7 +256,7 @@ fn replaced(value: &str) -> Result<Vec<(Regex, Replacement)>, String> {
 mod tests {
     use super::*;
 
-    fn rule(text: &str) -> Result<TableRule, String> {
+    fn rule(text: &str) -> Result<TableRule, Fault> {
         let pairs = text.lines().filter_map(|line| line.split_once(" = "));
         TableRule::new(&pairs.map(|(key, value)| (key.trim().to_owned(), value.to_owned())).collect())
     }
@@ -273,7 +275,7 @@ mod tests {
             ("body.replace = \"a\" = b", "write pairs"),
             ("body.tokens = _split_, 1", "body.tokens: "),
         ] {
-            let fault = rule(text).unwrap_err();
+            let fault = rule(text).map(drop).unwrap_err().to_string();
             assert!(fault.contains(expected), "{text}: {fault}");
         }
     }

@@ -1,5 +1,7 @@
 //! Tokens of multikv.conf: how a line of a table is cut into pieces, and how lists of settings are read.
 
+use quarry_stdx::Fault;
+
 /// What cuts a line.
 #[derive(Debug)]
 pub(crate) enum Tokens {
@@ -47,10 +49,10 @@ impl Default for Tokens {
 
 impl Tokens {
     /// Reads the setting; the error is for the user.
-    pub(crate) fn new(text: &str) -> Result<Tokens, String> {
+    pub(crate) fn new(text: &str) -> Result<Tokens, Fault> {
         let items = items(text);
         let (kind, rest) = items.split_first().map_or(("", [].as_slice()), |(first, rest)| (first.text.as_str(), rest));
-        let wrong = |form: &str| Err(format!("write {form}"));
+        let wrong = |form: &str| Err(Fault::invalid(format!("write {form}")));
         let number = |item: &Item| item.text.parse::<usize>().ok();
         match kind {
             "_token_list_" if !rest.is_empty() => Ok(Tokens::List(rest.iter().map(|item| item.text.clone()).collect())),

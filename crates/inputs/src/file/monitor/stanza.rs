@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use quarry_conf::{CrcSalt, MonitorSettings};
 use quarry_pipeline::Pattern;
+use quarry_stdx::Fault;
 
 use crate::InputError;
 
@@ -95,7 +96,10 @@ impl Stanza {
 }
 
 fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
-    let bad = |reason| InputError::Pattern { pattern: format!("[monitor://{path}] {pattern}"), reason };
+    let bad = |fault: Fault| {
+        let pattern = format!("[monitor://{path}] {pattern}");
+        InputError::Pattern { pattern, reason: fault.to_string() }
+    };
     Pattern::new(pattern).map_err(bad)
 }
 

@@ -1,0 +1,227 @@
+//! Worlds for tests of searches, which the tests of several crates share.
+//!
+//! [`CountedStore`] is a store of which is counted what is read of sealed slabs; an [`Interruption`] happens in the middle of a search,
+//! at a read that is counted. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_engine::{LookupSource, LookupTable, SnapshotSource};
+use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
+use quarry_stdx::{Fault, ManualClock};
+use quarry_store::{
+    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot,
+    Store, StoreError, StoreOptions, StoredSlab,
+};
+
+/// Nanoseconds of a second.
+pub const SECOND: i64 = 1_000_000_000;
+/// When the first event happened.
+pub const START: i64 = 1_700_000_000 * SECOND;
+
+/// No lookup tables.
+pub struct NoTables;
+
+impl LookupSource for NoTables {
+    fn table(&self, _: &str) -> Result<Option<LookupTable>, Fault> {
+        Ok(None)
+    }
+
+    fn names(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A store that counts the reads of its sealed slabs.
+pub struct CountedStore {
+    /// The store.
+    pub store: Arc<Store>,
+    reads: Arc<AtomicU64>,
+    /// What happens while a sealed slab is read.
+    pub interruption: Arc<Interruption>,
+    counts_terms: bool,
+    text: fn(u64) -> String,
+}
+
+impl CountedStore {
+    /// Opens a store in `dir` whose slabs have so many events, long after [`START`]. Event number `at` is `text(at)`;
+    /// `counts_terms` says whether a question to a term dictionary is a read.
+    pub fn open(dir: &Path, slab_events: usize, counts_terms: bool, text: fn(u64) -> String) -> Arc<CountedStore> {
+        let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
+        let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
+        Arc::new(CountedStore { store, reads: Arc::default(), interruption: Arc::default(), counts_terms, text })
+    }
+
+    /// Appends events `from..until` to an index, a second apart, `late` seconds before their time.
+    pub fn append(&self, index: &str, from: u64, until: u64, late: i64) {
+        /// Events of a batch: a slab is closed between batches.
+        const BATCH: usize = 50;
+        (from..until).step_by(BATCH).for_each(|at| self.append_batch(index, at..until.min(at + BATCH as u64), late));
+    }
+
+    /// As [`CountedStore::append`], at once.
+    pub fn append_batch(&self, index: &str, events: Range<u64>, late: i64) {
+        let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
+        let metas = ["web", "db"].map(|host| {
+            batch.intern(&Metadata {
+                index: index.into(),
+                host: host.into(),
+                source: "/var/log/x.log".into(),
+                sourcetype: "mixed".into(),
+            })
+        });
+        for at in events {
+            // Not one instant per event: several meet.
+            let time = START + (at as i64 / 3 * 3 - late) * SECOND;
+            batch.push((self.text)(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
+        }
+        self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+    }
+
+    /// What was read of sealed slabs since the last call.
+    pub fn reads(&self) -> u64 {
+        self.reads.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl SnapshotSource for CountedStore {
+    fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError> {
+        let mut snapshot = Store::snapshot(&self.store, indexes, range);
+        for segment in &mut snapshot.segments {
+            *segment = Arc::new(Counted {
+                inner: Arc::clone(segment),
+                reads: Arc::clone(&self.reads),
+                interruption: Arc::clone(&self.interruption),
+                counts_terms: self.counts_terms,
+            });
+        }
+        Ok(snapshot)
+    }
+
+    fn buckets(&self) -> Option<Vec<BucketListing>> {
+        Some(self.store.buckets())
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// What happens in the middle of a search: once, at a read that is counted from when it was set.
+#[derive(Default)]
+pub struct Interruption(Mutex<Option<(u64, Work)>>);
+
+impl std::fmt::Debug for Interruption {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Interruption")
+    }
+}
+
+impl Interruption {
+    /// Runs `work` at read number `at`, from 0.
+    pub fn set(&self, at: u64, work: impl FnOnce() + Send + 'static) {
+        *self.0.lock().unwrap() = Some((at, Box::new(work)));
+    }
+
+    /// Forgets what did not happen; tells whether it was still to come.
+    pub fn clear(&self) -> bool {
+        self.0.lock().unwrap().take().is_some()
+    }
+
+    /// Notes a read.
+    pub fn step(&self) {
+        let mut planned = self.0.lock().unwrap();
+        match planned.as_mut() {
+            None => {}
+            Some((left, _)) if *left > 0 => *left -= 1,
+            Some(_) => {
+                let work = planned.take();
+                drop(planned);
+                work.into_iter().for_each(|(_, work)| work());
+            }
+        }
+    }
+}
+
+/// All rows of a store of one index whose place in their page is a multiple of `by`.
+pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
+    let mut deletion = Deletion::default();
+    for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
+        for page in 0..segment.pages().len() {
+            let rows: Vec<u32> = (0..segment.pages()[page].events).step_by(by).collect();
+            assert!(segment.note_deleted(page, &rows, &mut deletion));
+        }
+    }
+    deletion
+}
+
+/// A segment that counts what is read of it.
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<dyn Segment>,
+    reads: Arc<AtomicU64>,
+    interruption: Arc<Interruption>,
+    counts_terms: bool,
+}
+
+impl Counted {
+    fn count(&self) {
+        if self.inner.stored().is_some() {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            self.interruption.step();
+        }
+    }
+}
+
+impl Segment for Counted {
+    fn bucket(&self) -> &str {
+        self.inner.bucket()
+    }
+    fn index(&self) -> &str {
+        self.inner.index()
+    }
+    fn sequence(&self) -> u64 {
+        self.inner.sequence()
+    }
+    fn identity(&self) -> Option<SlabIdentity> {
+        self.inner.identity()
+    }
+    fn stored(&self) -> Option<StoredSlab> {
+        self.inner.stored()
+    }
+    fn metas(&self) -> Arc<[Metadata]> {
+        self.inner.metas()
+    }
+    fn pages(&self) -> &[PageInfo] {
+        self.inner.pages()
+    }
+    fn candidate_pages(&self, query: &TermQuery, fields: &dyn FieldColumns) -> Result<PageSet, StoreError> {
+        if self.counts_terms {
+            self.count();
+        }
+        self.inner.candidate_pages(query, fields)
+    }
+    fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
+        self.count();
+        self.inner.read_page(page, columns)
+    }
+    fn may_hold_fields(&self, page: usize) -> bool {
+        self.inner.may_hold_fields(page)
+    }
+    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+        self.count();
+        self.inner.shapes()
+    }
+    fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
+        self.inner.dictionary(column)
+    }
+    fn is_shaped(&self, page: usize) -> bool {
+        self.inner.is_shaped(page)
+    }
+    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+        self.count();
+        self.inner.shaped_page(page)
+    }
+}
