@@ -16,6 +16,8 @@ pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 const BLOCK_VERSION: u8 = 1;
 /// zstd level of everything but text and columns: directories and term dictionaries gain little from more.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
+/// Bytes that are not compressed to one in so many hardly repeat.
+const HARDLY_COMPRESSED: usize = 3;
 
 /// What a block holds. New kinds take new numbers; a reader that meets an unknown one says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +128,7 @@ pub(crate) struct BlockWriter {
     text: zstd::bulk::Compressor<'static>,
     structure: zstd::bulk::Compressor<'static>,
     scratch: Vec<u8>,
+    fast: Vec<u8>,
 }
 
 impl BlockWriter {
@@ -136,6 +139,7 @@ impl BlockWriter {
             text: compressor(text_level)?,
             structure: compressor(STRUCTURE_LEVEL)?,
             scratch: Vec::new(),
+            fast: Vec::new(),
         })
     }
 
@@ -156,6 +160,18 @@ impl BlockWriter {
     /// smaller.
     pub(crate) fn compressed(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
+    }
+
+    /// The same as small as it gets: of bytes that hardly repeat, ids for example, an entropy coding alone makes less than
+    /// a search for matches.
+    pub(crate) fn compressed_best(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
+        let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
+        if self.scratch.len() * HARDLY_COMPRESSED < raw.len() {
+            return Ok(is_smaller.then_some(&self.scratch[..]));
+        }
+        let is_fast_smaller = compress(&mut self.structure, raw, &mut self.fast)?;
+        let best = if self.fast.len() < self.scratch.len() { &self.fast } else { &self.scratch };
+        Ok((is_smaller || is_fast_smaller).then_some(&best[..]))
     }
 
     /// Appends a block of parts, each compressed on its own.

@@ -248,7 +248,8 @@ pub(super) fn encode_texts(
     let lengths: Vec<i64> = ends.iter().map(|end| i64::from(end - std::mem::replace(&mut last, *end))).collect();
     encode_integers(&lengths, out);
     let compressed = match effort {
-        Effort::Seal(blocks) | Effort::All(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compressed(bytes)?,
+        Effort::Seal(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compressed(bytes)?,
+        Effort::All(blocks) if bytes.len() >= MIN_ZSTD_BYTES => blocks.compressed_best(bytes)?,
         _ => None,
     };
     match compressed {

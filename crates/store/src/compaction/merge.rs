@@ -158,15 +158,32 @@ fn for_each_slab(
     regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
-/// Encodes and proves that it decodes to the same events, of which the inputs tell once more.
+/// Encodes, without locators where these make more of the buckets than they were.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
     pace: &mut Pace<'_>,
     add: AddSlab,
 ) -> Result<(EncodedBucket, Content), Failure> {
+    let bytes = |encoded: &EncodedBucket| (encoded.object.len() + encoded.filter.len()) as u64;
+    let located = encode_proven(shared, inputs, pace, add, true)?;
+    if bytes(&located.0) <= stored_bytes(inputs) {
+        return Ok(located);
+    }
+    let bare = encode_proven(shared, inputs, pace, add, false)?;
+    Ok(if bytes(&bare.0) < bytes(&located.0) { bare } else { located })
+}
+
+/// Encodes and proves that it decodes to the same events, of which the inputs tell once more.
+fn encode_proven(
+    shared: &Shared,
+    inputs: &[Arc<SealedBucket>],
+    pace: &mut Pace<'_>,
+    add: AddSlab,
+    located: bool,
+) -> Result<(EncodedBucket, Content), Failure> {
     let mut proven = |shaped: bool| {
-        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped, located: true };
+        let options = EncodeOptions { zstd_level: shared.options.compaction.zstd_level, shaped, located };
         let mut encoder = unwaited(shared, || BucketEncoder::new(&options))?;
         let mut content = Content::default();
         for_each_slab(shared, inputs, pace, &mut |slab| {

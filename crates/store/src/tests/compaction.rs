@@ -12,7 +12,7 @@ use super::{all, append, expected, open, segment_texts, small, texts};
 use crate::hot::HotKey;
 use crate::state::Progress;
 use crate::tests::sample::batch;
-use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError};
+use crate::{AppendRequest, CompactionReport, IndexSelector, ListingState, Snapshot, Store, StoreError, StoreOptions};
 
 /// Seals `buckets` buckets of `events` events each, of the given indexes in turn.
 pub(super) fn seal(store: &Store, indexes: &[&str], buckets: u64, events: u64) {
@@ -89,6 +89,47 @@ fn a_merge_changes_no_event_and_no_order() {
     assert_eq!(texts(&of_index(&store, "main")), expected("main", 0..40));
     store.close();
     assert!(matches!(store.compact_all(), Err(StoreError::Closed)));
+}
+
+#[test]
+fn a_merge_takes_no_more_room_than_its_parts() {
+    // Ids that hardly repeat: nothing is gained by merging them, and what is kept to find them costs room.
+    let text = |at: u64| {
+        let mixed =
+            |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        match at % 3 {
+            0 => format!(
+                "I1121 00:00:00.{:06} id=\"{:016x}{:016x}\" n={}",
+                at % 1_000_000,
+                mixed(at),
+                mixed(at * 3),
+                at % 9
+            ),
+            1 => format!(
+                "I1121 00:00:00.{:06} uid=\"containerd://{:016x}{:08x}\"",
+                mixed(at) % 1_000_000,
+                mixed(at),
+                at as u32
+            ),
+            _ => {
+                format!("I1121 00:00:00.{:06} gone {:x}-{:x}", mixed(at) % 1_000_000, mixed(at) >> 40, mixed(at) as u16)
+            }
+        }
+    };
+    let dir = tempdir().unwrap();
+    let store = open(&StoreOptions { slab_events: 6_000, log_segment_bytes: 1 << 20, ..small(dir.path()) });
+    for bucket in 0..4 {
+        let mut events = batch("main", bucket * 6_000, 1);
+        (events.raw, events.ends, events.time, events.meta) = Default::default();
+        (bucket * 6_000..(bucket + 1) * 6_000).for_each(|at| events.push(text(at).as_bytes(), at as i64, 0));
+        store.append(AppendRequest { batch: events, checkpoint: None }).unwrap().wait().unwrap();
+        store.seal_all().unwrap();
+    }
+    let before = newest_first(&all(&store));
+    let report = store.compact_all().unwrap();
+    assert_eq!(report.merges.len(), 1, "{report:?}");
+    assert!(report.bytes_after <= report.bytes_before, "{report:?}");
+    assert_eq!(newest_first(&all(&store)), before);
 }
 
 #[test]
