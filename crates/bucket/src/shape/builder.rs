@@ -12,6 +12,7 @@ use quarry_event::shape::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
 use super::objects::Schema;
+use super::outline::{Cut, Outline};
 use super::splitter::{Splitter, TemplateColumn, known};
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
@@ -115,15 +116,26 @@ pub(super) struct Builder {
     pub(super) variables: Vec<Variable>,
     /// Variables of a text of a schema: their first bytes and their ends.
     pub(super) places: Vec<(u32, u32)>,
+    /// The variables of a text of an outline.
+    pub(super) cut: Cut,
 }
 
 impl Builder {
     /// Builder of whole texts, some of which may be of these schemas.
     pub(super) fn new(schemas: Vec<Schema>) -> Builder {
-        let mut builder = Builder::default();
-        builder.add_column(None, TEXT_PATH, 0, vec![0]);
         let mut texts = TemplateColumn::new(Splitter::Event);
         texts.schemas = known(schemas);
+        Builder::of_texts(texts)
+    }
+
+    /// Builder of whole texts that have this outline.
+    pub(super) fn of_outline(outline: Outline) -> Builder {
+        Builder::of_texts(TemplateColumn::new(Splitter::Outline(Box::new(outline))))
+    }
+
+    fn of_texts(texts: TemplateColumn) -> Builder {
+        let mut builder = Builder::default();
+        builder.add_column(None, TEXT_PATH, 0, vec![0]);
         builder.columns[0].kind = Kind::Templates(Box::new(texts));
         builder.splits = 1;
         builder

@@ -2,8 +2,8 @@
 //!
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
 //! (`crate::columns`) stores it. `variables` and `access` say where variables are, `trie` finds the template of a text,
-//! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `trial`
-//! chooses what a column is and `builder` grows it. Whatever cannot be put
+//! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `outline`
+//! has templates of part of a text, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
 //! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
 //! Not here: how columns are stored, terms, fields.
@@ -14,6 +14,7 @@ mod builder;
 mod classes;
 mod dictionary;
 mod objects;
+mod outline;
 mod splitter;
 mod traits;
 mod trial;
@@ -23,6 +24,8 @@ mod variables;
 mod rebuilt_texts;
 #[cfg(test)]
 mod tests;
+
+use std::cell::Cell;
 
 use quarry_event::EventBatch;
 use quarry_event::shape::{NumberFormat, Template, ValueTraits};
@@ -41,6 +44,8 @@ const PLAIN_PERCENT_MAX: usize = 40;
 /// Nor when there are more columns than these plus one for so many events.
 const COLUMNS_FREE: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
+/// Outlines are tried when more than so many of a hundred of the first events fit no template of whole texts.
+const PLAIN_PERCENT_FEW: usize = 5;
 
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
@@ -77,15 +82,33 @@ pub(crate) enum SlabValues {
 
 /// Takes the texts of one slab apart; `None` when plain texts are the better form for them.
 pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
-    shape(events, pays)
-}
-
-/// Takes the texts apart as long as `pays` holds for what has been seen.
-fn shape(events: &EventBatch, pays: impl Fn(&Builder) -> bool) -> Option<ShapedSlab> {
     if events.is_empty() {
         return None;
     }
-    let mut builder = Builder::new(objects::learn(events));
+    // Where templates of whole texts become too many, parts of texts may have few.
+    let (whole, pays_anyway) = (|| Builder::new(objects::learn(events)), Cell::new(false));
+    let are_few = |builder: &Builder| {
+        let (pays, few) = (pays(builder), has_few_templates(builder));
+        pays_anyway.set(pays && !few);
+        pays && few
+    };
+    shape(events, whole(), are_few)
+        .or_else(|| shape(events, Builder::of_outline(outline::learning::learn(events)?), pays))
+        .or_else(|| if pays_anyway.get() { shape(events, whole(), pays) } else { None })
+}
+
+/// Whether the templates of whole texts have become no more than there may be. That is only asked while little is lost
+/// by beginning anew.
+fn has_few_templates(builder: &Builder) -> bool {
+    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
+    let events = texts.codes.len();
+    events > TRIAL_PAGES * MAX_PAGE_EVENTS
+        || texts.has_schemas()
+        || (!texts.is_full() && texts.plain_values * 100 <= events * PLAIN_PERCENT_FEW)
+}
+
+/// Takes the texts apart as long as `pays` holds for what has been seen.
+fn shape(events: &EventBatch, mut builder: Builder, pays: impl Fn(&Builder) -> bool) -> Option<ShapedSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let mut start = 0;
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {

@@ -5,8 +5,9 @@
 //! varies. A text that fits no template tries them again with variables that take words without digits, then becomes a
 //! new template while there is room, and else a plain text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::FixedState;
 use quarry_event::shape::{
     MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
 };
@@ -15,6 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::builder::{Builder, Kind};
 use super::classes::{CLASS, WORD, same};
 use super::objects::{Entry, EntryKind, Schema, split_member};
+use super::outline::{Outline, Role, split_pair};
 use super::trie::{Filled, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
@@ -55,6 +57,17 @@ pub(super) enum Splitter {
     Words,
     /// All values look like this one: the same length, the same bytes outside the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
+    /// Whole events, of which words in between are free text.
+    Outline(Box<Outline>),
+    /// A pair with a blank before it, or nothing.
+    Pair,
+}
+
+/// A template of an outline and the columns of its variables.
+#[derive(Debug)]
+struct Outlined {
+    template: u32,
+    columns: Box<[u32]>,
 }
 
 /// What all values so far are to JSON. Templates tell nothing of it: `\\n12` may be a backslash and the word `n12`.
@@ -105,6 +118,8 @@ pub(super) struct TemplateColumn {
     /// Columns of the variables, ascending.
     pub(super) children: Vec<u32>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
+    /// By the names that an outline gives.
+    outlined: HashMap<Box<[u8]>, Outlined, FixedState>,
     /// Template of the empty text.
     nothing: Option<u32>,
     /// Template and column of plain texts.
@@ -125,10 +140,21 @@ impl TemplateColumn {
             codes: Vec::new(),
             children: Vec::new(),
             roles: BTreeMap::new(),
+            outlined: HashMap::default(),
             nothing: None,
             plain: None,
             plain_values: 0,
         }
+    }
+
+    /// Whether texts are of a schema.
+    pub(super) fn has_schemas(&self) -> bool {
+        !self.schemas.is_empty()
+    }
+
+    /// Whether there are as many templates as so many values may have.
+    pub(super) fn is_full(&self) -> bool {
+        self.templates.len() >= TEMPLATES_FREE + self.codes.len() / VALUES_PER_TEMPLATE
     }
 }
 
@@ -153,6 +179,7 @@ impl Builder {
                 Splitter::Layout { text: shape, variables } => {
                     fit_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
+                Splitter::Outline(_) => Some(self.outline(column, split, text)),
                 _ => match self.find_schema(column, split, text) {
                     None => split.trie.find(text, true, &mut self.filled),
                     found => found,
@@ -193,7 +220,14 @@ impl Builder {
                     split_event(text, &mut self.variables);
                 }
             }
+            Splitter::Pair => {
+                if split_pair(text, &mut self.variables).is_none() {
+                    return self.plain(column, split, text);
+                }
+            }
             Splitter::Words => split_words(text, &mut self.variables),
+            // Gives every text a template of its own.
+            Splitter::Outline(_) => return self.plain(column, split, text),
         }
         if let Some(template) = split.trie.find_exact(text, &self.variables, &mut self.filled) {
             return template;
@@ -209,7 +243,7 @@ impl Builder {
             || text.len() - in_variables > LITERAL_BYTES_MAX
             || self.templates + KEPT_FOR_PLAIN >= MAX_TEMPLATES
             || self.columns.len() + self.variables.len() + KEPT_FOR_PLAIN > MAX_COLUMNS
-            || split.templates.len() >= TEMPLATES_FREE + split.codes.len() / VALUES_PER_TEMPLATE;
+            || split.is_full();
         if is_plain { self.plain(column, split, text) } else { self.add_template(column, split, text) }
     }
 
@@ -305,8 +339,97 @@ impl Builder {
         Some(template)
     }
 
+    /// The template of a text by the outline of its column; fills its variables.
+    fn outline(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
+        let Splitter::Outline(outline) = &split.splitter else { return self.plain(column, split, text) };
+        if text.len() > SHAPED_BYTES_MAX {
+            return self.plain(column, split, text);
+        }
+        outline.cut(text, &mut self.cut);
+        if !split.outlined.contains_key(&*self.cut.template) && !self.add_outlined(column, split, text) {
+            return self.plain(column, split, text);
+        }
+        let Some(known) = split.outlined.get(&*self.cut.template) else { return self.plain(column, split, text) };
+        self.filled.clear();
+        let places = self.cut.pieces.iter().zip(&known.columns);
+        self.filled.extend(places.map(|(piece, column)| Filled {
+            column: *column,
+            start: piece.start as u32,
+            end: piece.end as u32,
+        }));
+        known.template
+    }
+
+    /// Makes a template of a text as it was cut; false where there is no room for it.
+    #[cold]
+    fn add_outlined(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> bool {
+        let pieces = self.cut.pieces.len();
+        let is_room = pieces <= VARIABLES_MAX
+            && self.cut.literal_bytes <= LITERAL_BYTES_MAX
+            && self.templates + KEPT_FOR_PLAIN < MAX_TEMPLATES
+            && self.columns.len() + pieces + KEPT_FOR_PLAIN <= MAX_COLUMNS
+            && self.splits + pieces <= KEPT_FOR_PLAIN
+            && !split.is_full();
+        if !is_room {
+            return false;
+        }
+        let template = split.templates.len() as u32;
+        let (mut parts, mut columns) = (Vec::with_capacity(pieces * 2 + 1), Vec::with_capacity(pieces));
+        let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
+        let mut at = 0;
+        for place in 0..pieces {
+            let piece = self.cut.pieces[place];
+            let literal = &text[at..piece.start];
+            let child = match piece.role {
+                Role::Member { run, key } => {
+                    let Splitter::Outline(outline) = &split.splitter else { return false };
+                    let name: Box<[u8]> = outline.key(key).into();
+                    self.empty_or(Splitter::Pair, column, split, &name, MEMBER_TIMES + u32::from(run))
+                }
+                Role::Rest { run } => self.child(column, split, b"", REST_TIMES + u32::from(run)),
+                Role::Lines => self.child(column, split, b"\n", 0),
+                Role::Literal | Role::Equals => {
+                    let name = match piece.role {
+                        Role::Equals => b"=",
+                        // However many blanks fill a line up.
+                        _ if literal.iter().all(|byte| *byte == b' ') => b" ",
+                        _ => role(literal),
+                    };
+                    let times = seen.entry(name).or_default();
+                    *times += 1;
+                    self.child(column, split, name, *times - 1)
+                }
+            };
+            if !literal.is_empty() {
+                parts.push(TemplatePart::Literal(literal.into()));
+            }
+            parts.push(TemplatePart::Variable(child));
+            columns.push(child);
+            at = piece.end;
+        }
+        if at < text.len() {
+            parts.push(TemplatePart::Literal(text[at..].into()));
+        }
+        split.templates.push(Template { parts });
+        self.templates += 1;
+        split.outlined.insert(self.cut.template.as_slice().into(), Outlined { template, columns: columns.into() });
+        true
+    }
+
     /// The column of a member that may be missing.
     fn member(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
+        self.empty_or(Splitter::Member, column, split, name, times)
+    }
+
+    /// The column of a role whose values are empty or taken apart in this way.
+    fn empty_or(
+        &mut self,
+        splitter: Splitter,
+        column: u32,
+        split: &mut TemplateColumn,
+        name: &[u8],
+        times: u32,
+    ) -> u32 {
         let role = (Box::from(name), times);
         if let Some(child) = split.roles.get(&role) {
             return *child;
@@ -315,7 +438,7 @@ impl Builder {
         // What lies in it is as deep as it would be in the text itself.
         let (path, depth) = (path_below(above.path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
-        self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(Splitter::Member)));
+        self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));
         self.splits += 1;
         split.roles.insert(role, child);
         child

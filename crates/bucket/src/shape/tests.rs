@@ -24,7 +24,17 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
 
 /// Shapes whatever it costs and checks all the writer relies on.
 fn shaped(events: &EventBatch) -> ShapedSlab {
-    let slab = shape(events, |_| true).unwrap();
+    outlined(events);
+    let slab = shape(events, Builder::new(objects::learn(events)), |_| true).unwrap();
+    check(&slab, events);
+    slab
+}
+
+/// The same by the outline of the texts, whether it is a good one or not.
+fn outlined(events: &EventBatch) -> ShapedSlab {
+    let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
+    let (outline, _) = outline::learning::outline_of(&texts);
+    let slab = shape(events, Builder::of_outline(outline), |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -187,7 +197,7 @@ fn classes_agree_with_the_segmenter() {
 }
 
 /// One line of each kind of log.
-const LINES: [&str; 34] = [
+const LINES: [&str; 40] = [
     r#"2026-11-20T00:00:00.021Z host02 payments[11314]: level=INFO user_id=868229 ip=10.1.52.71 url=/a/2?p=1 msg="by w1 on shard-3""#,
     r#"47.13.24.72 - - [20/Nov/2026:00:00:00 +0000] "GET /api/v1/users/4056 HTTP/1.1" 200 9422 "-" "Mozilla/5.0 (X11)""#,
     r#"{"ts":"2026-11-20T00:00:00.021Z","n":17,"f":-1.5e3,"ok":true,"no":null,"a":[1,2,"x"],"deep":{"k":"v \"q\""}}"#,
@@ -222,6 +232,12 @@ const LINES: [&str; 34] = [
     r#"request: "GET /up HTTP/1.1", upstream: "http://10.0.0.2:80/up", k="a \"b\"""#,
     r#"10.0.0.1 - - [20/Nov/2026:00:00:00 +0000] "GET /cut HTTP/1.1" 20"#,
     r#""GET / HTTP/1.1" 200 1x "GET / HTTP/1.1" 2000 7"#,
+    r#"I1121 00:00:00.300     451 a.go:10] "all is well" object="a/b" n=3 verb="say \"ofs\" x""#,
+    "W1121 00:00:00.300      7 b.go:1] sad a/b-c1: it is\tnot n=x=y m==2 k=\"open",
+    "2026-11-21 00:00:00,017 INFO [exec-1] a.B - done user=x,\tk=v; z= q=\"\"\r\njava.E: no\r\n\tat a.B(C.java:7)\r\n",
+    "2026-11-21 00:00:00,018 WARN [exec-2] a.B - \"gone\" user=y k=v, z=1\n\n\n",
+    "\nfirst line is empty k=v",
+    " k=v k=v k=w  k=x j=\"ü\" ö=1 k=v",
 ];
 
 #[test]
@@ -324,6 +340,141 @@ fn free_text_does_not_pay() {
     let events = batch((0..10_000).map(words));
     assert!(shape_slab(&events).is_none());
     shaped(&events);
+}
+
+/// A number that differs from row to row.
+fn drawn(at: u64, below: u64) -> u64 {
+    let mixed = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> 33) % below
+}
+
+/// A sentence that no other row has.
+fn sentence(at: u64) -> String {
+    (0..4 + drawn(at, 5))
+        .map(|word| format!("w{}", letters(drawn(at * 31 + word, 5_000))))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn letters(number: u64) -> String {
+    number.to_string().bytes().map(|digit| char::from(digit - b'0' + b'a')).collect()
+}
+
+/// The templates of the texts, columns as `_`.
+fn templates_of(slab: &ShapedSlab) -> Vec<String> {
+    let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    let part = |part: &TemplatePart| match part {
+        TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
+        TemplatePart::Variable(_) => "_".to_owned(),
+    };
+    templates.iter().map(|template| template.parts.iter().map(part).collect()).collect()
+}
+
+/// By an outline that is worth it.
+fn learned(events: &EventBatch) -> ShapedSlab {
+    let outline = outline::learning::learn(events).expect("what the sentences stand in is worth it");
+    let slab = shape(events, Builder::of_outline(outline), pays).unwrap();
+    check(&slab, events);
+    slab
+}
+
+#[test]
+fn what_frames_free_text_is_taken_apart() {
+    let keys = ["object", "latency_ms", "probe", "replicas", "plugin", "queue", "verb", "UID", "zone", "node"];
+    let events = batch((0..12_000).map(|at| {
+        let head = format!(
+            "{}1121 00:00:{:02}.{:06} {:7} f{}.go:{}]",
+            ["I", "W", "E"][at as usize % 3],
+            at / 200,
+            drawn(at, 1_000_000),
+            drawn(at, 4_000),
+            letters(drawn(at, 9)),
+            drawn(at, 900)
+        );
+        if drawn(at, 4) == 0 {
+            return format!("{head} {} a/b-{:05x}: {}", sentence(at), drawn(at, 1 << 20), sentence(at + 7));
+        }
+        let pairs = keys.iter().enumerate().filter(|(key, _)| drawn(at * 11 + *key as u64, 2) == 0);
+        let pairs = pairs.map(|(key, name)| match key % 2 {
+            0 => format!(" {name}=\"say {}\"", letters(drawn(at, 40))),
+            _ => format!(" {name}={}", drawn(at, 90)),
+        });
+        format!("{head} \"{}\"{}", sentence(at), pairs.collect::<String>())
+    }));
+    let slab = learned(&events);
+    assert!(templates_of(&slab).len() < 40, "{:?}", templates_of(&slab));
+    // The sentence and a variable for each key, whichever a text has.
+    let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
+    assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
+}
+
+#[test]
+fn lines_behind_the_first_are_one_variable_and_levels_are_values() {
+    let events = batch((0..12_000).map(|at| {
+        let level = ["INFO", "INFO", "INFO", "DEBUG", "WARN", "ERROR"][drawn(at, 6) as usize];
+        let class = letters(drawn(at, 300));
+        let mut text = format!(
+            "2026-11-21 00:00:{:02},{:03} {level} [exec-{}] com.{class} - {} user=u{} took={}",
+            at / 200,
+            drawn(at, 1_000),
+            drawn(at, 50),
+            sentence(at),
+            drawn(at, 99),
+            drawn(at + 1, 80)
+        );
+        if drawn(at, 5) == 0 {
+            let frames =
+                (0..drawn(at, 20)).map(|frame| format!("\n\tat com.{}(F.java:{frame})", letters(drawn(frame, 40))));
+            text += &format!("\ncom.Oops: {}{}", sentence(at + 3), frames.collect::<String>());
+        }
+        text
+    }));
+    let slab = learned(&events);
+    let templates = templates_of(&slab);
+    assert!(templates.len() < 12, "{templates:?}");
+    assert!(templates.contains(&"_ _ _ [_] _ - _ user=_ took=_".to_owned()), "{templates:?}");
+    assert!(templates.contains(&"_ _ _ [_] _ - _ user=_ took=_\n_".to_owned()), "{templates:?}");
+}
+
+#[test]
+fn phrases_between_values_are_literal() {
+    let names = ["pay-store", "tax-ui", "stock-edge", "mail-job"];
+    let events = batch((0..12_000).map(|at| {
+        let name = names[drawn(at, 4) as usize];
+        let mut text = match drawn(at, 6) {
+            0 => format!(
+                "The {name} could not reach {} after {} attempts. {}",
+                names[at as usize % 4],
+                drawn(at, 9),
+                sentence(at)
+            ),
+            _ => format!("Now {name} says: {}", sentence(at)),
+        };
+        if drawn(at * 7 + 5, 2) == 0 {
+            text += &format!(" with order {} of a customer", drawn(at, 1_000));
+        }
+        text
+    }));
+    let slab = learned(&events);
+    let templates = templates_of(&slab);
+    for expected in
+        ["Now _ says: _", "Now _ says: _ with order _ of a customer", "The _ could not reach _ after _ attempts. _"]
+    {
+        assert!(templates.contains(&expected.to_owned()), "{expected}: {templates:?}");
+    }
+}
+
+#[test]
+fn hostile_texts_take_an_outline_no_time() {
+    let quotes = "\"".to_owned() + &"\\\"".repeat(1 << 16) + "\"x";
+    let pairs: String = (0..20_000).map(|at| format!(" k{at}=\"")).collect();
+    let lines = "a b c\n".repeat(1 << 16);
+    let words: String = (0..100_000).map(|at| format!("{} ", letters(at))).collect();
+    let commas = "1,".repeat(1 << 17);
+    let known = (0..2_000).map(|at| format!("a b=1 c {} d=\"e\" [{at}] {}", at % 3, sentence(at)));
+    let long = [quotes, pairs, lines, words, commas, " =".repeat(1 << 17), "a=b ".repeat(1 << 16), "[".repeat(1 << 18)];
+    outlined(&batch(known.chain(long)));
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn is_variable(text: &[u8]) -> bool {
 
 /// Full stops and colons behind a chunk belong to the literal.
 #[inline]
-fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
+pub(super) fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
     while end > start + 1 && matches!(text[end - 1], b'.' | b':') {
         end -= 1;
     }

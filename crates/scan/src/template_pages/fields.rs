@@ -17,6 +17,7 @@ use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
+use super::optional_pairs;
 use super::value_location::ValueLocation;
 use crate::fields::Cutting;
 
@@ -54,12 +55,9 @@ pub(super) fn places(
         (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
         (KvMode::Xml | KvMode::Multi, _) => None,
         (KvMode::Json, _) => json.places(template, names),
-        (KvMode::AutoEscaped, _) => sample.pairs(names, true),
-        (KvMode::Auto, false) => sample.pairs(names, false),
-        (KvMode::Auto, true) => match sample.begins_as_object()? {
-            true => json.places(template, names),
-            false => sample.pairs(names, false),
-        },
+        (KvMode::AutoEscaped, _) => Sample::of_pairs(shapes, template)?.pairs(names, true),
+        (KvMode::Auto, true) if sample.begins_as_object()? => json.places(template, names),
+        (KvMode::Auto, _) => Sample::of_pairs(shapes, template)?.pairs(names, false),
     });
     if let Some(found) = found {
         return found.into_iter().map(Told::from).collect();
@@ -98,30 +96,55 @@ pub(super) struct Sample<'a> {
     pub(super) text: String,
     /// Where each part lies in `text`.
     parts: Vec<Range<usize>>,
+    /// Whether some of the variables are pairs or nothing.
+    has_optional_pairs: bool,
 }
 
 /// A value of a pair, as it lies in the sample's text.
 struct Region {
     range: Range<usize>,
     quoted: bool,
+    /// Number of the field among those asked for.
+    name: Option<usize>,
+}
+
+impl Region {
+    fn of(range: Range<usize>, quoted: bool) -> Region {
+        Region { range, quoted, name: None }
+    }
 }
 
 impl<'a> Sample<'a> {
     /// `None` if the template's literals are no text or a variable is no column.
     pub(super) fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
+        Sample::with(shapes, template, |_| false)
+    }
+
+    /// The same with pairs in place of variables that are pairs or nothing.
+    fn of_pairs(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
+        Sample::with(shapes, template, |column| optional_pairs::forms(shapes, column).is_some())
+    }
+
+    fn with(shapes: &'a Shapes, template: &'a Template, is_optional: impl Fn(u32) -> bool) -> Option<Sample<'a>> {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
+        let mut has_optional_pairs = false;
         for part in &template.parts {
             let start = bytes.len();
             match part {
                 TemplatePart::Literal(literal) => bytes.extend_from_slice(literal),
                 TemplatePart::Variable(column) => {
                     shapes.columns.get(*column as usize)?;
-                    bytes.push(PLACEHOLDER);
+                    if is_optional(*column) {
+                        has_optional_pairs = true;
+                        bytes.extend_from_slice(optional_pairs::placeholder(*column).as_bytes());
+                    } else {
+                        bytes.push(PLACEHOLDER);
+                    }
                 }
             }
             parts.push(start..bytes.len());
         }
-        Some(Sample { shapes, template, text: String::from_utf8(bytes).ok()?, parts })
+        Some(Sample { shapes, template, text: String::from_utf8(bytes).ok()?, parts, has_optional_pairs })
     }
 
     fn traits(&self, column: u32) -> &'a ValueTraits {
@@ -223,15 +246,25 @@ impl Sample<'_> {
     fn pairs(&self, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut found = vec![ValueLocation::Absent; names.len()];
         let (mut regions, mut clear) = (Vec::new(), true);
+        let (mut optional, mut outside) = (Vec::new(), Vec::new());
         let mut take = |key: &str, value: &str| {
+            if self.has_optional_pairs
+                && let Some(column) = optional_pairs::column_of(key)
+            {
+                optional.push(column);
+                // With the blank before it.
+                outside.push(Region::of(self.span(key).start - 1..self.span(value).end, false));
+                return;
+            }
             let name = clean_key(key);
-            if let Some(at) = names.iter().position(|known| *known == beside_own(&name))
+            let named = names.iter().position(|known| *known == beside_own(&name));
+            if let Some(at) = named
                 && found[at] == ValueLocation::Absent
             {
                 found[at] = self.place(self.span(value));
             }
             match self.region(key, value) {
-                Some(region) => regions.push(region),
+                Some(region) => regions.push(Region { name: named, ..region }),
                 None => clear = false,
             }
         };
@@ -247,13 +280,75 @@ impl Sample<'_> {
         } else {
             auto_kv(&self.text, &mut take);
         }
+        if regions.iter().any(|region| self.has_optional_inside(region)) {
+            return None;
+        }
+        for region in regions.iter().filter(|region| !self.region_holds(region, escaped)) {
+            if escaped || !self.is_alone_in_doubt(region) {
+                return None;
+            }
+            if let Some(name) = region.name {
+                found[name] = ValueLocation::Text;
+            }
+        }
+        regions.extend(outside);
         let is_sure = clear
-            && regions.iter().all(|region| self.region_holds(region, escaped))
             && self.variables().all(|(at, column)| {
                 regions.iter().any(|region| region.range.contains(&at)) || !self.traits(column).bytes.contains(b'=')
             })
-            && self.equals_are_sure(&regions);
-        is_sure.then_some(found)
+            && self.equals_are_sure(&regions)
+            && (optional.is_empty() || self.optional_pairs_end());
+        if !is_sure {
+            return None;
+        }
+        for column in optional {
+            for (place, inside) in found.iter_mut().zip(self.places_in_pairs(column, names, escaped)?) {
+                *place = std::mem::replace(place, ValueLocation::Absent).or(inside);
+            }
+        }
+        Some(found)
+    }
+
+    /// Whether a value that may end early costs its own field alone: no other pair comes out of what is left of it.
+    fn is_alone_in_doubt(&self, region: &Region) -> bool {
+        let may_open = |at: usize, traits: &ValueTraits| {
+            !region.quoted && at == region.range.start && (traits.min_len == 0 || traits.firsts.contains(b'"'))
+        };
+        let bytes = &self.text.as_bytes()[region.range.clone()];
+        !bytes.contains(&b'=')
+            && (self.variables().filter(|(at, _)| region.range.contains(at))).all(|(at, column)| {
+                let traits = self.traits(column);
+                !traits.bytes.contains(b'=') && !may_open(at, traits)
+            })
+    }
+
+    /// Whether what looks like a pair that may be missing is part of a value.
+    fn has_optional_inside(&self, region: &Region) -> bool {
+        let is_optional = |column: u32| optional_pairs::forms(self.shapes, column).is_some();
+        self.has_optional_pairs
+            && self.variables().any(|(at, column)| region.range.contains(&at) && is_optional(column))
+    }
+
+    /// Whether what follows each variable of pairs that may be missing ends a value, as the blank before a pair does.
+    fn optional_pairs_end(&self) -> bool {
+        let is_optional = |part: &TemplatePart| match part {
+            TemplatePart::Variable(column) => optional_pairs::forms(self.shapes, *column).is_some(),
+            TemplatePart::Literal(_) => false,
+        };
+        self.template.parts.windows(2).filter(|pair| is_optional(&pair[0])).all(|pair| match &pair[1] {
+            TemplatePart::Literal(literal) => literal.first().is_some_and(|byte| VALUE_ENDS.contains(*byte)),
+            variable => is_optional(variable),
+        })
+    }
+
+    /// The places of fields in pairs of a column that may be missing.
+    fn places_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
+        let mut places = Vec::new();
+        for form in optional_pairs::forms(self.shapes, column)? {
+            places.push((form, Sample::new(self.shapes, form)?.pairs(names, escaped)?));
+        }
+        let forms = |at: usize| places.iter().map(move |(form, places)| (*form, &places[at]));
+        Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())
     }
 
     /// All that was read as a value, blanks inside its quotes included.
@@ -262,7 +357,7 @@ impl Sample<'_> {
         let after_key = self.span(key).end + 1;
         let span = self.span(value);
         if bytes.get(after_key) != Some(&b'"') {
-            return Some(Region { range: span, quoted: false });
+            return Some(Region::of(span, false));
         }
         let from = after_key + 1;
         let mut end = span.end;
@@ -270,7 +365,7 @@ impl Sample<'_> {
             end += 1;
         }
         // A quote that nothing closes: a value might hold the closing one.
-        (bytes.get(end) == Some(&b'"')).then_some(Region { range: from..end, quoted: true })
+        (bytes.get(end) == Some(&b'"')).then(|| Region::of(from..end, true))
     }
 
     /// Whether no value of the variables inside ends the region early or makes its value empty.

@@ -24,6 +24,7 @@ mod fields;
 mod groups;
 mod json;
 mod key_end;
+mod optional_pairs;
 mod outcome;
 mod page;
 mod reports;

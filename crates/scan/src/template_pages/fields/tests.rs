@@ -71,6 +71,75 @@ fn pairs_are_found_in_templates() {
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
+/// Shapes whose first columns hold values and whose later ones hold these templates, written as in [`place`].
+fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (Shapes, impl Fn(&str) -> Template) {
+    let template = |text: &str| {
+        let mut parts = Vec::new();
+        for (at, piece) in text.split('@').enumerate() {
+            let (column, literal) = if at == 0 { ("", piece) } else { piece.split_at(1) };
+            parts.extend(column.parse().map(TemplatePart::Variable));
+            parts.extend((!literal.is_empty()).then(|| TemplatePart::Literal(literal.as_bytes().into())));
+        }
+        Template { parts }
+    };
+    let mut shapes = Shapes::default();
+    let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
+    shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
+    for values in values {
+        let mut traits = ValueTraits::default();
+        values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
+        shapes.columns.push(column(ColumnKind::Texts, traits));
+    }
+    for forms in columns {
+        let mut traits = ValueTraits::default();
+        forms.iter().enumerate().for_each(|(at, form)| traits.add(form.as_bytes(), at == 0));
+        shapes.columns.push(column(ColumnKind::Templates(forms.iter().map(|form| template(form)).collect()), traits));
+    }
+    (shapes, template)
+}
+
+#[test]
+fn pairs_that_may_be_missing_are_found() {
+    let nested = |columns: &[u32], may_repeat: bool| {
+        let values = columns.iter().map(|column| NestedValue { column: *column, is_escaped: false }).collect();
+        ValueLocation::Nested(Nested { values, may_repeat })
+    };
+    let values: [&[&str]; 3] = [&["ab", "c"], &["12"], &["say \\\"x\\", "y"]];
+    for (text, columns, expected) in [
+        ("w @1] \"m\"@4@5", [&["", " f=@2"][..], &["", " g=\"@1\""]], nested(&[2], false)),
+        ("w @4@5", [&[" f=\"@1\"", "", " f=@2"], &["", " g=@3"]], nested(&[1, 2], false)),
+        ("w @4@5\n@1", [&["", " g=@2"], &["", " f=@1,"]], nested(&[1], false)),
+        ("w @4@5", [&["", " g=@2"], &["", " h=@1"]], ValueLocation::Absent),
+        // A value that may end early costs its own field alone.
+        ("w@4@5", [&["", " f=@2"], &["", " g=\"@3\""]], nested(&[2], false)),
+        ("w@4@5", [&["", " g=@2"], &["", " f=\"@3\""]], ValueLocation::Text),
+        // A row may have the field twice.
+        ("w@4@5", [&["", " f=@1"], &["", " f=@2"]], nested(&[1, 2], true)),
+        ("w f=@1@4@5", [&["", " f=@2"], &["", " g=@2"]], ValueLocation::Text),
+        ("w f=@1@4@5", [&["", " g=@2"], &["", " h=@2"]], ValueLocation::Variable(1)),
+        // What stands behind the pairs goes on with the last value, or holds a pair itself.
+        ("w@4@5x", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
+        ("w@4@5 @1=2", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
+        ("k=\"w@4@5\"", [&["", " f=@1"], &["", " g=@2"]], ValueLocation::Text),
+        // No pairs: the values begin with something else.
+        ("w@4@5", [&["", "f=@1"], &["", " g=@2"]], ValueLocation::Text),
+        ("w@4@5", [&["", "@1 f=2"], &["", " g=@2"]], ValueLocation::Text),
+        (
+            "w@4@5",
+            [&["", " f=@1 \"h=@2"], &["", " g=@2"]],
+            ValueLocation::Nested(Nested {
+                values: [NestedValue { column: 1, is_escaped: false }].into(),
+                may_repeat: false,
+            }),
+        ),
+        ("w@4@5", [&["", " f=\"@1"], &["", " g=@2"]], ValueLocation::Text),
+    ] {
+        let (shapes, template) = shapes_of(&values, &columns);
+        let json = JsonColumns::new(&shapes, &|_| None);
+        assert_eq!(told(&shapes, &template(text), KV, &json), expected, "{text} {columns:?}");
+    }
+}
+
 #[test]
 fn values_that_may_move_the_bounds_leave_it_to_the_text() {
     for (text, values) in [

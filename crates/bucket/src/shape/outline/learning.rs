@@ -1,0 +1,306 @@
+//! Anchors and keys from a sample of the slab.
+//!
+//! A word is an anchor if many texts have it and it tells where it is: nearly all texts have it, or it and a word beside
+//! it nearly always come together, or on one side of it there is nearly always a number, a pair, a quoted text or the
+//! edge of the line. A level or a name is none: what is on both sides of it has other words beside it, too. Words are
+//! taken in, the most frequent ones first, as long as they do not multiply the templates that the sample falls into: a
+//! word of free sentences would.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use foldhash::fast::FixedState;
+use memchr::memchr;
+use quarry_event::EventBatch;
+
+use super::{
+    ANCHORS_MAX, Anchor, BLANK, CLASS, Cut, DELIMITER, KEYS_MAX, Key, Line, Outline, Pair, Piece, Role, Token, run,
+};
+
+/// Texts of the sample and the bytes of each that are looked at.
+const SAMPLE_TEXTS: usize = 512;
+const TEXT_BYTES_MAX: usize = 768;
+/// Spreads places.
+const MIX: usize = 0x9e37_79b9_7f4a_7c15;
+/// Longer texts are not sampled.
+const SAMPLED_BYTES_MAX: usize = 64 << 10;
+/// Words that are asked whether they are anchors.
+const CANDIDATES_MAX: usize = 40;
+/// Of a hundred texts, those that have an anchor; those that have a sign that is one; those that have an anchor wherever
+/// it is; of those that have an anchor, those in which the same thing stands beside it.
+const ANCHOR_PERCENT_MIN: usize = 4;
+const MARK_PERCENT_MIN: usize = 20;
+const EVERYWHERE_PERCENT: usize = 90;
+const BESIDE_PERCENT: usize = 80;
+/// How often an anchor counts in one text at most.
+const TIMES_MAX: usize = 4;
+/// Templates of the sample that are few, and as how many a new anchor may make of one.
+const TEMPLATES_FEW: usize = 48;
+const TEMPLATES_PER_TEMPLATE: usize = 2;
+/// Templates of the sample at most: one in so many texts.
+const TEXTS_PER_TEMPLATE: usize = 5;
+/// Of a hundred bytes of first lines, those in free text at most.
+const FREE_PERCENT_MAX: usize = 92;
+/// Of a thousand runs of pairs, those that have a key: of one that counts, and of one that is required.
+const KEY_PERMILLE_MIN: usize = 4;
+const REQUIRED_PERMILLE: usize = 1_000;
+
+/// What stands beside a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Beside<'t> {
+    Edge,
+    Number,
+    Quoted,
+    Pair,
+    Word(&'t [u8]),
+}
+
+#[derive(Debug, Default)]
+struct Word<'t> {
+    texts: usize,
+    occurrences: usize,
+    /// Sum of its places in texts.
+    places: usize,
+    last_text: usize,
+    is_mark: bool,
+    before: BTreeMap<Beside<'t>, usize>,
+    after: BTreeMap<Beside<'t>, usize>,
+}
+
+/// The outline of the texts of a slab; `None` where they have next to nothing in common, or another form than lines of
+/// words.
+pub(in crate::shape) fn learn(events: &EventBatch) -> Option<Outline> {
+    let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
+    // Logs repeat themselves: from each step another place.
+    let place = |start: usize| start + (start.wrapping_mul(MIX) >> 32) % step.min(events.len() - start);
+    let texts: Vec<&[u8]> = (0..events.len()).step_by(step).map(|start| events.raw(place(start))).collect();
+    let other = texts.iter().filter(|text| matches!(text.first(), Some(b'{' | b'<' | b'['))).count();
+    if other * 2 > texts.len() {
+        return None;
+    }
+    let sample: Vec<&[u8]> = texts.into_iter().filter(|text| text.len() <= SAMPLED_BYTES_MAX).collect();
+    let (outline, templates) = outline_of(&sample);
+    let is_few = templates * TEXTS_PER_TEMPLATE <= sample.len().max(TEXTS_PER_TEMPLATE);
+    (is_few && is_worth_it(&outline, &sample)).then_some(outline)
+}
+
+/// The outline of a sample and the templates it falls into.
+pub(in crate::shape) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
+    let mut outline = Outline::new(Vec::new(), learn_keys(sample));
+    let mut cut = Cut::default();
+    let mut templates = count_templates(&outline, sample, &mut cut);
+    for candidate in candidates(sample) {
+        if outline.anchors.len() == ANCHORS_MAX {
+            break;
+        }
+        let anchors = outline.anchors.iter().cloned().chain([candidate]).collect();
+        let tried = Outline::new(anchors, outline.keys.clone());
+        let count = count_templates(&tried, sample, &mut cut);
+        if count <= TEMPLATES_FEW.max(templates) && count <= templates * TEMPLATES_PER_TEMPLATE + 2 {
+            (outline, templates) = (tried, count);
+        }
+    }
+    (outline, templates)
+}
+
+/// Templates that the sample falls into.
+fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize {
+    let mut templates: HashSet<Box<[u8]>, FixedState> = HashSet::default();
+    for text in sample {
+        outline.cut(start_of(text), cut);
+        if !templates.contains(&*cut.template) {
+            templates.insert(cut.template.as_slice().into());
+        }
+    }
+    templates.len()
+}
+
+/// Whether enough of the first lines lies outside of free text.
+fn is_worth_it(outline: &Outline, sample: &[&[u8]]) -> bool {
+    let (mut free, mut all, mut cut) = (0, 0, Cut::default());
+    for text in sample {
+        outline.cut(text, &mut cut);
+        let is_free = |piece: &Piece| match piece.role {
+            Role::Member { .. } | Role::Lines => false,
+            _ => text[piece.start..piece.end].contains(&b' '),
+        };
+        let bytes = |piece: &Piece| piece.end - piece.start;
+        free += cut.pieces.iter().filter(|piece| is_free(piece)).map(bytes).sum::<usize>();
+        let lines = cut.pieces.iter().filter(|piece| piece.role == Role::Lines);
+        all += text.len() - lines.map(bytes).sum::<usize>();
+    }
+    free * 100 <= all * FREE_PERCENT_MAX
+}
+
+fn start_of(text: &[u8]) -> &[u8] {
+    let mut end = text.len().min(TEXT_BYTES_MAX);
+    while end < text.len() && end > 0 && text[end] & 0xc0 == 0x80 {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The first line of a text of the sample.
+fn line_of(text: &[u8]) -> Line<'_> {
+    let text = start_of(text);
+    Line { text: &text[..memchr(b'\n', text).unwrap_or(text.len())], quotes: true }
+}
+
+/// Words that may be anchors, the most frequent ones first.
+fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
+    let mut words: HashMap<&[u8], Word<'_>, FixedState> = HashMap::default();
+    let mut tokens: Vec<(Token, &[u8])> = Vec::new();
+    for (number, text) in (1usize..).zip(sample) {
+        tokens.clear();
+        let mut line = line_of(text);
+        let text = line.text;
+        let mut at = 0;
+        while at < text.len() {
+            if CLASS[usize::from(text[at])] & BLANK != 0 {
+                at += 1;
+                continue;
+            }
+            let (token, mut end) = line.token(at);
+            if token == Token::Pair {
+                end = line.pair(at, end).map_or(end, |pair| pair.end);
+            }
+            tokens.push((token, &text[at..end]));
+            at = end;
+        }
+        for (place, (token, word)) in tokens.iter().enumerate() {
+            if !matches!(token, Token::Word | Token::Mark) {
+                continue;
+            }
+            let found = words.entry(word).or_default();
+            found.is_mark = *token == Token::Mark;
+            found.occurrences += 1;
+            found.places += place;
+            if found.last_text != number {
+                found.texts += 1;
+                found.last_text = number;
+                let before = place.checked_sub(1).and_then(|before| tokens.get(before));
+                *found.before.entry(beside(before)).or_default() += 1;
+                *found.after.entry(beside(tokens.get(place + 1))).or_default() += 1;
+            }
+        }
+    }
+    let mut stable: Vec<(&[u8], &Word<'_>)> = words
+        .iter()
+        .filter(|(text, word)| is_stable(text, word, &words, sample.len()))
+        .map(|(text, word)| (*text, word))
+        .collect();
+    stable.sort_by_key(|(text, word)| (Reverse(word.texts), word.places / word.occurrences.max(1), *text));
+    let anchor = |(text, word): (&[u8], &Word<'_>)| {
+        let times = (word.occurrences + word.texts / 2) / word.texts.max(1);
+        Anchor { word: text.into(), times: times.clamp(1, TIMES_MAX) as u8 }
+    };
+    stable.into_iter().take(CANDIDATES_MAX).map(anchor).collect()
+}
+
+fn beside<'t>(token: Option<&(Token, &'t [u8])>) -> Beside<'t> {
+    match token {
+        None => Beside::Edge,
+        Some((Token::Number, _)) => Beside::Number,
+        Some((Token::Quoted, _)) => Beside::Quoted,
+        Some((Token::Pair, _)) => Beside::Pair,
+        Some((Token::Word | Token::Mark, word)) => Beside::Word(word),
+    }
+}
+
+/// Whether a word of so many texts tells where it is.
+fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, FixedState>, texts: usize) -> bool {
+    let least = if word.is_mark { MARK_PERCENT_MIN } else { ANCHOR_PERCENT_MIN };
+    if word.texts * 100 < texts * least {
+        return false;
+    }
+    let is_most = |count: usize, of: usize| count * 100 >= of * BESIDE_PERCENT;
+    let most = |beside: &BTreeMap<Beside<'_>, usize>| {
+        let most = beside.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| is_most(**count, word.texts));
+        match most {
+            None => Company::Various,
+            Some((Beside::Word(other), _)) => words.get(other).map_or(Company::Various, |other| {
+                let with = |beside: &BTreeMap<Beside<'_>, usize>| beside.get(&Beside::Word(text)).copied().unwrap_or(0);
+                let together = with(&other.before).max(with(&other.after));
+                if is_most(together, other.texts) { Company::Close } else { Company::Word }
+            }),
+            Some(_) => Company::Other,
+        }
+    };
+    if word.is_mark || word.texts * 100 >= texts * EVERYWHERE_PERCENT {
+        return true;
+    }
+    match (most(&word.before), most(&word.after)) {
+        (Company::Close, _) | (_, Company::Close) => true,
+        (Company::Various, Company::Other) | (Company::Other, Company::Various) => true,
+        // A value: what is around it stays, and it changes.
+        _ => false,
+    }
+}
+
+/// What is nearly always beside a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Company {
+    /// Nothing is.
+    Various,
+    /// A word or sign that nearly always has the word beside it, too.
+    Close,
+    /// A word or sign that also stands beside others.
+    Word,
+    /// A number, a pair, a quoted text or the edge of the line.
+    Other,
+}
+
+/// The keys of the pairs of the sample, in the order they come in.
+fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
+    let mut keys: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
+    let mut order: BTreeMap<(&[u8], &[u8]), usize> = BTreeMap::new();
+    let mut runs = 0;
+    for text in sample {
+        let mut line = line_of(text);
+        let pairs = first_run(&mut line);
+        let key = |pair: &Pair| &line.text[pair.start..pair.equals];
+        runs += usize::from(!pairs.is_empty());
+        for (at, pair) in pairs.iter().take(KEYS_MAX).enumerate() {
+            let known = keys.entry(key(pair)).or_default();
+            known.0 += 1;
+            known.1 += usize::from(pair.is_quoted);
+            pairs[..at].iter().for_each(|before| *order.entry((key(before), key(pair))).or_default() += 1);
+        }
+    }
+    let mut left: Vec<(&[u8], (usize, usize))> =
+        keys.into_iter().filter(|(_, (seen, _))| seen * 1_000 >= runs * KEY_PERMILLE_MIN).collect();
+    left.sort_by_key(|(_, (seen, _))| Reverse(*seen));
+    left.truncate(KEYS_MAX);
+    let mut sorted = Vec::new();
+    while !left.is_empty() {
+        // The one that fewest of the others come before.
+        let before = |key: &[u8]| -> usize {
+            left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
+        };
+        let first = (0..left.len()).min_by_key(|at| before(left[*at].0)).unwrap_or_default();
+        let (name, (seen, quoted)) = left.remove(first);
+        let is_required = seen * 1_000 >= runs * REQUIRED_PERMILLE && (quoted == 0 || quoted == seen);
+        sorted.push(Key { name: name.into(), is_required, is_quoted: quoted > 0 });
+    }
+    sorted
+}
+
+/// The first pairs of a line that stand side by side.
+fn first_run(line: &mut Line<'_>) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    let mut at = 0;
+    while let Some(equals) = memchr(b'=', &line.text[at..]).map(|len| at + len) {
+        let start = line.text[at..equals].iter().rposition(|byte| CLASS[usize::from(*byte)] & DELIMITER != 0);
+        let start = start.map_or(at, |before| at + before + 1);
+        debug_assert_eq!(run(line.text, start, DELIMITER), equals, "a key ends at its equals sign");
+        let pair = line.pair(start, equals);
+        match (pair, pairs.last()) {
+            (None, None) => {}
+            (None, Some(_)) => break,
+            (Some(pair), Some(last)) if pair.start != last.end + 1 => break,
+            (Some(pair), _) => pairs.push(pair),
+        }
+        at = pair.map_or(equals + 1, |pair| pair.end);
+    }
+    pairs
+}

@@ -1,0 +1,412 @@
+//! Templates of part of a text: what many texts have in common, with everything else as free text between.
+//!
+//! Where messages are sentences, templates of whole texts are as many as there are messages, times the optional keys
+//! and the lines behind them. An [`Outline`] cuts a text without knowing its template: words that are *anchors* are
+//! literal, `key=value` pairs are variables, and what lies between is one variable, however many words it has, but for
+//! numbers at its beginning, which are variables of their own. Everything behind the first line is one variable too.
+//! So the literals that are left are few, and texts of the same ones share a template.
+//!
+//! A pair that only some texts have is a variable as a whole, empty where it is missing, as members of JSON objects
+//! are in [`super::objects`]: the pairs a text has are then codes, not templates.
+//!
+//! Which words are anchors and which keys there are is learned from a sample of the slab ([`learning`]). That decides
+//! how small a slab becomes; the texts come back whatever is learned.
+
+pub(super) mod learning;
+
+use memchr::memchr;
+
+use super::classes::{BLANK, CLASS, DELIMITER, VALUE_END, has_digit, run, same};
+use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
+
+/// Anchors of an outline, and places of the table that leads to them.
+const ANCHORS_MAX: usize = 48;
+const ANCHOR_SLOTS: usize = 256;
+/// Keys that may be missing at most, and runs of pairs in one text that have variables for them.
+const KEYS_MAX: usize = 64;
+const RUNS_MAX: u8 = 2;
+/// Bytes of a key at most.
+const KEY_BYTES_MAX: usize = 64;
+
+/// Anchors and keys of the texts of a slab.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    anchors: Vec<Anchor>,
+    /// Number of an anchor plus one by [`slot_of`]; 0 for none.
+    slots: Vec<u8>,
+    keys: Vec<Key>,
+}
+
+/// A word or sign that is literal.
+#[derive(Clone, Debug)]
+struct Anchor {
+    word: Box<[u8]>,
+    /// How often it counts in one text.
+    times: u8,
+}
+
+/// A key of pairs.
+#[derive(Clone, Debug)]
+struct Key {
+    name: Box<[u8]>,
+    /// In all runs of pairs, in one form.
+    is_required: bool,
+    /// Whether the value is in quotes, of a required key.
+    is_quoted: bool,
+}
+
+/// What a variable is, which says the column it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// What stands before it.
+    Literal,
+    /// Free text in which there is an equals sign, which automatic extraction may take for a pair.
+    Equals,
+    /// The pair of a key that may be missing, of this run of pairs.
+    Member { run: u8, key: u8 },
+    /// Pairs of a run that are new or come in another order.
+    Rest { run: u8 },
+    /// All lines but the first.
+    Lines,
+}
+
+impl Role {
+    /// One number for each role.
+    fn tag(self) -> [u8; 3] {
+        match self {
+            Role::Literal => [0, 0, 0],
+            Role::Equals => [1, 0, 0],
+            Role::Member { run, key } => [2, run, key],
+            Role::Rest { run } => [3, run, 0],
+            Role::Lines => [4, 0, 0],
+        }
+    }
+}
+
+/// A variable of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) role: Role,
+}
+
+/// The variables of one text, and bytes that are the same for texts of one template and for no others.
+#[derive(Debug, Default)]
+pub(super) struct Cut {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) template: Vec<u8>,
+    /// Bytes between the variables.
+    pub(super) literal_bytes: usize,
+    pairs: Vec<Pair>,
+}
+
+impl Cut {
+    fn push(&mut self, start: usize, end: usize, role: Role) {
+        self.pieces.push(Piece { start, end, role });
+    }
+
+    /// Names the template. Read from its end, each literal comes behind its length and the role behind it.
+    fn name_template(&mut self, text: &[u8]) {
+        self.template.clear();
+        self.literal_bytes = 0;
+        let mut at = 0;
+        for piece in &self.pieces {
+            self.template.extend_from_slice(&text[at..piece.start]);
+            self.template.extend_from_slice(&((piece.start - at) as u32).to_le_bytes());
+            self.template.extend_from_slice(&piece.role.tag());
+            self.literal_bytes += piece.start - at;
+            at = piece.end;
+        }
+        self.template.extend_from_slice(&text[at..]);
+        self.literal_bytes += text.len() - at;
+    }
+}
+
+/// A pair behind a blank.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    /// From the first byte of the key to the end, with a comma or semicolon behind the value.
+    start: usize,
+    equals: usize,
+    value: (usize, usize),
+    end: usize,
+    is_quoted: bool,
+}
+
+/// Part of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Token {
+    /// Without digits.
+    Word,
+    /// With digits.
+    Number,
+    /// Text in quotes.
+    Quoted,
+    /// A delimiter.
+    Mark,
+    /// `key=value` behind a blank.
+    Pair,
+}
+
+impl Outline {
+    fn new(anchors: Vec<Anchor>, keys: Vec<Key>) -> Outline {
+        let mut slots = vec![0u8; ANCHOR_SLOTS];
+        for (number, anchor) in (1u8..).zip(&anchors) {
+            let mut slot = slot_of(&anchor.word);
+            while slots[slot] != 0 {
+                slot = (slot + 1) % ANCHOR_SLOTS;
+            }
+            slots[slot] = number;
+        }
+        Outline { anchors, slots, keys }
+    }
+
+    /// The key of a [`Role::Member`].
+    pub(super) fn key(&self, key: u8) -> &[u8] {
+        &self.keys[usize::from(key)].name
+    }
+
+    /// Number of the anchor this word is.
+    #[inline]
+    fn anchor(&self, word: &[u8]) -> Option<usize> {
+        let mut slot = slot_of(word);
+        loop {
+            let number = usize::from(*self.slots.get(slot)?).checked_sub(1)?;
+            if same(&self.anchors[number].word, word) {
+                return Some(number);
+            }
+            slot = (slot + 1) % ANCHOR_SLOTS;
+        }
+    }
+
+    /// Finds the variables of a text.
+    pub(super) fn cut(&self, text: &[u8], cut: &mut Cut) {
+        cut.pieces.clear();
+        let head = memchr(b'\n', text).unwrap_or(text.len());
+        let line = Line { text: &text[..head], quotes: true };
+        let mut cutter =
+            Cutter { outline: self, line, cut, free: None, has_equals: false, used: [0; ANCHORS_MAX], runs: 0 };
+        let mut at = 0;
+        while at < head {
+            at = cutter.step(at);
+        }
+        cutter.close();
+        if head + 1 < text.len() {
+            cut.push(head + 1, text.len(), Role::Lines);
+        }
+        cut.name_template(text);
+    }
+}
+
+fn slot_of(word: &[u8]) -> usize {
+    let (first, last) = (word.first().copied().unwrap_or_default(), word.last().copied().unwrap_or_default());
+    (usize::from(first) * 5 + usize::from(last) * 67 + word.len() * 29) % ANCHOR_SLOTS
+}
+
+/// The first line of a text.
+struct Line<'t> {
+    text: &'t [u8],
+    /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
+    quotes: bool,
+}
+
+impl Line<'_> {
+    /// The token that begins at `at`, where no blank is, and its end.
+    #[inline]
+    fn token(&mut self, at: usize) -> (Token, usize) {
+        let byte = self.text[at];
+        if CLASS[usize::from(byte)] & DELIMITER != 0 {
+            return match byte {
+                b'"' => match self.closing(at + 1) {
+                    Some(close) => (Token::Quoted, close + 1),
+                    None => (Token::Mark, at + 1),
+                },
+                _ => (Token::Mark, at + 1),
+            };
+        }
+        let mut end = run(self.text, at, DELIMITER);
+        // `00:00:00,017`
+        while self.text.get(end) == Some(&b',')
+            && self.text[end - 1].is_ascii_digit()
+            && self.text.get(end + 1).is_some_and(u8::is_ascii_digit)
+        {
+            end = run(self.text, end + 1, DELIMITER);
+        }
+        if self.text.get(end) == Some(&b'=') && self.pair(at, end).is_some() {
+            return (Token::Pair, end);
+        }
+        let end = trim_chunk(self.text, at, end);
+        (if has_digit(&self.text[at..end]) { Token::Number } else { Token::Word }, end)
+    }
+
+    fn closing(&mut self, from: usize) -> Option<usize> {
+        let close = if self.quotes { closing_quote(self.text, from) } else { None };
+        self.quotes = close.is_some();
+        close
+    }
+
+    /// The pair whose key lies between `start` and the equals sign.
+    fn pair(&mut self, start: usize, equals: usize) -> Option<Pair> {
+        let is_key_byte = |byte: &u8| matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'.' | b'-');
+        let key = &self.text[start..equals];
+        let is_key = start.checked_sub(1).is_some_and(|before| self.text[before] == b' ')
+            && (1..=KEY_BYTES_MAX).contains(&key.len())
+            && !key[0].is_ascii_digit()
+            && key.iter().all(is_key_byte);
+        if !is_key {
+            return None;
+        }
+        let (value, mut end, is_quoted) = match self.text.get(equals + 1)? {
+            b'=' => return None,
+            b'"' => {
+                let close = self.closing(equals + 2)?;
+                ((equals + 2, close), close + 1, true)
+            }
+            _ => {
+                let end = run(self.text, equals + 1, VALUE_END);
+                ((equals + 1, end), end, false)
+            }
+        };
+        if matches!(self.text.get(end), Some(b',' | b';')) {
+            end += 1;
+        }
+        let is_end = self.text.get(end).is_none_or(|byte| CLASS[usize::from(*byte)] & BLANK != 0);
+        (value.1 > value.0 && is_end).then_some(Pair { start, equals, value, end, is_quoted })
+    }
+}
+
+struct Cutter<'t, 'o> {
+    outline: &'o Outline,
+    line: Line<'t>,
+    cut: &'o mut Cut,
+    /// The free text that goes on, and whether an equals sign is in it.
+    free: Option<(usize, usize)>,
+    has_equals: bool,
+    /// How often each anchor was met.
+    used: [u8; ANCHORS_MAX],
+    runs: u8,
+}
+
+impl Cutter<'_, '_> {
+    /// Takes what begins at `at`; gives where to go on.
+    #[inline]
+    fn step(&mut self, at: usize) -> usize {
+        let text = self.line.text;
+        let byte = text[at];
+        if CLASS[usize::from(byte)] & BLANK != 0 {
+            return at + 1;
+        }
+        // Signs right behind a literal or a number are literal.
+        if self.free.is_none() && at > 0 && matches!(byte, b'.' | b',' | b';' | b':' | b'?' | b'!') {
+            return at + 1;
+        }
+        let (token, end) = self.line.token(at);
+        match token {
+            Token::Pair => return self.pairs(at, end),
+            Token::Quoted if self.free.is_none() => {
+                if end - at > 2 {
+                    self.cut.push(at + 1, end - 1, Role::Literal);
+                }
+                return end;
+            }
+            Token::Word | Token::Mark => {
+                if let Some(anchor) = self.outline.anchor(&text[at..end])
+                    && self.used[anchor] < self.outline.anchors[anchor].times
+                {
+                    self.used[anchor] += 1;
+                    self.close();
+                    return end;
+                }
+                self.has_equals |= byte == b'=';
+            }
+            Token::Number if self.free.is_none() => {
+                self.cut.push(at, end, Role::Literal);
+                return end;
+            }
+            Token::Number => {}
+            Token::Quoted => self.has_equals |= memchr(b'=', &text[at..end]).is_some(),
+        }
+        self.free = Some((self.free.map_or(at, |(start, _)| start), end));
+        end
+    }
+
+    /// Ends the free text.
+    fn close(&mut self) {
+        if let Some((start, end)) = self.free.take() {
+            let role = if self.has_equals { Role::Equals } else { Role::Literal };
+            self.cut.push(start, end, role);
+            self.has_equals = false;
+        }
+    }
+
+    /// Takes a run of pairs, the first of which has the key between `start` and `equals`.
+    fn pairs(&mut self, start: usize, equals: usize) -> usize {
+        let text = self.line.text;
+        self.cut.pairs.clear();
+        let (mut end, mut next) = (start, self.line.pair(start, equals));
+        while let Some(pair) = next {
+            end = pair.end;
+            self.cut.pairs.push(pair);
+            next = None;
+            if text.get(end) == Some(&b' ') {
+                let key = run(text, end + 1, DELIMITER);
+                if text.get(key) == Some(&b'=') {
+                    next = self.line.pair(end + 1, key);
+                }
+            }
+        }
+        if self.runs == RUNS_MAX {
+            self.free = Some((self.free.map_or(start, |(from, _)| from), end));
+            self.has_equals = true;
+            return end;
+        }
+        self.close();
+        let pieces = self.cut.pieces.len();
+        let known = self.known_pairs(start - 1);
+        if known.is_none() {
+            self.cut.pieces.truncate(pieces);
+        }
+        let rest = known.unwrap_or(start - 1);
+        if rest < end {
+            self.cut.push(rest, end, Role::Rest { run: self.runs });
+        }
+        self.runs += 1;
+        end
+    }
+
+    /// Makes variables of the pairs that come in the order of the keys, from the blank before the first one on. Gives
+    /// the end of the last one; `None` if a required one is missing.
+    fn known_pairs(&mut self, from: usize) -> Option<usize> {
+        let text = self.line.text;
+        let (mut next, mut at) = (0, from);
+        for (number, key) in (0u8..).zip(&self.outline.keys) {
+            let found = self.cut.pairs.get(next).copied().filter(|pair| text[pair.start..pair.equals] == *key.name);
+            match found {
+                Some(pair) if key.is_required => {
+                    if pair.is_quoted != key.is_quoted {
+                        return None;
+                    }
+                    self.cut.push(pair.value.0, pair.value.1, Role::Literal);
+                }
+                None if key.is_required => return None,
+                Some(pair) => self.cut.push(pair.start - 1, pair.end, Role::Member { run: self.runs, key: number }),
+                None => self.cut.push(at, at, Role::Member { run: self.runs, key: number }),
+            }
+            if let Some(pair) = found {
+                (next, at) = (next + 1, pair.end);
+            }
+        }
+        Some(at)
+    }
+}
+
+/// The variable of a pair with a blank before it: its value.
+pub(super) fn split_pair(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
+    let equals = memchr(b'=', text)?;
+    let mut line = Line { text, quotes: true };
+    let pair = line.pair(1, equals).filter(|pair| pair.end == text.len())?;
+    let kind = if pair.is_quoted { VariableKind::Quoted } else { VariableKind::Value };
+    variables.push(Variable { start: pair.value.0, end: pair.value.1, kind });
+    Some(())
+}
