@@ -6,8 +6,8 @@
 //!
 //! Source: Splunk's REST API User Manual, "Atom feed response" and `output_mode`.
 
-use serde_json::{Map, Value, json};
 use quarry_stdx::Fault;
+use serde_json::{Map, Value, json};
 
 use super::NodeEntry;
 
@@ -19,7 +19,9 @@ pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, Fault
     match form {
         None | Some("xml" | "atom") => Ok(feed(endpoint, entries)),
         Some("json") => Ok(json_text(endpoint, entries)),
-        Some(other) => Err(Fault::invalid(format!("output_mode={other}: with report_as=text an answer is xml or json"))),
+        Some(other) => {
+            Err(Fault::invalid(format!("output_mode={other}: with report_as=text an answer is xml or json")))
+        }
     }
 }
 
