@@ -1,7 +1,8 @@
 //! The way of rows to a client: small chunks, few at a time, and a search that makes room while its client reads nothing.
 //!
 //! A client that takes nothing for [`STALL_AFTER`] is *stalled*: its search gives its turn to another and waits, with what
-//! little it holds, until the client reads on and there is a turn again. After [`STALL_MAX`] the answer is cut off.
+//! little it holds, until the client reads on and there is a turn again. After [`STALL_MAX`] the answer is cut off, and at
+//! once where stalled answers hold [`STALLED_BYTES_MAX`] together, as rows may be long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +10,10 @@ use std::time::Duration;
 use axum::body::Bytes;
 use quarry_search::SearchError;
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::turns::{Turn, Turns};
+use crate::turns::{Turn, Turns, Use};
 
 /// Answers on their way at once, with those of stalled clients. Each has a thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
@@ -20,6 +21,10 @@ pub const ANSWERS_MAX: usize = 256;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks that wait for a client.
 const CHUNKS_MAX: usize = 2;
+/// Bytes of rows and text that the answers to stalled clients hold together.
+pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
+/// Bytes that a stalled answer holds beside its text, about.
+const STALLED_BYTES: usize = 1 << 20;
 /// Time without reading after which a client is stalled.
 const STALL_AFTER: Duration = Duration::from_millis(100);
 /// Time without reading after which its answer is cut off.
@@ -49,70 +54,109 @@ pub(crate) struct Outlet {
     turns: Arc<Turns>,
     user: String,
     patience: Patience,
-    /// Its place among the answers on their way.
-    _place: OwnedSemaphorePermit,
+    place: AnswerPlace,
 }
+
+/// The places of answers on their way.
+#[derive(Clone)]
+pub(crate) struct AnswerPlaces {
+    answers: Arc<Semaphore>,
+    /// Kilobytes of those to stalled clients.
+    stalled: Arc<Semaphore>,
+}
+
+/// The place of an answer on its way, free again when it is dropped.
+pub(crate) struct AnswerPlace {
+    stalled: Arc<Semaphore>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl AnswerPlaces {
+    /// As many as a server has.
+    pub(crate) fn of_server() -> AnswerPlaces {
+        AnswerPlaces::new(ANSWERS_MAX, STALLED_BYTES_MAX)
+    }
+
+    fn new(answers: usize, stalled_bytes: usize) -> AnswerPlaces {
+        AnswerPlaces {
+            answers: Arc::new(Semaphore::new(answers)),
+            stalled: Arc::new(Semaphore::new(stalled_bytes >> 10)),
+        }
+    }
+
+    /// A place, if there is one.
+    pub(crate) fn take(&self) -> Option<AnswerPlace> {
+        let permit = Arc::clone(&self.answers).try_acquire_owned().ok()?;
+        Some(AnswerPlace { stalled: Arc::clone(&self.stalled), _permit: permit })
+    }
+}
+
+/// What to do before waiting for a stalled client: let go of what can be made once more.
+pub(crate) type LetGo<'l> = &'l mut dyn FnMut();
 
 /// Where a body's chunks come from.
 pub(crate) type Chunks = mpsc::Receiver<Chunk>;
 
 impl Outlet {
     /// The way of an answer to `user`; `turn` is held while the search works, where it does.
-    pub(crate) fn new(
-        turns: &Arc<Turns>,
-        user: &str,
-        turn: Option<Turn>,
-        place: OwnedSemaphorePermit,
-    ) -> (Outlet, Chunks) {
+    pub(crate) fn new(turns: &Arc<Turns>, user: &str, turn: Option<Turn>, place: AnswerPlace) -> (Outlet, Chunks) {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (turns, user) = (Arc::clone(turns), user.to_owned());
         let patience = Patience { stall_after: STALL_AFTER, stall_max: STALL_MAX };
-        (Outlet { sender, text: String::new(), turn, turns, user, patience, _place: place }, chunks)
+        (Outlet { sender, text: String::new(), turn, turns, user, patience, place }, chunks)
     }
 
     /// Adds what `write` writes, a row or less, and sends what is a chunk then.
-    pub(crate) fn write(&mut self, write: impl FnOnce(&mut String)) -> Result<(), Gone> {
+    pub(crate) fn write(&mut self, write: impl FnOnce(&mut String), let_go: LetGo<'_>) -> Result<(), Gone> {
         write(&mut self.text);
-        if self.text.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
+        if self.text.len() >= CHUNK_BYTES { self.flush(let_go) } else { Ok(()) }
     }
 
     /// Sends what there is.
-    pub(crate) fn flush(&mut self) -> Result<(), Gone> {
-        if self.text.is_empty() {
-            return Ok(());
+    pub(crate) fn flush(&mut self, let_go: LetGo<'_>) -> Result<(), Gone> {
+        let mut text = Bytes::from(std::mem::take(&mut self.text));
+        // A row may be long: its text is let go of when its last piece is sent, but no piece waits that is as long.
+        while !text.is_empty() {
+            let len = if text.len() < 2 * CHUNK_BYTES { text.len() } else { CHUNK_BYTES };
+            let chunk = text.split_to(len);
+            self.send(Ok(chunk), text.len(), let_go)?;
         }
-        let text = std::mem::take(&mut self.text);
-        self.send(Ok(Bytes::from(text)))
+        Ok(())
     }
 
     /// Ends the answer with the reason in a chunk's place: the status is sent already.
     pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), Gone> {
-        self.flush()?;
-        self.send(Err(error))
+        self.flush(&mut || {})?;
+        self.send(Err(error), 0, &mut || {})
     }
 
-    fn send(&mut self, chunk: Chunk) -> Result<(), Gone> {
+    /// Sends a chunk, behind which there are `more` bytes of text.
+    fn send(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
         let chunk = match self.sender.try_send(chunk) {
             Ok(()) => return Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => return Err(Gone),
             Err(mpsc::error::TrySendError::Full(chunk)) => chunk,
         };
-        Handle::current().block_on(self.send_when_read(chunk))
+        Handle::current().block_on(self.send_when_read(chunk, more, let_go))
     }
 
-    async fn send_when_read(&mut self, chunk: Chunk) -> Result<(), Gone> {
+    async fn send_when_read(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
         let Patience { stall_after, stall_max } = self.patience;
         if let Ok(room) = timeout(stall_after, self.sender.reserve()).await {
             room.map_err(|_| Gone)?.send(chunk);
             return Ok(());
         }
+        let_go();
+        // Its row takes about as much as its text.
+        let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
+        let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;
         // Others work meanwhile.
         let had_turn = self.turn.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
         room.map_err(|_| Gone)?.map_err(|_| Gone)?.send(chunk);
         if had_turn {
             self.turn = tokio::select! {
-                turn = self.turns.take(&self.user) => Some(turn.map_err(|_| Gone)?),
+                turn = self.turns.take(&self.user, Use::Stream) => Some(turn.map_err(|_| Gone)?),
                 () = self.sender.closed() => return Err(Gone),
             };
         }
@@ -122,13 +166,15 @@ impl Outlet {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::Semaphore;
-
     use super::*;
 
     async fn outlet(turns: &Arc<Turns>, patience: Patience) -> (Outlet, Chunks) {
-        let turn = turns.take("eva").await.unwrap();
-        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.unwrap();
+        outlet_among(&AnswerPlaces::of_server(), turns, patience).await
+    }
+
+    async fn outlet_among(places: &AnswerPlaces, turns: &Arc<Turns>, patience: Patience) -> (Outlet, Chunks) {
+        let turn = turns.take("eva", Use::Stream).await.unwrap();
+        let place = places.take().unwrap();
         let (outlet, chunks) = Outlet::new(turns, "eva", Some(turn), place);
         (Outlet { patience, ..outlet }, chunks)
     }
@@ -142,7 +188,8 @@ mod tests {
         let (mut outlet, mut chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max: LONG }).await;
         let rows = 10 * CHUNK_BYTES;
         let writing = tokio::task::spawn_blocking(move || {
-            (0..rows).try_for_each(|_| outlet.write(|text| text.push('x'))).and_then(|()| outlet.flush())
+            let written = (0..rows).try_for_each(|_| outlet.write(|text| text.push('x'), &mut || {}));
+            written.and_then(|()| outlet.flush(&mut || {}))
         });
         while chunks.len() < CHUNKS_MAX || !turns.is_idle() {
             tokio::task::yield_now().await;
@@ -164,10 +211,42 @@ mod tests {
             let stall_max = if leaves { LONG } else { SHORT };
             let (mut outlet, chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max }).await;
             let chunks = (!leaves).then_some(chunks);
-            let write = move || (0..10).try_for_each(|_| outlet.write(|text| text.push_str(&"x".repeat(CHUNK_BYTES))));
+            let row = |text: &mut String| text.push_str(&"x".repeat(CHUNK_BYTES));
+            let write = move || (0..10).try_for_each(|_| outlet.write(row, &mut || {}));
             assert_eq!(tokio::task::spawn_blocking(write).await.unwrap(), Err(Gone));
             drop(chunks);
         }
         assert!(turns.is_idle());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_long_row_goes_in_pieces_and_stalled_answers_hold_no_more_than_they_may_together() {
+        let turns = Turns::of_server();
+        let row_bytes = 10 * CHUNK_BYTES;
+        // Room for one of them.
+        let places = AnswerPlaces::new(2, STALLED_BYTES + 2 * row_bytes);
+        let begin = |(mut outlet, chunks): (Outlet, Chunks)| {
+            let writing = tokio::task::spawn_blocking(move || {
+                let mut lets_go = 0;
+                let written = outlet.write(|text| text.push_str(&"x".repeat(row_bytes)), &mut || lets_go += 1);
+                (written, lets_go)
+            });
+            (writing, chunks)
+        };
+        let patience = Patience { stall_after: SHORT, stall_max: LONG };
+        let (first, mut chunks) = begin(outlet_among(&places, &turns, patience).await);
+        while !turns.is_idle() {
+            tokio::task::yield_now().await;
+        }
+        let (second, _chunks) = begin(outlet_among(&places, &turns, patience).await);
+        assert_eq!(second.await.unwrap(), (Err(Gone), 1));
+        let mut read = 0;
+        while let Some(chunk) = chunks.recv().await {
+            let chunk = chunk.unwrap();
+            assert!(chunk.len() < 2 * CHUNK_BYTES);
+            read += chunk.len();
+        }
+        let (written, lets_go) = first.await.unwrap();
+        assert!(read == row_bytes && written == Ok(()) && lets_go > 0, "{read} {written:?} {lets_go}");
     }
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use quarry_auth::Auth;
 use quarry_search::SearchService;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::message::ApiError;
 use crate::node::Node;
-use crate::outlet::ANSWERS_MAX;
+use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::Turns;
 
 /// What the endpoints work with.
@@ -23,19 +22,18 @@ pub struct ApiState {
     /// Turns of searches.
     pub(crate) turns: Arc<Turns>,
     /// Places of answers on their way.
-    answers: Arc<Semaphore>,
+    answers: AnswerPlaces,
 }
 
 impl ApiState {
     /// The state of a node.
     pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
-        ApiState { auth, search, node, turns: Turns::of_server(), answers: Arc::new(Semaphore::new(ANSWERS_MAX)) }
+        ApiState { auth, search, node, turns: Turns::of_server(), answers: AnswerPlaces::of_server() }
     }
 
     /// The place of an answer that goes out row by row.
-    pub(crate) fn answer_place(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        let place = Arc::clone(&self.answers).try_acquire_owned();
-        place.map_err(|_| {
+    pub(crate) fn answer_place(&self) -> Result<AnswerPlace, ApiError> {
+        self.answers.take().ok_or_else(|| {
             ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))
         })
     }

@@ -1,7 +1,8 @@
 //! Turns of searches: so many run at once, so many of one user, and others wait in order.
 //!
 //! A user who has as many as one may have waits behind nobody and keeps nobody waiting: the next in the queue is the
-//! first whose user may have one more.
+//! first whose user may have one more. Streams, which take as long as their readers do, leave some turns of their user to
+//! searches that are over when their answer begins.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,8 @@ use crate::message::ApiError;
 pub const SEARCHES_MAX: usize = 64;
 /// Searches of one user that run at once: the rest is for others.
 pub const SEARCHES_PER_USER_MAX: usize = 48;
+/// Streams among them that work at once: not those of clients that read nothing.
+pub(crate) const STREAMS_PER_USER_MAX: usize = 32;
 /// Searches that wait for their turn; beyond, they are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
@@ -23,7 +26,24 @@ pub const SEARCHES_WAITING_MAX: usize = 1_024;
 struct Bounds {
     all: usize,
     of_user: usize,
+    streams_of_user: usize,
     waiting: usize,
+}
+
+/// What a turn is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// A search whose rows are collected before they are sent.
+    Search,
+    /// One whose rows are sent as they are made.
+    Stream,
+}
+
+/// Turns that a user has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    all: usize,
+    streams: usize,
 }
 
 /// The turns of a server.
@@ -35,20 +55,26 @@ pub(crate) struct Turns {
 #[derive(Default)]
 struct Queue {
     running: usize,
-    of_user: BTreeMap<String, usize>,
-    waiting: VecDeque<(String, oneshot::Sender<Turn>)>,
+    of_user: BTreeMap<String, Share>,
+    waiting: VecDeque<(String, Use, oneshot::Sender<Turn>)>,
 }
 
 /// A turn, over when it is dropped.
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     user: String,
+    purpose: Use,
 }
 
 impl Turns {
     /// As many as a server has.
     pub(crate) fn of_server() -> Arc<Turns> {
-        Turns::new(Bounds { all: SEARCHES_MAX, of_user: SEARCHES_PER_USER_MAX, waiting: SEARCHES_WAITING_MAX })
+        Turns::new(Bounds {
+            all: SEARCHES_MAX,
+            of_user: SEARCHES_PER_USER_MAX,
+            streams_of_user: STREAMS_PER_USER_MAX,
+            waiting: SEARCHES_WAITING_MAX,
+        })
     }
 
     fn new(bounds: Bounds) -> Arc<Turns> {
@@ -66,15 +92,15 @@ impl Turns {
     }
 
     /// A turn for a user; waits for it.
-    pub(crate) async fn take(self: &Arc<Turns>, user: &str) -> Result<Turn, ApiError> {
+    pub(crate) async fn take(self: &Arc<Turns>, user: &str, purpose: Use) -> Result<Turn, ApiError> {
         let waiting = {
             let mut queue = self.locked();
-            if queue.may_run(user, &self.bounds) {
-                queue.begin(user);
-                return Ok(Turn { turns: Arc::clone(self), user: user.to_owned() });
+            if queue.may_run(user, purpose, &self.bounds) {
+                queue.begin(user, purpose);
+                return Ok(Turn { turns: Arc::clone(self), user: user.to_owned(), purpose });
             }
             if queue.waiting.len() >= self.bounds.waiting {
-                queue.waiting.retain(|(_, waiter)| !waiter.is_closed());
+                queue.waiting.retain(|(_, _, waiter)| !waiter.is_closed());
             }
             if queue.waiting.len() >= self.bounds.waiting {
                 let text =
@@ -82,7 +108,7 @@ impl Turns {
                 return Err(ApiError::too_many(text));
             }
             let (turn, waiting) = oneshot::channel();
-            queue.waiting.push_back((user.to_owned(), turn));
+            queue.waiting.push_back((user.to_owned(), purpose, turn));
             waiting
         };
         waiting.await.map_err(|_| ApiError::internal("the server is about to stop".to_owned()))
@@ -90,30 +116,35 @@ impl Turns {
 }
 
 impl Queue {
-    fn may_run(&self, user: &str, bounds: &Bounds) -> bool {
-        self.running < bounds.all && self.of_user.get(user).is_none_or(|count| *count < bounds.of_user)
+    fn may_run(&self, user: &str, purpose: Use, bounds: &Bounds) -> bool {
+        let share = self.of_user.get(user).copied().unwrap_or_default();
+        let fits = purpose == Use::Search || share.streams < bounds.streams_of_user;
+        fits && self.running < bounds.all && share.all < bounds.of_user
     }
 
-    fn begin(&mut self, user: &str) {
+    fn begin(&mut self, user: &str, purpose: Use) {
         self.running += 1;
-        *self.of_user.entry(user.to_owned()).or_default() += 1;
+        let share = self.of_user.entry(user.to_owned()).or_default();
+        share.all += 1;
+        share.streams += usize::from(purpose == Use::Stream);
     }
 
-    fn end(&mut self, user: &str) {
+    fn end(&mut self, user: &str, purpose: Use) {
         self.running -= 1;
-        if let Some(count) = self.of_user.get_mut(user) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(share) = self.of_user.get_mut(user) {
+            share.all -= 1;
+            share.streams -= usize::from(purpose == Use::Stream);
+            if share.all == 0 {
                 self.of_user.remove(user);
             }
         }
     }
 
     /// The next who waits and may run.
-    fn next(&mut self, bounds: &Bounds) -> Option<(String, oneshot::Sender<Turn>)> {
-        let at = self.waiting.iter().position(|(user, _)| self.may_run(user, bounds))?;
+    fn next(&mut self, bounds: &Bounds) -> Option<(String, Use, oneshot::Sender<Turn>)> {
+        let at = self.waiting.iter().position(|(user, purpose, _)| self.may_run(user, *purpose, bounds))?;
         let next = self.waiting.remove(at)?;
-        self.begin(&next.0);
+        self.begin(&next.0, next.1);
         Some(next)
     }
 }
@@ -122,12 +153,12 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let next = {
             let mut queue = self.turns.locked();
-            queue.end(&self.user);
+            queue.end(&self.user, self.purpose);
             queue.next(&self.turns.bounds)
         };
-        if let Some((user, waiter)) = next {
+        if let Some((user, purpose, waiter)) = next {
             // One that nobody waits for any more comes back, and goes to the next.
-            drop(waiter.send(Turn { turns: Arc::clone(&self.turns), user }));
+            drop(waiter.send(Turn { turns: Arc::clone(&self.turns), user, purpose }));
         }
     }
 }
@@ -138,18 +169,18 @@ mod tests {
 
     #[tokio::test]
     async fn turns_are_in_order_and_no_user_has_them_all() {
-        let turns = Turns::new(Bounds { all: 3, of_user: 2, waiting: 3 });
-        let first = turns.take("eva").await.unwrap();
-        let second = turns.take("eva").await.unwrap();
+        let turns = Turns::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3 });
+        let first = turns.take("eva", Use::Search).await.unwrap();
+        let second = turns.take("eva", Use::Search).await.unwrap();
         let spawn = |user: &'static str| {
             let turns = Arc::clone(&turns);
-            tokio::spawn(async move { turns.take(user).await })
+            tokio::spawn(async move { turns.take(user, Use::Search).await })
         };
         let third = spawn("eva");
         while turns.locked().waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        let other = turns.take("tom").await.unwrap();
+        let other = turns.take("tom", Use::Search).await.unwrap();
         assert_eq!(turns.locked().running, 3, "another user does not wait behind");
         let gone = spawn("ann");
         while turns.locked().waiting.len() < 2 {
@@ -173,10 +204,29 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_wait_are_bounded() {
-        let turns = Turns::new(Bounds { all: 1, of_user: 1, waiting: 0 });
-        let held = turns.take("eva").await.unwrap();
-        assert!(turns.take("tom").await.is_err());
+        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0 });
+        let held = turns.take("eva", Use::Search).await.unwrap();
+        assert!(turns.take("tom", Use::Search).await.is_err());
         drop(held);
-        assert!(turns.take("tom").await.is_ok());
+        assert!(turns.take("tom", Use::Search).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn streams_leave_turns_of_their_user_to_other_searches() {
+        let turns = Turns::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8 });
+        let first = turns.take("eva", Use::Stream).await.unwrap();
+        let second = turns.take("eva", Use::Stream).await.unwrap();
+        let waiting = Arc::clone(&turns);
+        let third = tokio::spawn(async move { waiting.take("eva", Use::Stream).await });
+        while turns.locked().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let search = turns.take("eva", Use::Search).await.unwrap();
+        drop(search);
+        assert_eq!(turns.locked().waiting.len(), 1, "the turn of a search goes to no stream too many");
+        drop(first);
+        let third = third.await.unwrap().unwrap();
+        drop((second, third));
+        assert!(turns.is_idle() && turns.locked().of_user.is_empty());
     }
 }

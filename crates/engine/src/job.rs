@@ -15,7 +15,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::{Permissions, PropsResolver};
 use quarry_eval::EngineError;
-use quarry_eval::context::{CommandContext, Stop, TransactionLimits};
+use quarry_eval::context::{CommandContext, Holdings, Stop, TransactionLimits};
 use quarry_eval::dataflow::{Dataflow, Slicing};
 use quarry_eval::expr::{ExprContext, ExprTables};
 use quarry_eval::lookup::LookupSource;
@@ -240,13 +240,14 @@ impl Engine {
     fn job_of(&self, workplace: Workplace, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
+        let holdings = Arc::clone(&runner.context.holdings);
         let made = MadeRows::new(runner, work, spans);
         let rows = match workplace {
             Workplace::OwnThread => Rows::Queued(self.queued(made)),
             Workplace::Reader => Rows::Made(Box::new(made)),
         };
         let dataflow = Arc::clone(&self.dataflow);
-        Job { id, rows, messages, stop, progress, kind, dataflow, _threads: Arc::clone(&self.threads) }
+        Job { id, rows, messages, stop, holdings, progress, kind, dataflow, _threads: Arc::clone(&self.threads) }
     }
 
     /// Plans a search. The subsearches of its condition run for that.
@@ -358,6 +359,7 @@ impl Engine {
             tables: ExprTables(Some(Arc::clone(&lookups))),
             messages: Arc::default(),
             stop: Arc::default(),
+            holdings: Arc::default(),
             permissions: Arc::clone(&request.permissions),
         };
         Runner {
@@ -447,6 +449,7 @@ pub struct Job {
     rows: Rows,
     messages: Arc<Messages>,
     stop: Arc<Stop>,
+    holdings: Arc<Holdings>,
     progress: Arc<ScanProgress>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
@@ -466,6 +469,11 @@ impl Job {
             Rows::Queued(batches) => batches.recv().ok(),
             Rows::Made(rows) => with_stack(|| rows.next()),
         }
+    }
+
+    /// Lets go of what can be made once more, while nobody asks for rows.
+    pub fn let_go(&self) {
+        self.holdings.let_go();
     }
 
     /// A place for rows of the result, within the memory of searches.

@@ -47,6 +47,7 @@ pub use quarry_eval::context::TransactionLimits;
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};
 pub use quarry_eval::messages::Messages;
+pub use quarry_eval::rows::{compact, pieces};
 pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use result_rows::ResultRows;

@@ -54,6 +54,7 @@ impl Folding {
             tables: ExprTables::default(),
             messages: Arc::<Messages>::default(),
             stop: Arc::<Stop>::default(),
+            holdings: Arc::default(),
             permissions: Arc::default(),
         };
         let parsed = quarry_spl::parse(search);

@@ -8,7 +8,10 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::field_names::SeenNames;
-use quarry_eval::rows::KeptRows;
+use quarry_eval::rows::{KeptRows, RowIter, pieces};
+
+/// Bytes of what is kept, and read again, at once, where no row has more.
+const PIECE_BYTES: usize = 1 << 20;
 
 /// All rows of a result, to be read as often as needed; see the module.
 pub struct ResultRows {
@@ -24,7 +27,7 @@ impl ResultRows {
     /// Adds rows at the end.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
         self.names.add(rows);
-        self.kept.push(rows)
+        pieces(rows, PIECE_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
     }
 
     /// Moves the rows to a file, so that they take no memory of searches while somebody reads them slowly.
@@ -45,6 +48,11 @@ impl ResultRows {
     /// Bytes of an average row.
     pub fn row_bytes(&self) -> usize {
         self.kept.row_bytes()
+    }
+
+    /// The rows in order; what was read is kept no longer.
+    pub fn into_batches(self) -> RowIter {
+        self.kept.into_rows()
     }
 
     /// The rows in order, in batches that may differ in columns.

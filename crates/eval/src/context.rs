@@ -1,7 +1,7 @@
 //! What commands may know of the search they run in: its moment, range and user, memory, messages, whether to stop.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
@@ -40,6 +40,8 @@ pub struct CommandContext {
     pub messages: Arc<Messages>,
     /// Whether and how to stop.
     pub stop: Arc<Stop>,
+    /// What it can let go of while its reader is slow.
+    pub holdings: Arc<Holdings>,
     /// What the user may do.
     pub permissions: Arc<Permissions>,
 }
@@ -53,6 +55,31 @@ impl CommandContext {
             tables: self.tables.clone(),
             percentiles: self.percentiles,
         }
+    }
+}
+
+/// What a search has in memory only to be quick: it can be made once more.
+pub trait LetGo: Send + Sync {
+    /// Takes no memory until it is needed again.
+    fn let_go(&self);
+}
+
+/// All of that of one search.
+#[derive(Default)]
+pub struct Holdings(Mutex<Vec<Weak<dyn LetGo>>>);
+
+impl Holdings {
+    /// Adds what can be let go of, as long as somebody holds it.
+    pub fn add(&self, holding: Weak<dyn LetGo>) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.strong_count() > 0);
+        all.push(holding);
+    }
+
+    /// Lets go of everything: nobody waits for the search's rows for now.
+    pub fn let_go(&self) {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        all.iter().filter_map(Weak::upgrade).for_each(|holding| holding.let_go());
     }
 }
 

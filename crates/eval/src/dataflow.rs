@@ -6,6 +6,7 @@
 //!
 //! Not here: sorting ([`crate::rows::sort`]), grouping ([`crate::aggregate`]).
 
+mod byte_gate;
 mod pool;
 
 use std::fmt::{self, Debug, Formatter};
@@ -16,6 +17,7 @@ use datafusion_execution::SpillFile;
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 
+pub use self::byte_gate::{ByteGate, GateEntry};
 use self::pool::WatchedPool;
 use crate::EngineError;
 
@@ -36,11 +38,15 @@ impl Default for Slicing {
     }
 }
 
+/// Bytes of wide pages, which have long rows, that searches in order of time hold at once, for each worker.
+const WIDE_PAGE_BYTES: usize = 64 << 20;
+
 /// A memory pool and a place for spill files.
 pub struct Dataflow {
     environment: Arc<RuntimeEnv>,
     pool: Arc<WatchedPool>,
     memory_bytes: usize,
+    wide_pages: Arc<ByteGate>,
     slicing: Slicing,
 }
 
@@ -69,7 +75,8 @@ impl Dataflow {
         if let Some(folder) = spill {
             builder = builder.with_temp_file_path(folder);
         }
-        Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, slicing: Slicing::default() })
+        let wide_pages = Arc::new(ByteGate::new(WIDE_PAGE_BYTES * worker_count()));
+        Ok(Dataflow { environment: builder.build_arc()?, pool, memory_bytes, wide_pages, slicing: Slicing::default() })
     }
 
     /// The same with portions of other sizes.
@@ -101,6 +108,11 @@ impl Dataflow {
     /// Bytes that were held at the fullest moment so far.
     pub fn most_bytes(&self) -> usize {
         self.pool.most_bytes()
+    }
+
+    /// Who opens a page of very long rows goes through here.
+    pub fn wide_pages(&self) -> &Arc<ByteGate> {
+        &self.wide_pages
     }
 
     /// An empty account of the pool.

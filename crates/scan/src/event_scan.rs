@@ -315,6 +315,13 @@ impl EventScan {
         self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
     }
 
+    /// A page that was read once more, and gave so many rows, counts once.
+    pub(crate) fn forget_read(&self, page: &PageRef, found: u64) {
+        self.progress.pages_done.fetch_sub(1, Ordering::Relaxed);
+        self.progress.events_scanned.fetch_sub(u64::from(page.info.events), Ordering::Relaxed);
+        self.progress.events_matched.fetch_sub(found, Ordering::Relaxed);
+    }
+
     fn needs_raw(&self) -> bool {
         self.projection.raw || self.projection.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
     }

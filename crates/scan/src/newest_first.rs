@@ -2,9 +2,11 @@
 //!
 //! Pages are opened in descending order of their newest event. A row may go out once no unopened page can hold a
 //! newer one; rows of equal time go out in reverse order of arrival. Logs are nearly sorted, so few pages are open at
-//! once; of data in random order all matching rows are held.
+//! once; of data in random order all matching rows are held. What goes out at a time is bounded by bytes, as rows may be
+//! long. The rows of open pages are let go of while nobody reads, and read once more when somebody does again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::event_scan::EventScan;
 use crate::page::PageRef;
@@ -12,16 +14,22 @@ use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
-use quarry_eval::context::CommandContext;
+use quarry_eval::context::{CommandContext, LetGo};
+use quarry_eval::dataflow::GateEntry;
 use quarry_eval::messages;
 use quarry_eval::panics::caught;
-use quarry_eval::rows::{self, concat_rows};
+use quarry_eval::rows::{self, compact, concat_rows};
 use quarry_event::TimeNs;
 
 /// Pages opened at once, at most, per worker.
 const PAGES_AHEAD_PER_WORKER: usize = 4;
 /// Rows of one batch handed on.
 const BATCH_ROWS: usize = 16_384;
+/// Bytes of the rows that are handed on at once, and of text of the pages that are opened at once; a row or a page may have
+/// more.
+const BATCH_BYTES: usize = 2 << 20;
+/// Bytes of text of a page from which on few such pages are open in all searches together.
+const WIDE_PAGE_BYTES: u64 = 2 << 20;
 /// Rows of one batch of many columns that are mostly empty.
 const NARROW_ROWS: usize = 64;
 
@@ -31,27 +39,90 @@ pub struct OrderedRows {
     context: CommandContext,
     /// Pages not opened, the newest last.
     pages: Vec<PageRef>,
-    open: Vec<OpenPage>,
+    open: Arc<OpenPages>,
     ready: Vec<RecordBatch>,
     ahead: usize,
 }
 
-/// Rows of a page, newest first.
+/// The pages that are open.
+#[derive(Default)]
+struct OpenPages(Mutex<Vec<OpenPage>>);
+
+impl OpenPages {
+    fn locked(&self) -> MutexGuard<'_, Vec<OpenPage>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LetGo for OpenPages {
+    fn let_go(&self) {
+        // Whoever has them now works with them.
+        if let Ok(mut open) = self.0.try_lock() {
+            open.iter_mut().for_each(|page| page.rows = None);
+        }
+    }
+}
+
+/// A page of which rows are still to go out.
 struct OpenPage {
-    /// All batches but the last have as many rows as the first.
-    rows: Vec<RecordBatch>,
+    page: PageRef,
     keys: Vec<(TimeNs, u64)>,
+    /// Bytes of an average row.
+    row_bytes: usize,
     next: usize,
+    /// Nothing where they were let go of.
+    rows: Option<PageRows>,
+}
+
+/// The rows of a page, newest first.
+struct PageRows {
+    /// All but the last have as many rows as the first.
+    batches: Vec<RecordBatch>,
+    /// Bytes of each row, where the page has more than go out at once.
+    bytes: Option<Vec<usize>>,
+    /// Where the page is wide.
+    _entry: Option<GateEntry>,
+}
+
+/// Rows of a page that were read, and what stays known of them.
+struct ReadPage {
+    batches: Vec<RecordBatch>,
+    keys: Vec<(TimeNs, u64)>,
+    bytes: usize,
+}
+
+impl PageRows {
+    fn new(batches: Vec<RecordBatch>, bytes: usize, entry: Option<GateEntry>) -> PageRows {
+        let bytes = (bytes > BATCH_BYTES).then(|| batches.iter().flat_map(rows::row_bytes).collect());
+        PageRows { batches, bytes, _entry: entry }
+    }
 }
 
 impl OpenPage {
+    fn new(page: PageRef, read: ReadPage, entry: Option<GateEntry>) -> OpenPage {
+        let ReadPage { batches, keys, bytes } = read;
+        let row_bytes = bytes / keys.len().max(1);
+        OpenPage { page, keys, row_bytes, next: 0, rows: Some(PageRows::new(batches, bytes, entry)) }
+    }
+
+    fn is_wide(&self) -> bool {
+        self.page.info.raw_bytes > WIDE_PAGE_BYTES
+    }
+
+    /// Bytes of the row that is `after` rows behind the next.
+    fn bytes_of(&self, after: usize) -> usize {
+        let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
+        bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)
+    }
+
     /// The next rows.
     fn take_next(&mut self, count: usize) -> Vec<RecordBatch> {
         let (start, end) = (self.next, self.next + count);
         assert!(end <= self.keys.len(), "only rows that are left are taken");
         self.next = end;
-        let step = self.rows.first().map_or(1, |rows| rows.num_rows().max(1));
-        let parts = self.rows.iter().enumerate().skip(start / step).map(|(at, rows)| {
+        let batches = self.rows.as_ref().map_or(&[][..], |rows| &rows.batches);
+        let step = batches.first().map_or(1, |rows| rows.num_rows().max(1));
+        let parts = batches.iter().enumerate().skip(start / step).map(|(at, rows)| {
             let from = start.max(at * step) - at * step;
             let to = end.min(at * step + rows.num_rows()).saturating_sub(at * step);
             rows.slice(from, to.saturating_sub(from))
@@ -65,16 +136,35 @@ impl OrderedRows {
     pub fn new(scan: EventScan, context: CommandContext) -> Result<OrderedRows, EngineError> {
         let mut pages = scan.pages(&context)?;
         pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
-        Ok(OrderedRows { scan, context, pages, open: Vec::new(), ready: Vec::new(), ahead: 1 })
+        let open = Arc::<OpenPages>::default();
+        // What a threshold left out when a page was read may be another part the next time.
+        if scan.top_k.is_none() {
+            let open: Weak<OpenPages> = Arc::downgrade(&open);
+            context.holdings.add(open);
+        }
+        Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1 })
     }
 
-    /// Opens the next pages, more at each call until they give a batch, so that a search for few rows opens few.
-    fn open_more(&mut self) -> Result<(), EngineError> {
+    /// The pages to be opened next: more at each call until they give a batch, so that a search for few rows opens few.
+    fn next_pages(&mut self) -> Vec<PageRef> {
+        let (mut count, mut bytes) = (0, 0);
+        for page in self.pages.iter().rev().take(self.ahead) {
+            bytes += page.info.raw_bytes;
+            if count > 0 && bytes > BATCH_BYTES as u64 {
+                break;
+            }
+            count += 1;
+        }
+        self.pages.split_off(self.pages.len() - count)
+    }
+
+    /// Opens the next pages.
+    fn open_more(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let workers = self.context.dataflow.workers();
-        let count = self.ahead.min(self.pages.len());
-        let pages = self.pages.split_off(self.pages.len() - count);
+        let pages = self.next_pages();
         // Of a rare page a row or two is read, which takes less time than a thread.
         let shared = pages.iter().filter(|page| !page.is_rare).count();
+        let has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
         let failure: Mutex<Option<EngineError>> = Mutex::default();
@@ -82,7 +172,7 @@ impl OrderedRows {
         let work = || {
             let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
             while let Some(page) = todo.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-                match caught("events were read in order of time", || open_page(scan, context, &page)) {
+                match caught("events were read in order of time", || open_page(scan, context, page, !has_wide)) {
                     Ok(Some(page)) => opened.lock().unwrap_or_else(PoisonError::into_inner).push(page),
                     Ok(None) => {}
                     Err(error) => {
@@ -99,30 +189,37 @@ impl OrderedRows {
         });
         let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Pages that give a whole batch are enough: who reads slowly keeps them all in memory.
-        if opened.iter().map(|page| page.keys.len()).sum::<usize>() < BATCH_ROWS {
+        let rows = opened.iter().map(|page| page.keys.len()).sum::<usize>();
+        let bytes = opened.iter().map(|page| page.keys.len() * page.row_bytes).sum::<usize>();
+        if rows < BATCH_ROWS && bytes < BATCH_BYTES {
             self.ahead = (self.ahead * 2).min(workers * PAGES_AHEAD_PER_WORKER);
         }
-        self.open.extend(opened);
+        open.extend(opened);
         match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
-    /// Takes the rows that no unopened page can precede.
-    fn take_ready(&mut self) -> Result<(), EngineError> {
+    /// Takes rows that no unopened page can precede, as many as go out at once.
+    fn take_ready(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
+        let going = |page: &OpenPage| {
+            let rest = &page.keys[page.next..];
+            bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound))
+        };
+        let mut counts: Vec<usize> = open.iter().map(going).collect();
+        if !self.read_again(open, &counts)? {
+            return Ok(());
+        }
+        let is_cut = bound_bytes(open, &mut counts);
         let mut parts: Vec<Vec<RecordBatch>> = Vec::new();
         let mut keys: Vec<(TimeNs, u64)> = Vec::new();
-        for page in &mut self.open {
-            let rest = &page.keys[page.next..];
-            let count = bound.map_or(rest.len(), |bound| rest.partition_point(|key| *key >= bound));
-            if count > 0 {
-                keys.extend_from_slice(&rest[..count]);
-                parts.push(page.take_next(count));
-            }
+        for (page, count) in open.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
+            keys.extend_from_slice(&page.keys[page.next..page.next + count]);
+            parts.push(page.take_next(count));
         }
-        self.open.retain(|page| page.next < page.keys.len());
+        open.retain(|page| page.next < page.keys.len());
         if parts.is_empty() {
             return Ok(());
         }
@@ -139,8 +236,38 @@ impl OrderedRows {
             let starts = (0..rows.num_rows()).step_by(BATCH_ROWS);
             self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
         }
+        if is_cut {
+            // They are not to keep the pages that they came from.
+            for batch in &mut self.ready {
+                *batch = compact(batch)?.0;
+            }
+        }
         self.ready.reverse();
+        // Others shall not wait for a reader that takes its time. What a threshold left out may be another part the next time.
+        if self.scan.top_k.is_none() && self.context.dataflow.wide_pages().is_wanted() {
+            open.iter_mut().filter(|page| page.is_wide()).for_each(|page| page.rows = None);
+        }
         Ok(())
+    }
+
+    /// Reads the pages once more that were let go of and of which rows are to go out; false where the search ended before.
+    fn read_again(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
+        let mut has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
+        for (page, count) in open.iter_mut().zip(counts) {
+            if *count == 0 || page.rows.is_some() {
+                continue;
+            }
+            let Some(entry) = entry(&self.context, &page.page, !has_wide) else { return Ok(false) };
+            has_wide |= page.is_wide();
+            let read = read_page(&self.scan, &self.context, &page.page)?;
+            let read = read.filter(|read| read.keys == page.keys);
+            let Some(read) = read else {
+                return Err(EngineError::invalid("events were damaged or removed while they were sent: search again"));
+            };
+            self.scan.forget_read(&page.page, read.keys.len() as u64);
+            page.rows = Some(PageRows::new(read.batches, read.bytes, entry));
+        }
+        Ok(true)
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>, EngineError> {
@@ -148,15 +275,19 @@ impl OrderedRows {
             if let Some(rows) = self.ready.pop() {
                 return Ok(Some(rows));
             }
-            if self.context.stop.is_cancelled() || (self.pages.is_empty() && self.open.is_empty()) {
+            let open = Arc::clone(&self.open);
+            let mut open = open.locked();
+            if self.context.stop.is_cancelled() || (self.pages.is_empty() && open.is_empty()) {
                 return Ok(None);
             }
             if self.context.stop.stops_reading() && !self.pages.is_empty() {
                 self.context.stop.mark_partial();
                 self.pages.clear();
             }
-            self.open_more()?;
-            self.take_ready()?;
+            if self.pages.last().is_some_and(|page| !has_newer(&open, page)) {
+                self.open_more(&mut open)?;
+            }
+            self.take_ready(&mut open)?;
         }
     }
 }
@@ -169,7 +300,57 @@ impl Iterator for OrderedRows {
     }
 }
 
-fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<OpenPage>, EngineError> {
+/// Whether rows of open pages go out before any of this one.
+fn has_newer(open: &[OpenPage], page: &PageRef) -> bool {
+    let bound = (page.info.time_max, page.arrival() + u64::from(page.info.events));
+    open.iter().any(|open| open.keys.get(open.next).is_some_and(|key| *key >= bound))
+}
+
+/// Cuts the rows that are to go out of each page, newest first over all of them, where their bytes are too many at once.
+fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
+    let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
+    if all <= BATCH_BYTES {
+        return false;
+    }
+    let next = |at: usize, taken: usize, count: usize| {
+        let page = &open[at];
+        (taken < count).then(|| (page.keys[page.next + taken], at))
+    };
+    let mut heap: BinaryHeap<_> = (0..open.len()).filter_map(|at| next(at, 0, counts[at])).collect();
+    let (mut taken, mut bytes) = (vec![0; open.len()], 0);
+    while let Some((_, at)) = heap.pop() {
+        let more = open[at].bytes_of(taken[at]);
+        if bytes > 0 && bytes + more > BATCH_BYTES {
+            break;
+        }
+        bytes += more;
+        taken[at] += 1;
+        heap.extend(next(at, taken[at], counts[at]));
+    }
+    counts.copy_from_slice(&taken);
+    true
+}
+
+/// Leave to have the rows of a page in memory; `None` when the search ended before.
+fn entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<GateEntry>> {
+    if page.info.raw_bytes <= WIDE_PAGE_BYTES {
+        return Some(None);
+    }
+    let bytes = usize::try_from(page.info.raw_bytes).unwrap_or(usize::MAX);
+    context.dataflow.wide_pages().enter(bytes, may_wait, || context.stop.is_cancelled()).map(Some)
+}
+
+fn open_page(
+    scan: &EventScan,
+    context: &CommandContext,
+    page: PageRef,
+    may_wait: bool,
+) -> Result<Option<OpenPage>, EngineError> {
+    let Some(entry) = entry(context, &page, may_wait) else { return Ok(None) };
+    Ok(read_page(scan, context, &page)?.map(|read| OpenPage::new(page, read, entry)))
+}
+
+fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<ReadPage>, EngineError> {
     let Some(rows) = scan.read(page, context)? else { return Ok(None) };
     let rows = match &scan.top_k {
         Some(top_k) => top_k.take(rows)?,
@@ -180,10 +361,15 @@ fn open_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     let arrival = page.arrival();
     let keys: Vec<(TimeNs, u64)> = times.values().iter().zip(0..).map(|(time, row)| (*time, arrival + row)).collect();
     let order = newest_first(&keys);
-    let rows = rows::narrowed_at(&rows, &order)?;
+    let (mut batches, mut bytes) = (Vec::new(), 0);
+    for batch in rows::narrowed_at(&rows, &order)? {
+        let (batch, more) = compact(&batch)?;
+        batches.push(batch);
+        bytes += more;
+    }
     let keys: Vec<(TimeNs, u64)> = order.values().iter().map(|row| keys[*row as usize]).collect();
     debug_assert!(keys.is_sorted_by(|newer, older| newer >= older), "rows of a page are newest first");
-    Ok(Some(OpenPage { rows, keys, next: 0 }))
+    Ok(Some(ReadPage { batches, keys, bytes }))
 }
 
 /// The rows of these batches, back to back, at these places: a few at a time, as together they would be wide.

@@ -14,6 +14,7 @@ mod dispatch;
 mod keeper;
 mod namespaces;
 mod node_facts;
+mod pending_rows;
 mod result_pages;
 mod service;
 mod setup;

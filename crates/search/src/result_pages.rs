@@ -13,8 +13,8 @@ pub const PART_ROWS: usize = 10_000;
 /// Bytes of a part, about.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// Bytes of a result that stay in memory while it is sent.
-const HELD_BYTES_MAX: usize = 8 << 20;
+/// Bytes of a result that stay in memory while it is sent, and of its parts on their way.
+const SENT_BYTES: usize = 1 << 20;
 
 /// A collected result, to be shown part by part.
 pub struct CollectedRows {
@@ -45,24 +45,33 @@ impl CollectedRows {
         self.len() == 0
     }
 
-    /// Whether all rows are one part.
-    pub fn is_one_part(&self) -> bool {
-        self.len() <= self.part_rows()
+    /// Whether an answer of all rows at once is small.
+    pub fn is_small(&self) -> bool {
+        self.len() <= PART_ROWS && self.bytes() <= SENT_BYTES
     }
 
     /// Keeps the rows in a file and not in memory, where they are many: for a client that takes its time.
     pub fn leave_memory(&mut self) -> Result<(), SearchError> {
-        let bytes = self.rows.row_bytes().saturating_mul(self.len());
-        if bytes > HELD_BYTES_MAX { Ok(self.rows.leave_memory()?) } else { Ok(()) }
+        if self.bytes() > SENT_BYTES { Ok(self.rows.leave_memory()?) } else { Ok(()) }
     }
 
-    fn part_rows(&self) -> usize {
-        (PART_BYTES / self.rows.row_bytes().max(1)).clamp(1, PART_ROWS)
+    fn bytes(&self) -> usize {
+        self.rows.row_bytes().saturating_mul(self.len())
     }
 
     /// The rows in parts of at most [`PART_ROWS`] rows and about [`PART_BYTES`]; each part has all columns.
     pub fn parts(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
-        let slices = Slices { batches: self.rows.batches(), rest: None, most: self.part_rows() };
+        self.parts_of(PART_BYTES)
+    }
+
+    /// The same in small parts, for a client that takes its time.
+    pub fn parts_to_send(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        self.parts_of(SENT_BYTES)
+    }
+
+    fn parts_of(&self, bytes: usize) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        let most = (bytes / self.rows.row_bytes().max(1)).clamp(1, PART_ROWS);
+        let slices = Slices { batches: self.rows.batches(), rest: None, most, bytes };
         slices.map(|part| Ok(ResultTable::with_fields(Arc::clone(&self.fields), part?, self.zone.clone())))
     }
 }
@@ -72,6 +81,8 @@ struct Slices<I> {
     batches: I,
     rest: Option<RecordBatch>,
     most: usize,
+    /// Bytes after which a slice ends, whatever its rows.
+    bytes: usize,
 }
 
 impl<I: Iterator<Item = Result<RecordBatch, EngineError>>> Iterator for Slices<I> {
@@ -79,12 +90,14 @@ impl<I: Iterator<Item = Result<RecordBatch, EngineError>>> Iterator for Slices<I
 
     fn next(&mut self) -> Option<Self::Item> {
         let (mut part, mut left) = (Vec::new(), self.most);
-        while left > 0 {
+        let mut bytes = 0;
+        while left > 0 && bytes < self.bytes {
             let batch = match self.rest.take().map(Ok).or_else(|| self.batches.next()) {
                 Some(Ok(batch)) => batch,
                 Some(Err(error)) => return Some(Err(error)),
                 None => break,
             };
+            bytes += batch.get_array_memory_size();
             let count = batch.num_rows().min(left);
             left -= count;
             if count < batch.num_rows() {

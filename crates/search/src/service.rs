@@ -16,6 +16,7 @@ use quarry_spl::ast::{Command, FromCommand};
 use quarry_stdx::{ErrorKind, HasKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
+use crate::pending_rows::PendingRows;
 use crate::{CollectedRows, ResultTable};
 
 /// What a client asks.
@@ -214,7 +215,8 @@ impl SearchService {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }
         let clock = Arc::clone(&self.0.clock);
-        Ok(RunningSearch { job, zone, rows_left, clock, started_ns, keeping })
+        let pending = PendingRows::default();
+        Ok(RunningSearch { job, pending, zone, rows_left, clock, started_ns, keeping })
     }
 
     /// What the engine is asked, and the zone of the user.
@@ -272,6 +274,8 @@ fn saved_name(text: &str) -> Option<String> {
 /// A search whose rows are being read. Dropping it ends the search.
 pub struct RunningSearch {
     job: Job,
+    /// Rows that were made and not read.
+    pending: PendingRows,
     zone: TimeZone,
     rows_left: Option<usize>,
     clock: SharedClock,
@@ -322,9 +326,22 @@ impl RunningSearch {
         }
     }
 
-    /// The next rows, shown in `zone`; waits for them. `None` at the end.
+    /// The next rows, about a megabyte of them at most, shown in `zone`; waits for them. `None` at the end.
     pub fn next_table(&mut self, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
-        Ok(self.next_rows()?.map(|rows| ResultTable::new(vec![rows], zone.clone())))
+        loop {
+            if let Some(piece) = self.pending.next()? {
+                return Ok(Some(ResultTable::new(vec![piece], zone.clone())));
+            }
+            let Some(rows) = self.next_rows()? else { return Ok(None) };
+            self.pending.add(&rows);
+        }
+    }
+
+    /// Takes little memory until the next rows are asked for: what was made goes into a file, what can be made once more is
+    /// let go of.
+    pub fn let_go(&mut self) -> Result<(), SearchError> {
+        self.job.let_go();
+        Ok(self.pending.leave_memory(|| self.job.result_rows())?)
     }
 
     /// All rows there are still to come, shown in `zone`, kept within the memory of searches.

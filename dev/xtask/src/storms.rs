@@ -1,13 +1,14 @@
 //! `cargo xtask storms [--binary PATH]`: clients that mean no good, many at a time, and another one that only wants to search.
 //!
-//! First 64 clients log in with wrong passwords, then 64 clients export events and do not read them: some nothing, some
-//! only the beginning. What the server takes and how long the other client waits is told, and bounded.
+//! First 64 clients log in with wrong passwords, then 70 clients export events and do not read them: some nothing, some
+//! only the beginning; the same with rows of a kilobyte, of 64 KB and of a megabyte. What the server takes and how long
+//! another search of the same user waits, from the first of these clients on, is told, and bounded.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -18,8 +19,10 @@ use crate::soak_node;
 const CLIENTS: usize = 64;
 /// Logins of each.
 const LOGINS: usize = 20;
-/// Events to export.
-const EVENTS: usize = 300_000;
+/// Clients that do not read: more than searches run at once.
+const STALLED: usize = 70;
+/// Events to export: how many, and bytes of text added to each.
+const EVENTS: [(usize, usize); 4] = [(300_000, 0), (100_000, 1_000), (2_500, 64 << 10), (160, 1 << 20)];
 /// Exports of which the beginning is read, and bytes of it.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
@@ -48,32 +51,52 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     ran
 }
 
+/// Runs all of them, also behind one that takes too much.
 fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
+    let mut beyond = Vec::new();
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
-    std::fs::create_dir_all(folder).map_err(cannot)?;
-    let log = folder.join("a.log");
-    let line = |at: usize| {
-        format!(
-            "2026-11-20T{:02}:{:02}:{:02}Z host=web{} user=u{at} path=/a/b/c/{at} status={} bytes={} agent=\"Mozilla/5.0 (X11)\"\n",
-            at / 3600 % 24,
-            at / 60 % 60,
-            at % 60,
-            at % 7,
-            200 + at % 5,
-            at * 37 % 100_000
-        )
-    };
-    std::fs::write(&log, (0..EVENTS).map(line).collect::<String>()).map_err(cannot)?;
-    let data = folder.join("data");
-    let added = Command::new(binary).arg("--data-dir").arg(&data).args(["add", "oneshot"]).arg(&log).output();
-    if !added.as_ref().is_ok_and(|added| added.status.success()) {
-        return Err(format!("the events cannot be added: {added:?}"));
+    for (events, wide) in EVENTS {
+        std::fs::create_dir_all(folder).map_err(cannot)?;
+        let log = folder.join("a.log");
+        let line = |at: usize| {
+            format!(
+                "2026-11-20T{:02}:{:02}:{:02}Z host=web{} user=u{at} path=/a/b/c/{at} status={} bytes={} agent=\"Mozilla/5.0 (X11)\"{}\n",
+                at / 3600 % 24,
+                at / 60 % 60,
+                at % 60,
+                at % 7,
+                200 + at % 5,
+                at * 37 % 100_000,
+                filling(at, wide)
+            )
+        };
+        std::fs::write(&log, (0..events).map(line).collect::<String>()).map_err(cannot)?;
+        let data = folder.join("data");
+        let conf = data.join("etc/system/local");
+        std::fs::create_dir_all(&conf).map_err(cannot)?;
+        std::fs::write(conf.join("props.conf"), "[default]\nTRUNCATE = 0\n").map_err(cannot)?;
+        let added = Command::new(binary).arg("--data-dir").arg(&data).args(["add", "oneshot"]).arg(&log).output();
+        if !added.as_ref().is_ok_and(|added| added.status.success()) {
+            return Err(format!("the events cannot be added: {added:?}"));
+        }
+        if wide == 0 {
+            beyond.extend(login_storm(&Server::start(binary, &data, events)?)?);
+        }
+        beyond.extend(stalled_storm(&Server::start(binary, &data, events)?, wide)?);
+        std::fs::remove_dir_all(folder).map_err(cannot)?;
     }
-    let server = Server::start(binary, &data)?;
-    login_storm(&server)?;
-    drop(server);
-    let server = Server::start(binary, &data)?;
-    stalled_storm(&server)
+    if beyond.is_empty() { Ok(()) } else { Err(beyond.join("; ")) }
+}
+
+/// Words of no sense, so many bytes of them, other ones for each event.
+fn filling(at: usize, bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 24);
+    let mut state = at as u64 + 1;
+    while text.len() < bytes {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(&format!(" {:x}", state >> 20));
+    }
+    text
 }
 
 /// A running server.
@@ -81,6 +104,8 @@ struct Server {
     child: Child,
     address: String,
     token: String,
+    /// Events that it has.
+    events: usize,
 }
 
 impl Drop for Server {
@@ -92,13 +117,13 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(binary: &Path, data: &Path) -> Result<Server, String> {
+    fn start(binary: &Path, data: &Path, events: usize) -> Result<Server, String> {
         let run_file = data.join("run/server.json");
         drop(std::fs::remove_file(&run_file));
         let mut command = Command::new(binary);
         command.arg("--data-dir").arg(data).args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
-        let mut server = Server { child, address: String::new(), token: String::new() };
+        let mut server = Server { child, address: String::new(), token: String::new(), events };
         let begun = now();
         while begun.elapsed() < START_MAX {
             let run: Option<Value> =
@@ -149,14 +174,14 @@ impl Server {
         let body = "exec_mode=oneshot&output_mode=json&search=search+*+%7C+stats+count";
         let answer = self.ask("/services/search/jobs", &self.authorization(), body);
         let answer = answer.map_err(|error| format!("a search is not answered: {error}"))?;
-        if !answer.contains(&format!("\"count\":\"{EVENTS}\"")) {
+        if !answer.contains(&format!("\"count\":\"{}\"", self.events)) {
             return Err(format!("a search is answered wrongly: {answer}"));
         }
         Ok(begun.elapsed())
     }
 }
 
-fn login_storm(server: &Server) -> Result<(), String> {
+fn login_storm(server: &Server) -> Result<Option<String>, String> {
     let quiet = server.search()?;
     let before = server.most_mb()?;
     let is_over = AtomicBool::new(false);
@@ -193,40 +218,54 @@ fn login_storm(server: &Server) -> Result<(), String> {
     verdict(&format!("{} wrong logins of {CLIENTS} clients ({told})", statuses.len()), server, before, quiet, worst?)
 }
 
-fn stalled_storm(server: &Server) -> Result<(), String> {
+fn stalled_storm(server: &Server, wide: usize) -> Result<Option<String>, String> {
     let quiet = server.search()?;
     let before = server.most_mb()?;
-    let mut stalled = Vec::new();
-    let mut worst = Duration::ZERO;
-    for number in 0..CLIENTS {
-        let begun = server.send(
-            "/services/search/jobs/export",
-            &server.authorization(),
-            "search=search+*&output_mode=json&preview=0",
-        );
-        let mut stream = begun.map_err(|error| format!("an export does not begin: {error}"))?;
+    let body = "search=search+*&output_mode=json&preview=0";
+    let (is_over, left) = (AtomicBool::new(false), AtomicUsize::new(SEARCHES));
+    let stall = |number: usize| -> Result<TcpStream, String> {
+        let failed = |error: std::io::Error| format!("an export does not begin: {error}");
+        let mut stream = server.send("/services/search/jobs/export", &server.authorization(), body).map_err(failed)?;
         if number.is_multiple_of(READ_EVERY) {
             let read = std::io::copy(&mut (&mut stream).take(READ_BYTES), &mut std::io::sink());
             read.map_err(|error| format!("an export ends early: {error}"))?;
         }
-        stalled.push(stream);
-    }
-    for _ in 0..SEARCHES {
-        worst = worst.max(server.search()?);
-    }
-    verdict(&format!("{} exports that nobody reads", stalled.len()), server, before, quiet, worst)
+        Ok(stream)
+    };
+    let (stalled, worst) = std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let mut worst = Duration::ZERO;
+            while !is_over.load(Ordering::Relaxed) || left.fetch_sub(1, Ordering::Relaxed) > 1 {
+                worst = worst.max(server.search()?);
+            }
+            Ok::<_, String>(worst)
+        });
+        let stall = &stall;
+        let clients: Vec<_> = (0..STALLED).map(|number| scope.spawn(move || stall(number))).collect();
+        let stalled: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+        is_over.store(true, Ordering::Relaxed);
+        (stalled, other.join().unwrap_or(Err("the other client panicked".to_owned())))
+    });
+    let panicked = |_| Err("a client panicked".to_owned());
+    let stalled = stalled.into_iter().map(|client| client.unwrap_or_else(panicked)).collect::<Result<Vec<_>, _>>()?;
+    verdict(&format!("{} exports that nobody reads, rows + {wide} bytes", stalled.len()), server, before, quiet, worst?)
 }
 
-fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Duration) -> Result<(), String> {
+/// Tells what a storm took, and gives it when that was too much.
+fn verdict(
+    what: &str,
+    server: &Server,
+    before: u64,
+    quiet: Duration,
+    worst: Duration,
+) -> Result<Option<String>, String> {
     let most = server.most_mb()?;
     let told = format!(
-        "{what}: {most} MB at most ({before} before), another client's search {} ms at worst ({} ms in quiet)",
+        "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst ({} ms in quiet)",
         worst.as_millis(),
         quiet.as_millis()
     );
     println!("{told}");
-    if most > RESIDENT_MB_MAX || worst > WAIT_MAX {
-        return Err(format!("{told}: more than {RESIDENT_MB_MAX} MB or {} ms", WAIT_MAX.as_millis()));
-    }
-    Ok(())
+    let is_beyond = most > RESIDENT_MB_MAX || worst > WAIT_MAX;
+    Ok(is_beyond.then(|| format!("{told}: more than {RESIDENT_MB_MAX} MB or {} ms", WAIT_MAX.as_millis())))
 }

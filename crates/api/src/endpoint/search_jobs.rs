@@ -19,6 +19,7 @@ use jiff::tz::TimeZone;
 use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
+use quarry_stdx::log;
 
 use super::blocking;
 use crate::ApiState;
@@ -26,6 +27,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::{Chunks, Gone, Outlet};
 use crate::parameters::Parameters;
+use crate::turns::Use;
 use crate::wire::{self, OutputMode};
 
 /// Rows of a oneshot answer when the request names no `count` (Splunk's default).
@@ -120,7 +122,7 @@ async fn create(
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
-    let turn = state.turns.take(&caller.identity.user).await?;
+    let turn = state.turns.take(&caller.identity.user, Use::Search).await?;
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
     let collected = blocking(move || {
@@ -128,7 +130,7 @@ async fn create(
         begin_attended(&attended, &running);
         let mut rows = running.collect_rows(&zone)?;
         drop(turn);
-        if !rows.is_one_part() {
+        if !rows.is_small() {
             rows.leave_memory()?;
         }
         Ok::<_, SearchError>((rows, running))
@@ -146,7 +148,7 @@ async fn create(
     ];
     let messages = running.messages();
     drop(running);
-    let body = if rows.is_one_part() {
+    let body = if rows.is_small() {
         let mut body = String::new();
         let written = write_collected(&rows, &messages, mode, &mut |write| {
             write(&mut body);
@@ -256,7 +258,7 @@ fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, 
         OutputMode::Raw => {}
     })?;
     let mut is_first = true;
-    for part in rows.parts() {
+    for part in rows.parts_to_send() {
         for row in part?.rows() {
             take(&|out| match mode {
                 OutputMode::Json => wire::result_row(row, is_first, out),
@@ -274,10 +276,10 @@ fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, 
 
 /// Sends the answer with rows that are all there.
 fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, outlet: &mut Outlet) {
-    let written = write_collected(rows, messages, mode, &mut |write| outlet.write(write));
+    let written = write_collected(rows, messages, mode, &mut |write| outlet.write(write, &mut || {}));
     // Who has left is told nothing.
     let _left = match written {
-        Ok(()) => outlet.flush(),
+        Ok(()) => outlet.flush(&mut || {}),
         Err(Ended::Failed(error)) => outlet.fail(error),
         Err(Ended::Left(gone)) => Err(gone),
     };
@@ -304,7 +306,7 @@ async fn export(
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let answer_place = state.answer_place()?;
     let user = &caller.identity.user;
-    let turn = state.turns.take(user).await?;
+    let turn = state.turns.take(user, Use::Stream).await?;
     // Rows are made when they can be sent: a client that reads slowly has none made in advance.
     let running = blocking(move || service.start_here(params)).await?;
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;
@@ -358,20 +360,33 @@ fn send_tables(
     let mut table = next_rows(running, zone)?;
     while let Some(rows) = table {
         let last = rows.len() - 1;
-        let mut send = |row: Row<'_>, offset: usize, is_last: bool| {
-            outlet.write(|out| match mode {
-                OutputMode::Json => wire::export_row(row, offset, is_last, out),
-                OutputMode::Csv(_) | OutputMode::Raw => wire::raw_row(row, out),
-            })
-        };
-        rows.rows().take(last).zip(offset..).try_for_each(|(row, offset)| send(row, offset, false))?;
+        for (row, offset) in rows.rows().take(last).zip(offset..) {
+            outlet.write(|out| write_row(row, offset, false, mode, out), &mut || let_go(running))?;
+        }
         let next = next_rows(running, zone);
-        rows.rows().skip(last).try_for_each(|row| send(row, offset + last, matches!(next, Ok(None))))?;
-        outlet.flush()?;
+        if let Some(row) = rows.rows().nth(last) {
+            let is_last = matches!(next, Ok(None));
+            outlet.write(|out| write_row(row, offset + last, is_last, mode, out), &mut || let_go(running))?;
+        }
+        outlet.flush(&mut || let_go(running))?;
         offset += rows.len();
         table = next?;
     }
     Ok(())
+}
+
+/// Nobody reads what a search gives: it takes little memory meanwhile.
+fn let_go(running: &mut RunningSearch) {
+    if let Err(error) = running.let_go() {
+        log::warning(format!("rows of a search that nobody reads stay in memory: {error}"));
+    }
+}
+
+fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: &mut String) {
+    match mode {
+        OutputMode::Json => wire::export_row(row, offset, is_last, out),
+        OutputMode::Csv(_) | OutputMode::Raw => wire::raw_row(row, out),
+    }
 }
 
 /// The next rows; at least one of them.

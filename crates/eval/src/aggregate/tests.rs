@@ -30,6 +30,7 @@ fn context() -> CommandContext {
         transactions: Default::default(),
         messages: Arc::<Messages>::default(),
         stop: Arc::<Stop>::default(),
+        holdings: Arc::default(),
         permissions: Arc::default(),
     }
 }

@@ -1,0 +1,101 @@
+//! A gate for what is large: all searches together hold so many bytes of it, and others wait until some is let go.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How often one that waits looks whether it still has to.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Looks after which it goes in all the same: a search may hold entries of which the one who waits does not know, and two
+/// such searches would wait for one another.
+const LOOKS_MAX: usize = 100;
+
+/// The gate.
+#[derive(Debug)]
+pub struct ByteGate {
+    most: usize,
+    state: Mutex<Held>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// Those who wait.
+    waiting: usize,
+}
+
+/// Bytes that went through, free again when it is dropped.
+#[derive(Debug)]
+pub struct GateEntry {
+    gate: Arc<ByteGate>,
+    bytes: usize,
+}
+
+impl ByteGate {
+    /// A gate for so many bytes.
+    pub(super) fn new(most: usize) -> ByteGate {
+        ByteGate { most, state: Mutex::default(), freed: Condvar::new() }
+    }
+
+    /// Enters with so many bytes as soon as they fit, nobody else is in, or five seconds are over; `None` when `is_over` before. Who
+    /// holds an entry already does not wait for another: then `may_wait` is false.
+    pub fn enter(self: &Arc<ByteGate>, bytes: usize, may_wait: bool, is_over: impl Fn() -> bool) -> Option<GateEntry> {
+        let mut held = self.locked();
+        let mut looks = 0;
+        while may_wait && held.bytes > 0 && held.bytes + bytes > self.most && looks < LOOKS_MAX {
+            if is_over() {
+                return None;
+            }
+            looks += 1;
+            held.waiting += 1;
+            held = self.freed.wait_timeout(held, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+            held.waiting -= 1;
+        }
+        held.bytes += bytes;
+        Some(GateEntry { gate: Arc::clone(self), bytes })
+    }
+
+    /// Whether somebody waits: who can do without its bytes for now lets go of them.
+    pub fn is_wanted(&self) -> bool {
+        self.locked().waiting > 0
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Held> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for GateEntry {
+    fn drop(&mut self) {
+        self.gate.locked().bytes -= self.bytes;
+        self.gate.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn who_does_not_fit_waits_unless_it_holds_some_or_is_over() {
+        let gate = Arc::new(ByteGate::new(10));
+        let first = gate.enter(25, true, || false).unwrap();
+        assert!(gate.enter(1, true, || true).is_none());
+        let more = gate.enter(5, false, || false).unwrap();
+        let entered = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                let entry = gate.enter(8, true, || false).unwrap();
+                entered.store(true, Ordering::SeqCst);
+                drop(entry);
+            });
+            drop(first);
+            assert!(!entered.load(Ordering::SeqCst), "five and eight are more than ten");
+            drop(more);
+            waiter.join().unwrap();
+        });
+        assert_eq!((gate.locked().bytes, entered.load(Ordering::SeqCst)), (0, true));
+    }
+}
