@@ -5,19 +5,21 @@
 //! continuation of another (indented, an exception's cause) speak against merging: it is better to show a line too many
 //! than to glue strangers together. Not here: models learned from earlier files.
 
+mod file_name;
 mod rules;
 mod shape;
 
 use quarry_conf::PropsResolver;
 
 use crate::recognise::Recogniser;
+use file_name::by_name;
 pub(crate) use rules::GuessRules;
 use shape::{Shape, is_access_with_cookie};
 
 /// Sourcetype of data that look like nothing in particular.
 pub const PLAIN_SOURCETYPE: &str = "generic_single_line";
 /// Sourcetypes that the look of data can give, besides one named after the file.
-const KNOWN_SOURCETYPES: [&str; 22] = [
+const KNOWN_SOURCETYPES: [&str; 23] = [
     PLAIN_SOURCETYPE,
     "_json",
     "access_combined",
@@ -28,6 +30,7 @@ const KNOWN_SOURCETYPES: [&str; 22] = [
     "csv",
     "iis",
     "journald:export",
+    "json_lines",
     "kube:klog",
     "linux_secure",
     "log4j",
@@ -133,6 +136,9 @@ pub(crate) fn candidates(source: &str, props: &PropsResolver) -> Vec<String> {
 pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
     let lines = complete_lines(sample);
     if lines.is_empty() {
+        if let Some(name) = by_name(source) {
+            return name.guess();
+        }
         return Guess::new(PLAIN_SOURCETYPE, "there are no lines to look at");
     }
     let found = match delimited(source) {
@@ -142,7 +148,11 @@ pub(crate) fn guess_data(sample: &[u8], source: &str) -> Guess {
             .or_else(|| by_shape(&lines)),
         None => by_shape(&lines),
     };
-    found.unwrap_or_else(|| by_times(&lines, source))
+    match (by_name(source), found) {
+        (Some(name), found) if found.as_ref().is_none_or(|found| name.is_kind_of(&found.sourcetype)) => name.guess(),
+        (_, Some(found)) => found,
+        (_, None) => by_times(&lines, source),
+    }
 }
 
 /// Lines with text; the last only if it is whole or the only one.

@@ -1,4 +1,5 @@
-use quarry_conf::Layers;
+use quarry_conf::layers::Layer;
+use quarry_conf::{ConfSource, Layers};
 
 use super::*;
 
@@ -65,4 +66,33 @@ fn columns_need_the_name_of_the_file() {
     let text = b"id,name\n1,eva\n";
     assert_eq!(guess_data(text, "/tmp/people.csv").sourcetype, "csv");
     assert_eq!(guess_data(text, "/tmp/people.txt").sourcetype, PLAIN_SOURCETYPE);
+}
+
+#[test]
+fn what_a_file_holds_beats_a_name_that_tells_less() {
+    let props = PropsResolver::new(&Layers::new([]));
+    let of = |source: &str, line: &str| guess_sourcetype(line.repeat(5).as_bytes(), source, &props).sourcetype;
+    let trail = "{\"eventVersion\":\"1.08\",\"eventTime\":\"2026-11-20T13:42:07Z\",\"eventSource\":\"s3.amazonaws.com\",\"eventName\":\"GetObject\"}\n";
+    let access = "10.0.0.1 - eva [20/Nov/2026:13:42:07 +0000] \"GET / HTTP/1.1\" 200 12 \"-\" \"curl\"\n";
+    let error = "2026/11/20 13:42:07 [error] 31#31: *1 open() \"/x\" failed (2: No such file or directory)\n";
+    for (source, line, sourcetype) in [
+        ("/d/trail.jsonl", trail, "aws:cloudtrail"),
+        ("/d/trail.json", trail, "aws:cloudtrail"),
+        ("/d/x.jsonl", "{\"a\":1}\n", "json_lines"),
+        ("/d/x.ndjson", "no object\n", "json_lines"),
+        ("/d/x.json", "{\"a\":1}\n", "_json"),
+        ("/var/log/nginx/access.log", access, "access_combined"),
+        ("/var/log/nginx/access.log", "{\"status\":200}\n", "_json"),
+        ("/var/log/nginx/access.log", "GET /a 200\n", "access_combined"),
+        ("/var/log/httpd/error_log", error, "nginx:error"),
+        ("/var/log/httpd/error_log", "AH00558: no name\n", "apache_error"),
+    ] {
+        assert_eq!(of(source, line), sourcetype, "{source}: {line}");
+    }
+    assert_eq!(guess_sourcetype(b"", "/d/x.jsonl", &props).sourcetype, "json_lines");
+    // A stanza decides, whatever the file holds.
+    let text = "[source::....jsonl]\nsourcetype = mine\n".to_owned();
+    let source = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".to_owned(), text };
+    let props = PropsResolver::new(&Layers::new([source]));
+    assert_eq!(guess_sourcetype(trail.as_bytes(), "/d/trail.jsonl", &props).sourcetype, "mine");
 }

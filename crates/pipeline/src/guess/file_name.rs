@@ -1,0 +1,86 @@
+//! Names of files that tell a sourcetype, unless what the file holds tells another one: a web server's `access.log` may be of
+//! JSON, and a `.jsonl` of a vendor's records.
+//!
+//! Not here: names that decide alone, which are `[source::]` stanzas of props.conf.
+
+use super::Guess;
+
+/// What a file's name tells.
+pub(super) struct Named {
+    sourcetype: &'static str,
+    /// What the look of its lines may tell without more to it than the name.
+    kinds: &'static [&'static str],
+}
+
+const JSON_LINES: Named = Named { sourcetype: "json_lines", kinds: &["_json"] };
+const ACCESS: Named = Named { sourcetype: "access_combined", kinds: &["access_combined", "access_combined_wcookie"] };
+const APACHE_ERROR: Named = Named { sourcetype: "apache_error", kinds: &["apache_error"] };
+
+impl Named {
+    /// Whether the look tells nothing beyond the name.
+    pub(super) fn is_kind_of(&self, looks_like: &str) -> bool {
+        self.kinds.contains(&looks_like)
+    }
+
+    pub(super) fn guess(&self) -> Guess {
+        Guess::new(self.sourcetype, "the file's name tells it")
+    }
+}
+
+/// What the name of a source tells, if anything.
+pub(super) fn by_name(source: &str) -> Option<Named> {
+    let mut folders = source.rsplit('/');
+    let name = folders.next().unwrap_or_default();
+    if [".jsonl", ".ndjson"].iter().any(|ending| name.ends_with(ending)) {
+        return Some(JSON_LINES);
+    }
+    if after_word(name, "access").is_some_and(|rest| is_log(rest, true)) {
+        return Some(ACCESS);
+    }
+    let is_of_apache = folders.next().is_some_and(|folder| matches!(folder, "apache2" | "httpd"));
+    let is_error = is_of_apache && after_word(name, "error").is_some_and(|rest| is_log(rest, false));
+    is_error.then_some(APACHE_ERROR)
+}
+
+/// What follows a word that begins the name or stands behind `_` or `-`.
+fn after_word<'n>(name: &'n str, word: &str) -> Option<&'n str> {
+    let mut places = name.rmatch_indices(word).map(|(at, _)| at);
+    let at = places.find(|at| *at == 0 || matches!(name.as_bytes()[at - 1], b'_' | b'-'))?;
+    Some(&name[at + word.len()..])
+}
+
+/// `.log` or `_log`, with the number of a rotated file; with `is_dated` also what follows another `_`.
+fn is_log(rest: &str, is_dated: bool) -> bool {
+    let Some(rest) = [".log", "_log"].iter().find_map(|log| rest.strip_prefix(log)) else { return false };
+    let number = rest.strip_prefix('.').unwrap_or_default();
+    let is_numbered = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    rest.is_empty() || is_numbered || (is_dated && rest.starts_with('_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn well_known_names_tell_their_sourcetype() {
+        for (source, sourcetype) in [
+            ("/var/log/nginx/access.log", "access_combined"),
+            ("access.log.12", "access_combined"),
+            ("/var/log/httpd/ssl_access_log", "access_combined"),
+            ("/x/access.log_2026", "access_combined"),
+            ("/var/log/apache2/error.log", "apache_error"),
+            ("/var/log/httpd/my-error_log.1", "apache_error"),
+            ("/data/x.jsonl", "json_lines"),
+            ("/data/x.ndjson", "json_lines"),
+            ("/var/log/nginx/error.log", ""),
+            ("/data/access.txt", ""),
+            ("/data/noaccess.log", ""),
+            ("/data/access.log.gone", ""),
+            ("/data/jsonl", ""),
+            ("", ""),
+        ] {
+            let told = by_name(source).map_or("", |name| name.sourcetype);
+            assert_eq!(told, sourcetype, "{source}");
+        }
+    }
+}
