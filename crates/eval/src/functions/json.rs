@@ -75,9 +75,10 @@ fn text_to_json(text: &str) -> Json {
 /// What a part of a document becomes as a field.
 fn to_value<'a>(json: &Json) -> Value<'a> {
     match json {
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(value), _) => Value::Int(value),
-            (None, Some(value)) => Value::number_of(value),
+        Json::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (Some(value), ..) => Value::Int(value),
+            (None, Some(value), _) => Value::owned(value.to_string()),
+            (None, None, Some(value)) => Value::number_of(value),
             _ => Value::Null,
         },
         Json::Instant(ns) => Value::Time(*ns),

@@ -3,10 +3,11 @@
 //! A path is keys joined by dots; `{}` behind a key means all elements of its array and `{N}` one of them, counted
 //! from zero: `a.b{}.c`. Used by the `json_*` functions, `spath()` and the `spath` command.
 
+use std::cell::Cell;
 use std::fmt;
 
 use quarry_event::value::write_nanos;
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
 
 /// A JSON value.
@@ -20,6 +21,8 @@ pub enum Json {
     Number(Number),
     /// A number in billionths that has more digits than a double: a time. Only what is written has it, not what is read.
     Instant(i64),
+    /// A number that was read and has more digits than a double, as it was written.
+    Long(Box<str>),
     /// A text.
     Text(String),
     /// An array.
@@ -42,7 +45,12 @@ pub enum Step {
 impl Json {
     /// Reads a document; `None` if it is none.
     pub fn parse(text: &str) -> Option<Json> {
-        serde_json::from_str(text.trim()).ok()
+        let text = text.trim();
+        let numbers = WrittenNumbers { text, at: Cell::new(0), passed: Cell::new(0) };
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let json = JsonReader(&numbers).deserialize(&mut reader).ok()?;
+        reader.end().ok()?;
+        Some(json)
     }
 
     /// Reads a document if it is an object or an array.
@@ -196,6 +204,7 @@ impl fmt::Display for Json {
                 write_nanos(*ns, &mut text);
                 out.write_str(&text)
             }
+            Json::Long(text) => out.write_str(text),
             Json::Text(text) => write_quoted(text, out),
             Json::Array(items) => {
                 out.write_str("[")?;
@@ -223,15 +232,77 @@ fn write_quoted(text: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     out.write_str(&serde_json::to_string(text).map_err(|_| fmt::Error)?)
 }
 
-impl<'de> Deserialize<'de> for Json {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(JsonVisitor)
+/// The numbers of a document as they are written, in its order, in which they are also read: a reader is given doubles.
+struct WrittenNumbers<'t> {
+    text: &'t str,
+    at: Cell<usize>,
+    /// Numbers behind that place that nobody asked for.
+    passed: Cell<usize>,
+}
+
+impl WrittenNumbers<'_> {
+    /// One more number was read, whose text is of no interest.
+    fn pass(&self) {
+        self.passed.set(self.passed.get() + 1);
+    }
+
+    /// The text of the number that was just read.
+    fn current(&self) -> &str {
+        (0..self.passed.take()).for_each(|_| drop(self.next()));
+        self.next()
+    }
+
+    fn next(&self) -> &str {
+        let bytes = self.text.as_bytes();
+        let mut at = self.at.get();
+        while let Some(byte) = bytes.get(at) {
+            match byte {
+                b'"' => at = end_of_text(bytes, at + 1),
+                b'-' | b'0'..=b'9' => break,
+                _ => at += 1,
+            }
+        }
+        let start = at.min(bytes.len());
+        let is_part = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+        let end = start + bytes[start..].iter().take_while(|byte| is_part(byte)).count();
+        self.at.set(end);
+        &self.text[start..end]
     }
 }
 
-struct JsonVisitor;
+/// The place behind the quote that ends a text.
+fn end_of_text(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => return at + 1,
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    at
+}
 
-impl<'de> Visitor<'de> for JsonVisitor {
+/// Digits that every double keeps.
+const DOUBLE_DIGITS: usize = 15;
+
+/// Whether a double may not keep all digits of the number.
+fn is_long(number: &str) -> bool {
+    let digits = number.bytes().filter(u8::is_ascii_digit).skip_while(|digit| *digit == b'0').count();
+    digits > DOUBLE_DIGITS && !number.contains(['e', 'E'])
+}
+
+#[derive(Clone, Copy)]
+struct JsonReader<'n, 't>(&'n WrittenNumbers<'t>);
+
+impl<'de> DeserializeSeed<'de> for JsonReader<'_, '_> {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for JsonReader<'_, '_> {
     type Value = Json;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -247,14 +318,20 @@ impl<'de> Visitor<'de> for JsonVisitor {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        self.0.pass();
         Ok(Json::Number(value.into()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        self.0.pass();
         Ok(Json::Number(value.into()))
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Json, E> {
+        let text = self.0.current();
+        if is_long(text) {
+            return Ok(Json::Long(text.into()));
+        }
         Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
     }
 
@@ -268,7 +345,7 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
         let mut array = Vec::new();
-        while let Some(item) = items.next_element()? {
+        while let Some(item) = items.next_element_seed(self)? {
             array.push(item);
         }
         Ok(Json::Array(array))
@@ -276,9 +353,54 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
         let mut object = Vec::new();
-        while let Some(entry) = entries.next_entry()? {
-            object.push(entry);
+        while let Some(key) = entries.next_key()? {
+            object.push((key, entries.next_value_seed(self)?));
         }
         Ok(Json::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A document with numbers of all kinds, whose text is what comes out again.
+    fn documents() -> impl Strategy<Value = String> {
+        let leaf = prop_oneof![
+            "-?[1-9][0-9]{0,8}",
+            "-?[1-9][0-9]{16,40}",
+            "-?[1-9][0-9]{0,9}\\.[0-9]{16,24}",
+            "0\\.00[1-9]{16,20}",
+            Just("1.5".to_owned()),
+            Just("true".to_owned()),
+            Just("null".to_owned()),
+            Just(r#""1.5 \\\" 2.25""#.to_owned()),
+            Just(r#""-7 \\\\""#.to_owned()),
+        ];
+        leaf.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(inner, 0..6).prop_map(|items| {
+                    let entries = items.iter().enumerate().map(|(at, item)| format!("\"k {at}.{at}\":{item}"));
+                    format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_keep_the_digits_they_are_written_with(text in documents()) {
+            prop_assert_eq!(Json::parse(&text).map(|json| json.to_string()), Some(text));
+        }
+    }
+
+    #[test]
+    fn what_is_no_document_is_none() {
+        for text in ["", "1.5 2", "{\"a\":1.12345678901234567", "1.1234567890123456.7", "[1.5,]"] {
+            assert_eq!(Json::parse(text), None, "{text}");
+        }
     }
 }
