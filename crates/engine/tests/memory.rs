@@ -4,8 +4,10 @@
 
 use std::sync::Arc;
 
+use arrow::array::AsArray;
+use arrow::record_batch::RecordBatch;
 use quarry_conf::{Layers, PropsResolver};
-use quarry_engine::{Engine, EngineOptions, SearchRequest};
+use quarry_engine::{Engine, EngineOptions, Job, SearchRequest};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::MemoryStore;
 use quarry_testworld::NoTables;
@@ -16,6 +18,16 @@ fn ask(search: &str, memory_bytes: usize) -> Result<Vec<String>, String> {
 }
 
 fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<Vec<String>, String> {
+    read_of(search, memory_bytes, store, |_, _| ())
+}
+
+/// The same, with `between` called behind each batch.
+fn read_of(
+    search: &str,
+    memory_bytes: usize,
+    store: Arc<MemoryStore>,
+    mut between: impl FnMut(&Job, &RecordBatch),
+) -> Result<Vec<String>, String> {
     let props = Arc::new(PropsResolver::new(&Layers::new([])));
     let options = EngineOptions { memory_bytes, ..EngineOptions::default() };
     let engine = Engine::new(&options, props, Arc::new(NoTables)).unwrap();
@@ -28,10 +40,11 @@ fn ask_of(search: &str, memory_bytes: usize, store: Arc<MemoryStore>) -> Result<
         permissions: std::sync::Arc::new(quarry_conf::Permissions::owner()),
         sid: None,
     };
-    let mut job = engine.start(request, store).map_err(|faults| faults[0].message.clone())?;
+    let mut job = engine.start_here(request, store).map_err(|faults| faults[0].message.clone())?;
     let mut lines = Vec::new();
     while let Some(batch) = job.next_batch() {
         let batch = batch.map_err(|error| error.to_string())?;
+        between(&job, &batch);
         let schema = batch.schema();
         for row in 0..batch.num_rows() {
             let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
@@ -128,5 +141,43 @@ fn mostly_empty_columns_take_the_memory_of_their_values() {
             lines.iter_mut().for_each(|line| *line = line.split(' ').filter(|cell| !cell.ends_with('=')).collect());
         }
         assert_eq!(found, expected, "{commands}");
+    }
+}
+
+#[test]
+fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
+    // Pages of megabytes whose times overlap: an event of each source a second.
+    let store = Arc::new(MemoryStore::new("main"));
+    for source in 0..3_usize {
+        let mut batch = EventBatch::default();
+        let meta = batch.intern(&Metadata {
+            index: "main".into(),
+            host: "h".into(),
+            source: format!("/s{source}").into(),
+            sourcetype: "t".into(),
+        });
+        for at in 0..1_500_usize {
+            let long = "x".repeat(if at % 100 == source { 300_000 } else { 2_000 });
+            batch.push(format!("n={at} from={source} {long}").as_bytes(), at as i64 * 1_000_000_000, meta);
+        }
+        store.append(batch).unwrap();
+    }
+    for search in ["index=main", "index=main | eval m=n+1 | where m%7=1", "index=main | dedup 2 n", "index=main n<700"]
+    {
+        let mut batches = 0;
+        let expected = read_of(search, 1 << 30, store.clone(), |_, batch| {
+            batches += 1;
+            let texts = batch.column_by_name("_raw").unwrap().as_string_view();
+            let bytes: usize = texts.iter().flatten().map(str::len).sum();
+            assert!(batch.num_rows() == 1 || bytes <= 3 << 20, "{search}: {bytes} bytes in {} rows", batch.num_rows());
+        });
+        let expected = expected.unwrap();
+        assert!(batches > 3 && expected.len() > 600, "{search}: {batches} batches of {} rows", expected.len());
+        let mut lets_go = 0;
+        let found = read_of(search, 1 << 30, store.clone(), |job, _| {
+            job.let_go();
+            lets_go += 1;
+        });
+        assert!(found.unwrap() == expected, "{search}: other rows after {lets_go} times");
     }
 }
