@@ -248,11 +248,13 @@ impl WrittenNumbers<'_> {
 
     /// The text of the number that was just read.
     fn current(&self) -> &str {
-        (0..self.passed.take()).for_each(|_| drop(self.next()));
-        self.next()
+        for _ in 0..self.passed.take() {
+            self.read();
+        }
+        self.read()
     }
 
-    fn next(&self) -> &str {
+    fn read(&self) -> &str {
         let bytes = self.text.as_bytes();
         let mut at = self.at.get();
         while let Some(byte) = bytes.get(at) {
