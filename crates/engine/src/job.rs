@@ -170,6 +170,11 @@ impl Engine {
         Engine { node, ..self }
     }
 
+    /// The node that commands may ask.
+    pub fn node(&self) -> &dyn NodeSource {
+        self.node.as_ref()
+    }
+
     /// The same engine with summaries of data models.
     pub fn with_summaries(self, summaries: Arc<dyn SummaryStore>) -> Engine {
         Engine { summaries, ..self }
@@ -491,6 +496,11 @@ impl Job {
         &self.progress
     }
 
+    /// As [`Job::progress`], for whoever looks at it from elsewhere.
+    pub fn shared_progress(&self) -> Arc<ScanProgress> {
+        Arc::clone(&self.progress)
+    }
+
     /// Events or rows of a report.
     pub fn kind(&self) -> ResultKind {
         self.kind
@@ -530,5 +540,20 @@ impl Stopper {
     /// Reads no more events; the result comes from those read so far.
     pub fn finish_early(&self) {
         self.0.finish_early();
+    }
+
+    /// Reads no more events until [`Stopper::resume`].
+    pub fn pause(&self) {
+        self.0.pause();
+    }
+
+    /// Goes on reading.
+    pub fn resume(&self) {
+        self.0.resume();
+    }
+
+    /// Waits while the search is paused.
+    pub fn wait_while_paused(&self) {
+        self.0.wait_while_paused();
     }
 }

@@ -1,7 +1,7 @@
 //! What commands may know of the search they run in: its moment, range and user, memory, messages, whether to stop.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
 use quarry_conf::Permissions;
 use quarry_spl::ast::PercentileMethod;
@@ -83,12 +83,15 @@ impl Holdings {
     }
 }
 
-/// A search's wish to end, set by its user.
+/// What the user of a search wants of it while it runs: to end, or to wait.
 #[derive(Debug, Default)]
 pub struct Stop {
     cancelled: AtomicBool,
     finishing: AtomicBool,
     partial: AtomicBool,
+    paused: AtomicBool,
+    /// Readers of a paused search wait here.
+    gate: (Mutex<()>, Condvar),
 }
 
 impl Stop {
@@ -96,11 +99,45 @@ impl Stop {
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
         self.partial.store(true, Ordering::Relaxed);
+        self.open_gate();
     }
 
     /// Reads no more events and answers from those read.
     pub fn finish_early(&self) {
         self.finishing.store(true, Ordering::Relaxed);
+        self.open_gate();
+    }
+
+    /// Reads no more events until [`Stop::resume`], or until the search is to end.
+    pub fn pause(&self) {
+        self.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Goes on reading.
+    pub fn resume(&self) {
+        self.paused.store(false, Ordering::Relaxed);
+        self.open_gate();
+    }
+
+    /// Wakes who waits. Flags are set before: whoever holds the lock has not looked at them yet or waits already.
+    fn open_gate(&self) {
+        let (lock, waiters) = &self.gate;
+        drop(lock.lock().unwrap_or_else(PoisonError::into_inner));
+        waiters.notify_all();
+    }
+
+    fn is_held(&self) -> bool {
+        self.paused.load(Ordering::Relaxed) && !self.finishing.load(Ordering::Relaxed) && !self.is_cancelled()
+    }
+
+    /// Waits while the search is paused.
+    pub fn wait_while_paused(&self) {
+        if !self.paused.load(Ordering::Relaxed) {
+            return;
+        }
+        let (lock, waiters) = &self.gate;
+        let held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(waiters.wait_while(held, |()| self.is_held()));
     }
 
     /// Whether the result must not be waited for.
@@ -108,8 +145,9 @@ impl Stop {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Whether no more events are to be read.
+    /// Whether no more events are to be read, asked before each page: a paused search waits here.
     pub fn stops_reading(&self) -> bool {
+        self.wait_while_paused();
         self.finishing.load(Ordering::Relaxed) || self.is_cancelled()
     }
 
@@ -136,5 +174,29 @@ pub struct TransactionLimits {
 impl Default for TransactionLimits {
     fn default() -> TransactionLimits {
         TransactionLimits { max_open: OPEN_TRANSACTIONS, max_open_events: OPEN_TRANSACTION_EVENTS }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_paused_search_reads_on_when_it_is_resumed_or_is_to_end() {
+        for (end, stops) in [(Stop::resume as fn(&Stop), false), (Stop::finish_early, true), (Stop::cancel, true)] {
+            let stop = Stop::default();
+            stop.pause();
+            thread::scope(|scope| {
+                let (told, hears) = channel();
+                let stop = &stop;
+                scope.spawn(move || told.send(stop.stops_reading()));
+                assert!(hears.try_recv().is_err(), "it waits");
+                end(stop);
+                assert_eq!(hears.recv(), Ok(stops));
+            });
+        }
     }
 }
