@@ -1,9 +1,11 @@
 //! Splunk-compatible REST on the management port: logins, searches, and what the command line asks of its server.
 //!
-//! One file per endpoint family; what each endpoint takes of its caller stands in one table ([`ENDPOINTS`]). Here and only here values take a wire form: Splunk's JSON writes every value as a
-//! string, errors are `{"messages": [...]}`. What an endpoint does is the search service's or the node's work.
+//! One file per endpoint family; what each endpoint takes of its caller stands in one table ([`ENDPOINTS`]). Here and only
+//! here values take a wire form: results have every value as a string, entities are an Atom feed or the same as JSON,
+//! errors are `{"messages": [...]}` or the same in XML. What an endpoint does is the search service's or the node's work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod atom;
 mod caller;
 mod collector_tokens;
 mod endpoint;
@@ -17,8 +19,10 @@ mod turns;
 mod wire;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Uri;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
@@ -32,11 +36,32 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The management service.
 pub fn router(state: ApiState) -> Router {
+    // What rewrites paths must be around the router that looks at them.
+    Router::new().fallback_service(endpoints(state)).layer(from_fn(without_last_slash))
+}
+
+/// `search/jobs/`, as some clients write it, is `search/jobs`.
+async fn without_last_slash(mut request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let bare = path.trim_end_matches('/');
+    if !bare.is_empty() && bare.len() < path.len() {
+        let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
+        if let Ok(uri) = format!("{bare}{query}").parse::<Uri>() {
+            *request.uri_mut() = uri;
+        }
+    }
+    next.run(request).await
+}
+
+fn endpoints(state: ApiState) -> Router {
     Router::new()
         .merge(endpoint::root::routes())
         .merge(endpoint::auth::routes())
         .merge(endpoint::users::routes())
         .merge(endpoint::search_jobs::routes())
+        .merge(endpoint::jobs::routes())
+        .merge(endpoint::job_results::routes())
+        .merge(endpoint::node_entries::routes())
         .merge(endpoint::oneshot::routes())
         .merge(endpoint::preview::routes())
         .merge(endpoint::buckets::routes())

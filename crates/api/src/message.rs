@@ -20,6 +20,9 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// Where keys are asked for.
 pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
+/// What stands in paths that answer in JSON unless told otherwise; others do so in XML, as Splunk does, and their clients
+/// parse exactly that.
+const JSON_PATHS: [&str; 5] = ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/", "/indexing/"];
 /// Bytes of a refusal's text that is not ours.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// When a client may come again that found all places taken.
@@ -77,6 +80,11 @@ impl ApiError {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let messages = errors.map(|diagnostic| message_of(text, diagnostic)).collect();
         ApiError { status, messages, retry_after_s: None }
+    }
+
+    /// What is wrong, in words.
+    pub(crate) fn text(&self) -> String {
+        self.messages.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("; ")
     }
 
     fn rendered(&self, is_xml: bool) -> Response {
@@ -213,7 +221,7 @@ impl RefusalForm {
     /// Takes note of a parameter.
     pub(crate) fn note(&self, name: &str, value: &str) {
         if name == "output_mode" {
-            self.0.store(value == "xml", Ordering::Relaxed);
+            self.0.store(matches!(value, "xml" | "atom"), Ordering::Relaxed);
         }
     }
 }
@@ -221,8 +229,8 @@ impl RefusalForm {
 /// Answers every refusal in Splunk's form.
 pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
-    // Logins are answered in XML unless JSON is asked for: their clients parse exactly that.
-    form.0.store(request.uri().path() == LOGIN_PATH, Ordering::Relaxed);
+    let path = request.uri().path();
+    form.0.store(!JSON_PATHS.iter().any(|part| path.contains(part)), Ordering::Relaxed);
     for (name, value) in form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()) {
         form.note(&name, &value);
     }

@@ -14,6 +14,8 @@ pub(crate) enum ParameterType {
     Flag,
     /// A whole number from 0.
     Count,
+    /// A whole number of entries or rows; 0 or -1 is all.
+    Limit,
     /// A number, maybe with a fraction, from 0.
     Number,
     /// A time: absolute, in seconds or relative.
@@ -24,7 +26,7 @@ pub(crate) enum ParameterType {
     Word(&'static [&'static str]),
 }
 
-use ParameterType::{Count, Flag, Number, Time, Word, Zone};
+use ParameterType::{Count, Flag, Limit, Number, Time, Word, Zone};
 
 /// Parameters and their types, by name.
 pub(crate) const TYPES: &[(&str, ParameterType)] = &[
@@ -35,7 +37,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("auto_cancel", Count),
     ("auto_finalize_ec", Count),
     ("auto_pause", Count),
-    ("count", Count),
+    ("count", Limit),
     ("csv_safe", Flag),
     ("disabled", Flag),
     ("earliest_time", Time),
@@ -50,10 +52,12 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("max_count", Count),
     ("max_lines", Count),
     ("max_time", Count),
+    ("min_freq", Number),
     ("now", Time),
     ("offset", Count),
     ("output_mode", Word(&["atom", "csv", "csv-safe", "json", "json_cols", "json_rows", "raw", "text", "xml"])),
     ("preview", Flag),
+    ("priority", Count),
     ("reduce_freq", Count),
     ("reload_macros", Flag),
     ("replay_speed", Number),
@@ -73,6 +77,8 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("summarize", Flag),
     ("sync_bundle_replication", Flag),
     ("timeout", Count),
+    ("top_count", Count),
+    ("ttl", Count),
     ("useACK", Flag),
     ("zone", Zone),
 ];
@@ -90,6 +96,7 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
         || match kind {
             Flag => parse_flag(value).is_some(),
             Count => value.parse::<usize>().is_ok(),
+            Limit => value == ALL || value.parse::<usize>().is_ok(),
             Number => value.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0),
             Time => parse_time(value, 0, &TimeZone::UTC).is_ok(),
             Zone => parse_zone(value).is_some(),
@@ -102,12 +109,16 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
     Some(match kind {
         Flag => format!("{name}={shown}: give 1 or 0"),
         Count => format!("{name}={shown}: give a whole number from 0"),
+        Limit => format!("{name}={shown}: give a whole number from 0, or {ALL} for all"),
         Number => format!("{name}={shown}: give a number from 0"),
         Time => format!("{name}={shown} is no time: give one as 2026-11-20T10:00:00, seconds since 1970, or -15m@m"),
         Zone => format!("{name}={shown} is not known: give one as Europe/Berlin"),
         Word(words) => format!("{name}={shown}: give one of {}", words.join(", ")),
     })
 }
+
+/// All of them, as some clients write a limit that is none.
+pub(crate) const ALL: &str = "-1";
 
 /// Characters of a wrong value that are shown.
 const SHOWN_CHARS_MAX: usize = 80;
@@ -129,7 +140,8 @@ mod tests {
     fn values_of_another_type_are_faults() {
         for (name, good, bad) in [
             ("again", "1 0 t f true FALSE yes no", "2 maybe"),
-            ("count", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
+            ("count", "0 1 100 -1", "abc -2 1.5 1e3 0x10 99999999999999999999"),
+            ("offset", "0 1 100", "abc -1 1.5 1e3 0x10 99999999999999999999"),
             ("replay_speed", "0 1 1.5", "-1 nan inf fast"),
             ("earliest_time", "0 1763600000.5 -15m@m now 2026-11-20T10:00:00", "someday 15zz"),
             ("zone", "UTC Europe/Berlin", "Mars"),

@@ -7,7 +7,7 @@ use axum::response::IntoResponse;
 use axum::response::Response;
 
 use crate::message::{ApiError, RefusalForm};
-use crate::parameter_types::{ParameterType, fault, parse_flag, type_of};
+use crate::parameter_types::{ALL, ParameterType, fault, parse_flag, type_of};
 
 /// What bodies are.
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -32,10 +32,14 @@ impl Parameters {
         self.get(name).ok_or_else(|| ApiError::bad_request(format!("the parameter {name} is missing")))
     }
 
-    /// A whole number.
+    /// A whole number; a limit that is none is 0.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
-        debug_assert_eq!(type_of(name), Some(ParameterType::Count), "{name} has no row");
+        let kind = type_of(name);
+        debug_assert!(matches!(kind, Some(ParameterType::Count | ParameterType::Limit)), "{name} has no row");
         let Some(text) = self.get(name).map(str::trim).filter(|text| !text.is_empty()) else { return Ok(None) };
+        if kind == Some(ParameterType::Limit) && text == ALL {
+            return Ok(Some(0));
+        }
         let wrong =
             |_| ApiError::bad_request(fault(name, text).unwrap_or_else(|| format!("{name}={text} is no number")));
         text.parse().map(Some).map_err(wrong)

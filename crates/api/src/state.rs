@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use quarry_auth::Auth;
 use quarry_search::SearchService;
+use quarry_search::jobs::Jobs;
 
 use crate::message::ApiError;
 use crate::node::Node;
@@ -17,6 +18,8 @@ pub struct ApiState {
     pub auth: Arc<Auth>,
     /// Runs searches.
     pub search: Arc<SearchService>,
+    /// Searches that live on after their requests.
+    pub jobs: Arc<Jobs>,
     /// The node itself: adding files, buckets.
     pub node: Arc<dyn Node>,
     /// Turns of searches.
@@ -27,8 +30,8 @@ pub struct ApiState {
 
 impl ApiState {
     /// The state of a node.
-    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, node: Arc<dyn Node>) -> ApiState {
-        ApiState { auth, search, node, turns: Turns::of_server(), answers: AnswerPlaces::of_server() }
+    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, jobs: Arc<Jobs>, node: Arc<dyn Node>) -> ApiState {
+        ApiState { auth, search, jobs, node, turns: Turns::of_server(), answers: AnswerPlaces::of_server() }
     }
 
     /// The place of an answer that goes out row by row.

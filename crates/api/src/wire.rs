@@ -1,4 +1,4 @@
-//! Results in Splunk's wire forms: every JSON value a string, several values an array of strings.
+//! Results in Splunk's wire forms: every JSON value a string, several values an array of strings; XML with a `<result>` a row.
 
 use std::fmt::Write;
 
@@ -6,70 +6,192 @@ use quarry_search::cell::{CsvCells, write_json_text};
 use quarry_search::{Cell, Row};
 use quarry_stdx::Fault;
 
+use crate::message::xml_text;
+
 /// Forms a client may ask for with `output_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputMode {
+    Xml,
+    /// An object for each row.
     Json,
+    /// An array for each row.
+    JsonRows,
+    /// An array for each column.
+    JsonCols,
     /// What stands in its cells.
     Csv(CsvCells),
     Raw,
 }
 
+/// What an answer tells before its rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultsHead<'a> {
+    /// Whether there will be other rows in their place.
+    pub(crate) is_preview: bool,
+    /// Number of the first row.
+    pub(crate) offset: usize,
+    pub(crate) fields: &'a [String],
+    pub(crate) messages: &'a [WireMessage],
+}
+
+/// What an answer tells beside its rows: kind (`WARN`, `FATAL`) and text.
+pub(crate) type WireMessage = (&'static str, String);
+
 impl OutputMode {
-    /// Reads `output_mode`, JSON when absent, and `csv_safe`, whether cells of CSV are no formulas.
+    /// Reads `output_mode`, XML when absent, and `csv_safe`, whether cells of CSV are no formulas.
     pub(crate) fn parse(text: Option<&str>, csv_safe: bool) -> Result<OutputMode, Fault> {
         match text {
-            None | Some("json") => Ok(OutputMode::Json),
+            None | Some("" | "xml" | "atom") => Ok(OutputMode::Xml),
+            Some("json") => Ok(OutputMode::Json),
+            Some("json_rows") => Ok(OutputMode::JsonRows),
+            Some("json_cols") => Ok(OutputMode::JsonCols),
             Some("csv") => Ok(OutputMode::Csv(if csv_safe { CsvCells::Safe } else { CsvCells::Exact })),
             Some("raw") => Ok(OutputMode::Raw),
-            Some(other) => Err(Fault::invalid(format!("output_mode={other} is not served: use json, csv or raw"))),
+            Some(other) => Err(Fault::invalid(format!(
+                "output_mode={other} is not served: use xml, json, json_rows, json_cols, csv or raw"
+            ))),
         }
     }
 
     /// Content type of the form.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
-            OutputMode::Json => "application/json; charset=UTF-8",
+            OutputMode::Xml => "text/xml; charset=UTF-8",
+            OutputMode::Json | OutputMode::JsonRows | OutputMode::JsonCols => "application/json; charset=UTF-8",
             OutputMode::Csv(_) => "text/csv; charset=UTF-8",
             OutputMode::Raw => "text/plain; charset=UTF-8",
         }
     }
+
+    /// What comes before the first row.
+    pub(crate) fn head(self, head: &ResultsHead<'_>, out: &mut String) {
+        match self {
+            OutputMode::Xml => xml_head(head, out),
+            OutputMode::Json | OutputMode::JsonRows | OutputMode::JsonCols => json_head(self, head, out),
+            OutputMode::Csv(cells) => out.push_str(&csv_head(head.fields, cells)),
+            OutputMode::Raw => {}
+        }
+    }
+
+    /// A row, number `offset` of the result. Of columns nothing: those are written by [`column_cell`].
+    pub(crate) fn row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
+        match self {
+            OutputMode::Xml => xml_row(row, offset, out),
+            OutputMode::Json => result_row(row, is_first, out),
+            OutputMode::JsonRows => array_row(row, is_first, out),
+            OutputMode::JsonCols => {}
+            OutputMode::Csv(cells) => csv_row(row, cells, out),
+            OutputMode::Raw => raw_row(row, out),
+        }
+    }
+
+    /// What comes after the last row.
+    pub(crate) fn end(self, out: &mut String) {
+        out.push_str(match self {
+            OutputMode::Xml => "</results>\n",
+            OutputMode::Json => "],\"highlighted\":{}}",
+            OutputMode::JsonRows | OutputMode::JsonCols => "]}",
+            OutputMode::Csv(_) | OutputMode::Raw => "",
+        });
+    }
 }
 
-/// The answer of a oneshot search, one object of all results, up to its first row.
-pub(crate) fn results_head(fields: &[String], messages: &[String]) -> String {
-    let mut out = String::from("{\"preview\":false,\"init_offset\":0,\"messages\":[");
-    for (at, message) in messages.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
+fn xml_head(head: &ResultsHead<'_>, out: &mut String) {
+    let is_preview = u8::from(head.is_preview);
+    out.push_str(&format!(
+        "<?xml version='1.0' encoding='UTF-8'?>\n<results preview='{is_preview}'>\n<meta>\n<fieldOrder>\n"
+    ));
+    for field in head.fields {
+        out.push_str(&format!("<field>{}</field>\n", xml_text(field)));
+    }
+    out.push_str("</fieldOrder>\n</meta>\n");
+    if !head.messages.is_empty() {
+        out.push_str("<messages>\n");
+        for (kind, text) in head.messages {
+            out.push_str(&format!("  <msg type=\"{kind}\">{}</msg>\n", xml_text(text)));
         }
-        out.push_str("{\"type\":\"WARN\",\"text\":");
-        write_json_text(message, &mut out);
+        out.push_str("</messages>\n");
+    }
+}
+
+fn xml_row(row: Row<'_>, offset: usize, out: &mut String) {
+    out.push_str(&format!("\t<result offset='{offset}'>\n"));
+    for (name, cell) in row.cells() {
+        let values = match cell {
+            Cell::Null => continue,
+            Cell::Single(value) => vec![value],
+            Cell::Multi(values) => values,
+        };
+        out.push_str(&format!("\t\t<field k='{}'>\n", xml_text(name).replace('\'', "&apos;")));
+        for value in values {
+            let value = xml_text(&value);
+            out.push_str(&match name {
+                "_raw" => format!("\t\t\t<v xml:space='preserve' trunc='0'>{value}</v>\n"),
+                _ => format!("\t\t\t<value><text>{value}</text></value>\n"),
+            });
+        }
+        out.push_str("\t\t</field>\n");
+    }
+    out.push_str("\t</result>\n");
+}
+
+/// Up to the first row or column.
+fn json_head(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
+    let is_preview = head.is_preview;
+    out.push_str(&format!("{{\"preview\":{is_preview},\"init_offset\":{},\"messages\":[", head.offset));
+    for (at, (kind, message)) in head.messages.iter().enumerate() {
+        out.push_str(if at > 0 { ",{\"type\":\"" } else { "{\"type\":\"" });
+        out.push_str(kind);
+        out.push_str("\",\"text\":");
+        write_json_text(message, out);
         out.push('}');
     }
     out.push_str("],\"fields\":[");
-    for (at, field) in fields.iter().enumerate() {
+    for (at, field) in head.fields.iter().enumerate() {
         if at > 0 {
             out.push(',');
         }
-        out.push_str("{\"name\":");
-        write_json_text(field, &mut out);
-        out.push('}');
+        if mode == OutputMode::Json {
+            out.push_str("{\"name\":");
+        }
+        write_json_text(field, out);
+        if mode == OutputMode::Json {
+            out.push('}');
+        }
     }
-    out.push_str("],\"results\":[");
-    out
+    out.push_str(match mode {
+        OutputMode::JsonRows => "],\"rows\":[",
+        OutputMode::JsonCols => "],\"columns\":[",
+        _ => "],\"results\":[",
+    });
 }
 
-/// A row of such an answer.
-pub(crate) fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
+/// A row as an array, `null` where it lacks a field.
+fn array_row(row: Row<'_>, is_first: bool, out: &mut String) {
+    out.push_str(if is_first { "[" } else { ",[" });
+    for (at, (_, cell)) in row.cells().enumerate() {
+        if at > 0 {
+            out.push(',');
+        }
+        cell_json(&cell, out);
+    }
+    out.push(']');
+}
+
+/// What stands in a column for a row.
+pub(crate) fn column_cell(row: Row<'_>, column: usize, is_first: bool, out: &mut String) {
+    if !is_first {
+        out.push(',');
+    }
+    cell_json(&row.cell(column), out);
+}
+
+fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
     if !is_first {
         out.push(',');
     }
     row_json(row, out);
 }
-
-/// What comes after its last row.
-pub(crate) const RESULTS_END: &str = "],\"highlighted\":{}}";
 
 /// The line of a row, as `export` streams them; `offset` counts rows from the start, `is_last` marks the end.
 pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
@@ -97,26 +219,30 @@ fn row_json(row: Row<'_>, out: &mut String) {
         first = false;
         write_json_text(name, out);
         out.push(':');
-        match cell {
-            Cell::Null => out.push_str("null"),
-            Cell::Single(text) => write_json_text(&text, out),
-            Cell::Multi(values) => {
-                out.push('[');
-                for (at, value) in values.iter().enumerate() {
-                    if at > 0 {
-                        out.push(',');
-                    }
-                    write_json_text(value, out);
-                }
-                out.push(']');
-            }
-        }
+        cell_json(&cell, out);
     }
     out.push('}');
 }
 
+fn cell_json(cell: &Cell<'_>, out: &mut String) {
+    match cell {
+        Cell::Null => out.push_str("null"),
+        Cell::Single(text) => write_json_text(text, out),
+        Cell::Multi(values) => {
+            out.push('[');
+            for (at, value) in values.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                write_json_text(value, out);
+            }
+            out.push(']');
+        }
+    }
+}
+
 /// The header line of a table with these columns.
-pub(crate) fn csv_head(fields: &[String], cells: CsvCells) -> String {
+fn csv_head(fields: &[String], cells: CsvCells) -> String {
     let mut out = String::new();
     for (at, field) in fields.iter().enumerate() {
         if at > 0 {
@@ -131,7 +257,7 @@ pub(crate) fn csv_head(fields: &[String], cells: CsvCells) -> String {
 }
 
 /// The line of a row.
-pub(crate) fn csv_row(row: Row<'_>, cells: CsvCells, out: &mut String) {
+fn csv_row(row: Row<'_>, cells: CsvCells, out: &mut String) {
     for (at, (_, cell)) in row.cells().enumerate() {
         if at > 0 {
             out.push(',');

@@ -127,7 +127,7 @@ impl Drop for Keeping {
 }
 
 /// The rows with texts of their own: those of a scan lie in pages that would stay in memory.
-fn owned(batch: &RecordBatch) -> RecordBatch {
+pub(crate) fn owned(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {
             DataType::Utf8View => Arc::new(array.as_string_view().gc()),

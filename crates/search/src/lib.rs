@@ -11,6 +11,7 @@
 
 pub mod cell;
 mod dispatch;
+pub mod jobs;
 mod keeper;
 mod namespaces;
 mod node_facts;

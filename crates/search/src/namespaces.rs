@@ -13,6 +13,7 @@ use quarry_engine::{EngineError, SnapshotSource};
 use quarry_stdx::Fault;
 
 use crate::dispatch::KeptJobs;
+use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
@@ -30,6 +31,8 @@ pub struct Namespaces {
     jobs: Arc<KeptJobs>,
     /// The service without a namespace.
     pub whole: Arc<SearchService>,
+    /// Searches of all namespaces that live on after their requests.
+    pub lasting: Arc<Jobs>,
     /// Services of namespaces, the one used last in front.
     kept: Mutex<Vec<(Namespace, Arc<SearchService>)>>,
 }
@@ -44,7 +47,8 @@ impl Namespaces {
         let data_dir = settings.data_dir.clone().unwrap_or_default();
         let jobs = Arc::new(KeptJobs::of_server(&data_dir, &settings.layers, settings.clock.clone()));
         let whole = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
-        Ok(Namespaces { data_dir, read, source, jobs, whole, kept: Mutex::default() })
+        let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
+        Ok(Namespaces { data_dir, read, source, jobs, whole, lasting, kept: Mutex::default() })
     }
 
     /// The service of a namespace.

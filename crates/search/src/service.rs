@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
-    Engine, EngineError, Explanation, Job, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
+    Engine, EngineError, Explanation, Job, NodeEntry, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
     SummaryReport, SummaryRequest,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::Diagnostic;
 use quarry_spl::ast::{Command, FromCommand};
-use quarry_stdx::{ErrorKind, HasKind, SharedClock};
+use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::pending_rows::PendingRows;
@@ -36,6 +37,8 @@ pub struct SearchParams {
     pub is_narrowed: bool,
     /// What the user may do; by default nothing.
     pub permissions: Arc<Permissions>,
+    /// Name of the job that keeps the rows; without one the service names the search and hands its rows to its keeper.
+    pub sid: Option<String>,
 }
 
 impl SearchParams {
@@ -62,6 +65,9 @@ pub enum SearchError {
     /// The search failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// The rows of a job cannot be written or read.
+    #[error("the rows of the job: {0}")]
+    Rows(#[from] ArrowError),
 }
 
 impl SearchError {
@@ -72,7 +78,7 @@ impl SearchError {
             SearchError::Engine(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) => {
                 Some(vec![Diagnostic::error(error.to_string(), error.span()?)])
             }
-            SearchError::Time { .. } | SearchError::Engine(_) => None,
+            SearchError::Time { .. } | SearchError::Engine(_) | SearchError::Rows(_) => None,
         }
     }
 }
@@ -82,6 +88,7 @@ impl HasKind for SearchError {
         match self {
             SearchError::Syntax(_) | SearchError::Time { .. } => ErrorKind::Invalid,
             SearchError::Engine(error) => error.kind(),
+            SearchError::Rows(_) => ErrorKind::Unavailable,
         }
     }
 }
@@ -155,6 +162,11 @@ impl SearchService {
         &self.0.engine
     }
 
+    /// What the node knows at a path of its REST interface, for whoever may see it; `None` when there is nothing.
+    pub fn node_entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
+        self.0.engine.node().entries(path, viewer)
+    }
+
     /// The zone of users that name none.
     pub fn zone(&self) -> TimeZone {
         self.0.zone.clone()
@@ -199,9 +211,11 @@ impl SearchService {
 
     fn start_with(&self, params: SearchParams, start: StartSearch) -> Result<RunningSearch, SearchError> {
         let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
+        let sid = params.sid.clone();
         let (mut request, zone) = self.request(params)?;
+        let range = request.range;
         let started_ns = self.0.clock.elapsed_ns();
-        let keeper = self.0.keeper.as_ref();
+        let keeper = self.0.keeper.as_ref().filter(|_| sid.is_none());
         let mut keeping = keeper.and_then(|keeper| {
             let sid = keeper.begin(request.now)?;
             let (search, started) = (request.text.clone(), request.now);
@@ -209,14 +223,14 @@ impl SearchService {
             let facts = JobFacts { sid, saved, search, user, started, ..JobFacts::default() };
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
-        request.sid = keeping.as_ref().map(|keeping| keeping.facts.sid.clone());
+        request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
         let job = start(&self.0.engine, request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
         if let Some(keeping) = &mut keeping {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }
         let clock = Arc::clone(&self.0.clock);
         let pending = PendingRows::default();
-        Ok(RunningSearch { job, pending, zone, rows_left, clock, started_ns, keeping })
+        Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, keeping })
     }
 
     /// What the engine is asked, and the zone of the user.
@@ -256,7 +270,7 @@ impl SearchService {
 }
 
 /// The saved search that a search runs, if it does nothing else.
-fn saved_name(text: &str) -> Option<String> {
+pub(crate) fn saved_name(text: &str) -> Option<String> {
     // Most do not: they need not be parsed once more.
     if !text.to_ascii_lowercase().contains("savedsearch") {
         return None;
@@ -277,6 +291,7 @@ pub struct RunningSearch {
     /// Rows that were made and not read.
     pending: PendingRows,
     zone: TimeZone,
+    range: TimeRange,
     rows_left: Option<usize>,
     clock: SharedClock,
     started_ns: i64,
@@ -290,8 +305,13 @@ impl RunningSearch {
         self.job.id()
     }
 
+    /// The instants that the request asked for.
+    pub fn range(&self) -> TimeRange {
+        self.range
+    }
+
     /// The next rows; waits for them. `None` at the end.
-    fn next_rows(&mut self) -> Result<Option<RecordBatch>, SearchError> {
+    pub(crate) fn next_rows(&mut self) -> Result<Option<RecordBatch>, SearchError> {
         if self.rows_left == Some(0) {
             self.end(false);
             return Ok(None);
@@ -311,7 +331,12 @@ impl RunningSearch {
         Ok(Some(rows))
     }
 
-    fn elapsed_ms(&self) -> u64 {
+    /// Whether it ended because no more rows are wanted, though there may be some.
+    pub(crate) fn is_at_its_most(&self) -> bool {
+        self.rows_left == Some(0)
+    }
+
+    pub(crate) fn elapsed_ms(&self) -> u64 {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
@@ -396,6 +421,11 @@ impl RunningSearch {
     /// How far the search is.
     pub fn progress(&self) -> &ScanProgress {
         self.job.progress()
+    }
+
+    /// As [`RunningSearch::progress`], for whoever looks at it from elsewhere.
+    pub fn shared_progress(&self) -> Arc<ScanProgress> {
+        self.job.shared_progress()
     }
 
     /// A handle that stops the search from another thread.

@@ -116,6 +116,7 @@ impl Searcher {
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
                     permissions: Arc::new(Permissions::owner()),
+                    sid: None,
                 };
                 let table = service.run(params).ok()?.table;
                 let row = |row: Row<'_>| {
@@ -395,6 +396,7 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
         zone: Some(zone.clone()),
         rows_max: None,
         permissions: Arc::new(Permissions::owner()),
+        sid: None,
     }
 }
 

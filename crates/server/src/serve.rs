@@ -18,6 +18,7 @@ use quarry_ingest::{
 use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
+use quarry_search::jobs::Jobs;
 use quarry_search::{Namespaces, SearchSettings, summaries};
 use quarry_stdx::{Fault, log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
@@ -30,6 +31,8 @@ use crate::node::LocalNode;
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
+/// Time between two looks at jobs.
+const JOBS_EVERY: Duration = Duration::from_secs(2);
 /// Longest wait for requests that run when the server stops.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// A search may run on the thread that answers its request: it has the stack for it.
@@ -57,11 +60,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         Ok(Settings::of_namespace(&of_namespace, namespace)?.searching(Some(&of_namespace)))
     };
     let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
-    let search = Arc::clone(&namespaces.whole);
+    let (search, jobs) = (Arc::clone(&namespaces.whole), Arc::clone(&namespaces.lasting));
     let settings = Arc::new(settings);
     let ingest = Arc::new(Ingest::new(store, settings.inputs()));
     let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
-    let state = ApiState::new(auth, search, node.clone());
+    let state = ApiState::new(auth, search, Arc::clone(&jobs), node.clone());
     let summaries = searching.summaries(data_dir);
     let building = summaries::start(&state.search, summaries, &node.settings.clock);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
@@ -72,6 +75,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let served = runtime.block_on(serve(data_dir, Addresses { management: address, hec, s2s }, state, node.clone()));
+    jobs.leave();
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
     node.ingest.store.close();
@@ -146,6 +150,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
     let auth = Arc::clone(&state.auth);
+    let jobs = tokio::spawn(look_after_jobs(Arc::clone(&state.jobs)));
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let name = format!("management port {address}");
     let router = quarry_api::router(state);
@@ -153,6 +158,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     maintenance.abort();
     figures.abort();
     audit.abort();
+    jobs.abort();
     listeners.stop().await;
     if let Some(collector) = collector {
         collector.stop().await;
@@ -181,6 +187,16 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
         }
         log::info("stopping: running requests are finished");
     })
+}
+
+/// Ends searches that nobody looks at any more and forgets jobs whose time is over, again and again.
+async fn look_after_jobs(jobs: Arc<Jobs>) {
+    loop {
+        tokio::time::sleep(JOBS_EVERY).await;
+        let jobs = Arc::clone(&jobs);
+        // The next round looks again.
+        drop(tokio::task::spawn_blocking(move || jobs.look_after()).await);
+    }
 }
 
 /// Seals idle slabs and removes old buckets and results, again and again.

@@ -68,6 +68,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         rows_max: None,
         is_narrowed: false,
         permissions: Arc::new(Permissions::owner()),
+        sid: None,
     };
     let explained = service.explain(params, store.is_some());
     let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;

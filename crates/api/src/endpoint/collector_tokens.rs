@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
-use super::{blocking, json as answer};
+use super::{ROOTS, blocking, json as answer};
 use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -28,7 +28,7 @@ const PRESENTATION: [&str; 4] = ["output_mode", "count", "offset", "search"];
 pub(crate) fn routes() -> Router<ApiState> {
     let one = || get(show).post(change).delete(remove);
     let mut router = Router::new();
-    for root in ["/services", "/servicesNS/{user}/{app}"] {
+    for root in ROOTS {
         let path = format!("{root}/data/inputs/http");
         router = router
             .route(&path, get(list).post(create))

@@ -4,6 +4,9 @@ pub(crate) mod access;
 pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod collector_tokens;
+pub(crate) mod job_results;
+pub(crate) mod jobs;
+pub(crate) mod node_entries;
 pub(crate) mod oneshot;
 pub(crate) mod preview;
 pub(crate) mod root;
@@ -14,6 +17,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::message::ApiError;
+
+/// Where paths begin: without a namespace, and with that of a user and an app.
+pub(crate) const ROOTS: [&str; 2] = ["/services", "/servicesNS/{user}/{app}"];
 
 /// Runs blocking work off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {

@@ -1,9 +1,9 @@
-//! `POST /services/search/jobs` with `exec_mode=oneshot`, and `/services/search/jobs/export`.
+//! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`, and
+//! `/services/search/jobs/export`.
 //!
 //! Oneshot answers with all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the
 //! search finds them. `/services/quarry/explain` tells what a search would read. Below `/servicesNS/USER/APP` the same,
-//! with the knowledge that this user has in this app. Jobs that live on after the request are not here yet and are
-//! refused with a word about it.
+//! with the knowledge that this user has in this app. Jobs that live on after the request are those of [`super::jobs`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -21,14 +21,14 @@ use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
 use quarry_stdx::log;
 
-use super::blocking;
+use super::{ROOTS, blocking};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::outlet::{Chunks, Gone, Outlet};
 use crate::parameters::Parameters;
 use crate::turns::Use;
-use crate::wire::{self, OutputMode};
+use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell, export_row};
 
 /// Rows of a oneshot answer when the request names no `count` (Splunk's default).
 const COUNT_DEFAULT: usize = 100;
@@ -38,9 +38,8 @@ const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 pub(crate) fn routes() -> Router<ApiState> {
     let mut router = Router::new();
-    for root in ["/services", "/servicesNS/{user}/{app}"] {
+    for root in ROOTS {
         router = router
-            .route(&format!("{root}/search/jobs"), post(create))
             .route(&format!("{root}/quarry/explain"), post(explain))
             .route(&format!("{root}/search/jobs/export"), get(export).post(export))
             .route(&format!("{root}/search/v2/jobs/export"), get(export).post(export));
@@ -49,14 +48,19 @@ pub(crate) fn routes() -> Router<ApiState> {
 }
 
 /// Parts of the path by name: the user and the app, or nothing.
-type PathParts = Path<BTreeMap<String, String>>;
+pub(super) type PathParts = Path<BTreeMap<String, String>>;
 
 /// Who runs the searches of this path for whoever sent the request: what a user has is for this user and for
 /// administrators.
-async fn service_of(state: &ApiState, caller: &Caller, place: PathParts) -> Result<Arc<SearchService>, ApiError> {
+pub(super) async fn service_of(
+    state: &ApiState,
+    caller: &Caller,
+    Path(parts): &PathParts,
+) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
-    let Path(mut parts) = place;
-    let (Some(user), Some(app)) = (parts.remove("user"), parts.remove("app")) else { return Ok(state.search.clone()) };
+    let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
+        return Ok(state.search.clone());
+    };
     if !NOT_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
     }
@@ -65,22 +69,34 @@ async fn service_of(state: &ApiState, caller: &Caller, place: PathParts) -> Resu
 }
 
 /// What is searched: Splunk's parameters; `zone`, that of times typed and shown, is ours. Others have no effect.
-fn params_of(parameters: &Parameters, caller: &Caller, rows_max: Option<usize>) -> Result<SearchParams, ApiError> {
+pub(super) fn params_of(
+    parameters: &Parameters,
+    caller: &Caller,
+    rows_max: Option<usize>,
+) -> Result<SearchParams, ApiError> {
     let unknown = |name: &str| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin"));
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     Ok(SearchParams {
-        text: parameters.required("search")?.to_owned(),
+        text: required_search(parameters)?,
         earliest: text("earliest_time"),
         latest: text("latest_time"),
         zone,
         rows_max: rows_max.filter(|count| *count > 0),
         is_narrowed: false,
         permissions: Arc::clone(&caller.permissions),
+        sid: None,
     })
 }
 
-fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
+/// The search that a request must have, in Splunk's words where it has none.
+fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
+    let text = parameters.get("search").filter(|text| !text.trim().is_empty());
+    let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
+    text.map(str::to_owned).ok_or_else(missing)
+}
+
+pub(super) fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
     OutputMode::parse(parameters.get("output_mode"), parameters.is_set("csv_safe")).map_err(ApiError::from)
 }
 
@@ -91,7 +107,7 @@ async fn explain(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, place).await?;
+    let service = service_of(&state, &caller, &place).await?;
     let params = params_of(&parameters, &caller, None)?;
     let node = state.node.clone();
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
@@ -106,18 +122,13 @@ async fn explain(
     Ok(([(header::CONTENT_TYPE, kind)], explained).into_response())
 }
 
-async fn create(
-    State(state): State<ApiState>,
-    place: PathParts,
+/// Answers with the rows of a search.
+pub(super) async fn oneshot(
+    state: ApiState,
+    service: Arc<SearchService>,
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, place).await?;
-    if parameters.get("exec_mode") != Some("oneshot") {
-        return Err(ApiError::bad_request(
-            "only exec_mode=oneshot is served: ask for it, or use /services/search/jobs/export",
-        ));
-    }
     let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
@@ -146,7 +157,7 @@ async fn create(
         (EVENTS_HEADER, flag(running.is_events())),
         (SID_HEADER, sid.as_str()),
     ];
-    let messages = running.messages();
+    let messages = warnings(running.messages());
     drop(running);
     let body = if rows.is_small() {
         let mut body = String::new();
@@ -173,7 +184,7 @@ type Attended = OnceLock<Option<Stopper>>;
 
 /// Stops a search whose client leaves: nothing may be sent for long, so that sending would not tell.
 #[derive(Default)]
-struct Attendance {
+pub(super) struct Attendance {
     search: Arc<Attended>,
     is_over: bool,
 }
@@ -207,13 +218,13 @@ fn begin_attended(attended: &Attended, running: &RunningSearch) {
 }
 
 /// Chunks of a body, and who waits for them.
-struct Answer {
-    chunks: Chunks,
-    attendance: Option<Attendance>,
+pub(super) struct Answer {
+    pub(super) chunks: Chunks,
+    pub(super) attendance: Option<Attendance>,
 }
 
 impl Answer {
-    async fn next(&mut self) -> Option<Result<Bytes, SearchError>> {
+    pub(super) async fn next(&mut self) -> Option<Result<Bytes, SearchError>> {
         let chunk = self.chunks.recv().await;
         if chunk.is_none()
             && let Some(attendance) = self.attendance.take()
@@ -224,7 +235,7 @@ impl Answer {
     }
 }
 
-fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
+pub(super) fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
     let rest = stream::unfold(rest, |mut rest| async { rest.next().await.map(|chunk| (chunk, rest)) });
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
@@ -250,32 +261,51 @@ impl From<Gone> for Ended {
 /// Takes what is to be written next, a row or less.
 type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
 
+/// What searches tell, as answers have it.
+pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
+    messages.into_iter().map(|message| ("WARN", message)).collect()
+}
+
 /// Writes the answer with rows that are all there.
-fn write_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, take: Take<'_>) -> Result<(), Ended> {
-    take(&|out| match mode {
-        OutputMode::Json => out.push_str(&wire::results_head(rows.fields(), messages)),
-        OutputMode::Csv(cells) => out.push_str(&wire::csv_head(rows.fields(), cells)),
-        OutputMode::Raw => {}
-    })?;
+fn write_collected(
+    rows: &CollectedRows,
+    messages: &[WireMessage],
+    mode: OutputMode,
+    take: Take<'_>,
+) -> Result<(), Ended> {
+    let head = ResultsHead { is_preview: false, offset: 0, fields: rows.fields(), messages };
+    take(&|out| mode.head(&head, out))?;
+    if mode == OutputMode::JsonCols {
+        for column in 0..rows.fields().len() {
+            write_column(rows, column, take)?;
+        }
+    } else {
+        let mut offset = 0;
+        for part in rows.parts_to_send() {
+            for row in part?.rows() {
+                take(&|out| mode.row(row, offset, offset == 0, out))?;
+                offset += 1;
+            }
+        }
+    }
+    Ok(take(&|out| mode.end(out))?)
+}
+
+/// Writes a column of the rows.
+fn write_column(rows: &CollectedRows, column: usize, take: Take<'_>) -> Result<(), Ended> {
+    take(&|out| out.push_str(if column == 0 { "[" } else { ",[" }))?;
     let mut is_first = true;
     for part in rows.parts_to_send() {
         for row in part?.rows() {
-            take(&|out| match mode {
-                OutputMode::Json => wire::result_row(row, is_first, out),
-                OutputMode::Csv(cells) => wire::csv_row(row, cells, out),
-                OutputMode::Raw => wire::raw_row(row, out),
-            })?;
+            take(&|out| column_cell(row, column, is_first, out))?;
             is_first = false;
         }
     }
-    if mode == OutputMode::Json {
-        take(&|out| out.push_str(wire::RESULTS_END))?;
-    }
-    Ok(())
+    Ok(take(&|out| out.push(']'))?)
 }
 
 /// Sends the answer with rows that are all there.
-fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, outlet: &mut Outlet) {
+fn send_collected(rows: &CollectedRows, messages: &[WireMessage], mode: OutputMode, outlet: &mut Outlet) {
     let written = write_collected(rows, messages, mode, &mut |write| outlet.write(write, &mut || {}));
     // Who has left is told nothing.
     let _left = match written {
@@ -286,7 +316,7 @@ fn send_collected(rows: &CollectedRows, messages: &[String], mode: OutputMode, o
 }
 
 /// Name of the search, which `loadjob` takes.
-const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
+pub(super) const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
 
 /// Says whether an answer is partial; the command line turns it into its exit code.
 const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
@@ -300,7 +330,7 @@ async fn export(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let service = service_of(&state, &caller, place).await?;
+    let service = service_of(&state, &caller, &place).await?;
     let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, parameters.number("count")?)?;
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
@@ -324,8 +354,8 @@ async fn export(
 /// Sends rows as they come.
 fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outlet: &mut Outlet) {
     let sent = match mode {
-        // A CSV needs all its columns in the first line, so it begins when all rows are there.
-        OutputMode::Csv(_) => {
+        // These begin with all columns, so with all rows.
+        OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
             let collected = running.collect_rows(zone).and_then(|mut rows| {
                 rows.leave_memory()?;
                 Ok(rows)
@@ -338,7 +368,7 @@ fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outl
                 Err(error) => outlet.fail(error),
             }
         }
-        OutputMode::Json | OutputMode::Raw => match send_tables(&mut running, mode, zone, outlet) {
+        OutputMode::Xml | OutputMode::Json | OutputMode::Raw => match send_tables(&mut running, mode, zone, outlet) {
             Ok(()) => Ok(()),
             Err(Ended::Failed(error)) => outlet.fail(error),
             Err(Ended::Left(gone)) => Err(gone),
@@ -358,8 +388,24 @@ fn send_tables(
 ) -> Result<(), Ended> {
     let mut offset = 0;
     let mut table = next_rows(running, zone)?;
+    let head = |fields: &[String], offset: usize, out: &mut String| {
+        if mode == OutputMode::Xml {
+            mode.head(&ResultsHead { is_preview: false, offset, fields, messages: &[] }, out);
+        }
+    };
+    let end = |out: &mut String| {
+        if mode == OutputMode::Xml {
+            mode.end(out);
+        }
+    };
+    if table.is_none() {
+        outlet.write(|out| head(&[], 0, out), &mut || {})?;
+        outlet.write(end, &mut || {})?;
+    }
     while let Some(rows) = table {
         let last = rows.len() - 1;
+        // In XML each batch is a document of its own, as Splunk sends them.
+        outlet.write(|out| head(rows.fields(), offset, out), &mut || let_go(running))?;
         for (row, offset) in rows.rows().take(last).zip(offset..) {
             outlet.write(|out| write_row(row, offset, false, mode, out), &mut || let_go(running))?;
         }
@@ -368,6 +414,7 @@ fn send_tables(
             let is_last = matches!(next, Ok(None));
             outlet.write(|out| write_row(row, offset + last, is_last, mode, out), &mut || let_go(running))?;
         }
+        outlet.write(end, &mut || let_go(running))?;
         outlet.flush(&mut || let_go(running))?;
         offset += rows.len();
         table = next?;
@@ -384,8 +431,8 @@ fn let_go(running: &mut RunningSearch) {
 
 fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: &mut String) {
     match mode {
-        OutputMode::Json => wire::export_row(row, offset, is_last, out),
-        OutputMode::Csv(_) | OutputMode::Raw => wire::raw_row(row, out),
+        OutputMode::Json => export_row(row, offset, is_last, out),
+        _ => mode.row(row, offset, false, out),
     }
 }
 

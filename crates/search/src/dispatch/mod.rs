@@ -10,6 +10,7 @@
 //!
 //! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
 
+mod job_folders;
 mod result_cache;
 
 use std::fs::File;
@@ -31,6 +32,7 @@ use quarry_stdx::{Fault, SharedClock};
 use serde_json::{Value, json};
 
 use crate::keeper::{JobFacts, JobKeeper, Remembered};
+pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
 /// Folder of kept jobs, below the data folder.
@@ -56,6 +58,10 @@ const LOOK_SECONDS: i64 = 10;
 /// Results kept at most, and their bytes.
 pub(crate) const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
+/// Bytes of a result that `loadjob` takes into memory.
+const LOADED_BYTES_MAX: u64 = 64 << 20;
+/// Bytes of a job's name.
+const SID_BYTES_MAX: usize = 200;
 /// Names tried for one search.
 const NAMES_MAX: u64 = 10_000;
 
@@ -117,8 +123,7 @@ impl KeptJobs {
 
     /// The facts of a job, unless it is unfinished or over its time.
     fn facts(&self, sid: &str) -> Option<Value> {
-        let is_name = !sid.is_empty() && sid.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        if !is_name || sid.starts_with('.') {
+        if !is_sid(sid) {
             return None;
         }
         let text = std::fs::read_to_string(self.folder.join(sid).join(FACTS)).ok()?;
@@ -154,9 +159,12 @@ impl KeptJobs {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
-            if began + SECONDS_RUNNING_MAX < now && self.facts(&sid).is_none() {
+            let has_facts = folder.join(FACTS).is_file();
+            // The job of a running server, whatever its name: a server that starts looks at those of the one before.
+            let is_running = !has_facts && folder.join(job_folders::RECORD).is_file();
+            if began + SECONDS_RUNNING_MAX < now && !is_running && self.facts(&sid).is_none() {
                 remove(&folder);
-            } else if folder.join(FACTS).is_file() && self.facts(&sid).is_none() {
+            } else if has_facts && self.facts(&sid).is_none() {
                 remove_result(&folder);
             }
         }
@@ -289,6 +297,17 @@ impl KeptJobs {
             Some(_) => return Ok(None),
             None => {
                 let Some(facts) = self.facts(sid).filter(is_seen) else { return Ok(None) };
+                match facts["bytes"].as_u64() {
+                    // A search that failed has none.
+                    None => return Ok(None),
+                    Some(bytes) if bytes > LOADED_BYTES_MAX => {
+                        let (size, most) = (bytes >> 20, LOADED_BYTES_MAX >> 20);
+                        return Err(Fault::invalid(format!(
+                            "the result of job {sid} has {size} MB, more than the {most} MB that are loaded"
+                        )));
+                    }
+                    Some(_) => {}
+                }
                 let path = self.folder.join(sid).join(RESULTS);
                 let rows = read_rows(&path).map_err(|error| Fault::io(path.display(), error))?;
                 (facts, rows)
@@ -319,6 +338,12 @@ impl KeptJobs {
     }
 }
 
+/// Whether a text can name a job, which is the name of a folder as well.
+fn is_sid(text: &str) -> bool {
+    let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    is_name && !text.is_empty() && text.len() <= SID_BYTES_MAX && !text.starts_with('.')
+}
+
 /// A line of the log as `history` shows it.
 fn entry(line: &Value) -> NodeEntry {
     let field = |name: &str, value: String| (name.to_owned(), vec![value]);
@@ -346,7 +371,7 @@ fn remove_result(folder: &Path) {
     if !folder.join(DUMP_FOLDER).is_dir() {
         return remove(folder);
     }
-    for name in [FACTS, RESULTS] {
+    for name in [FACTS, RESULTS, job_folders::RECORD] {
         // As in `remove`.
         drop(std::fs::remove_file(folder.join(name)));
     }

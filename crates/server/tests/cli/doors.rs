@@ -258,18 +258,18 @@ fn every_refusal_is_in_splunks_form() {
         ("DELETE", jobs, &form, "", "405"),
         ("GET", "/services/nothing", &form, "", "404"),
     ] {
-        let answer = request(&place, method, path, headers, body);
+        let answer = request(&place, method, &format!("{path}?output_mode=json"), headers, body);
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{body}: {answer}");
         let body = answer.split("\r\n\r\n").nth(1).unwrap();
         let told: Value = serde_json::from_str(body).unwrap();
         assert!(told["messages"][0]["text"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
     }
-    let wrong = request(&place, "POST", jobs, &form, "search=x+%7C+stast+count&exec_mode=oneshot");
+    let wrong = request(&place, "POST", jobs, &form, "search=x+%7C+stast+count&exec_mode=oneshot&output_mode=json");
     assert!(
         wrong.contains("at character 5: `stast`") && wrong.contains("\"start\":4") && wrong.contains("stats"),
         "{wrong}"
     );
-    let xml = request(&place, "POST", jobs, &form, "search=x+%7C+stast&exec_mode=oneshot&output_mode=xml");
+    let xml = request(&place, "POST", jobs, &form, "search=x+%7C+stast&exec_mode=oneshot");
     assert!(xml.contains("<msg type=\"FATAL\">") && xml.contains("text/xml"), "{xml}");
     let denied = request(&place, "POST", LOGIN, "", "username=admin&password=x");
     assert!(denied.contains("<msg type=\"WARN\">login failed") && denied.starts_with("HTTP/1.1 401"), "{denied}");

@@ -16,6 +16,7 @@ mod explain;
 mod forwarders;
 mod forwarding;
 mod hostile;
+mod jobs;
 mod kept_results;
 mod knowledge;
 mod models;

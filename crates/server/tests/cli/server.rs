@@ -159,7 +159,7 @@ fn the_rest_interface_asks_who_is_there() {
     place.run(&["add", "oneshot", &log]).good();
     let server = Server::start(&place);
     let search = "search=search+*+%7C+stats+count&exec_mode=oneshot&output_mode=json";
-    let nobody = ask(&place, "POST", "/services/search/jobs", "Splunk 00", search);
+    let nobody = ask(&place, "POST", "/services/search/jobs?output_mode=json", "Splunk 00", search);
     assert!(nobody.starts_with("HTTP/1.1 401") && nobody.contains("{\"messages\":[{"), "{nobody}");
     let login = ask(&place, "POST", "/services/auth/login", "", "username=admin&password=changeme&output_mode=json");
     let key = login.split("\"sessionKey\":\"").nth(1).unwrap().split('"').next().unwrap();

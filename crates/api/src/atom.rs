@@ -1,0 +1,266 @@
+//! Splunk's envelope of entities: an Atom feed, or the same as JSON.
+//!
+//! [`Feed`] and [`Entry`] are plain data; what an entity holds is a JSON value, which Atom writes as `s:dict`, `s:list` and text,
+//! with 1 and 0 for true and false. Members and their order are those of Splunk's answers (REST API Reference Manual,
+//! "Response elements"). Not here: results of searches (wire) and refusals (message).
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use quarry_event::TimeNs;
+use quarry_search::cell::iso_time;
+use serde_json::{Map, Value, json};
+
+use crate::message::xml_text;
+
+/// Who an entity without an owner belongs to.
+pub(crate) const NOBODY: &str = "nobody";
+const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\" \
+                          xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\"";
+
+/// The form of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Atom,
+    Json,
+}
+
+impl Form {
+    /// The form that `output_mode` asks for; Atom unless it is JSON.
+    pub(crate) fn of(output_mode: Option<&str>) -> Form {
+        if output_mode.is_some_and(|mode| mode.starts_with("json")) { Form::Json } else { Form::Atom }
+    }
+
+    /// An answer of this form.
+    pub(crate) fn answer(self, body: String) -> Response {
+        let kind = match self {
+            Form::Atom => "text/xml; charset=UTF-8",
+            Form::Json => "application/json; charset=UTF-8",
+        };
+        ([(header::CONTENT_TYPE, kind)], body).into_response()
+    }
+}
+
+/// An entity.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// Its name in the collection, the last part of its path unless told otherwise.
+    pub(crate) name: String,
+    /// Its path.
+    pub(crate) path: String,
+    pub(crate) author: String,
+    pub(crate) app: String,
+    /// Whether whoever asks may change it.
+    pub(crate) can_write: bool,
+    /// When it changed.
+    pub(crate) updated: TimeNs,
+    /// What may be done with it: relation and path.
+    pub(crate) links: Vec<(&'static str, String)>,
+    pub(crate) content: Map<String, Value>,
+}
+
+/// Entities of a collection.
+#[derive(Clone, Debug)]
+pub(crate) struct Feed {
+    pub(crate) title: &'static str,
+    /// Path of the collection.
+    pub(crate) path: String,
+    pub(crate) updated: TimeNs,
+    pub(crate) entries: Vec<Entry>,
+    /// Entities of the collection, of which these are some.
+    pub(crate) total: usize,
+    pub(crate) offset: usize,
+    pub(crate) per_page: usize,
+}
+
+/// A name as a part of a path.
+pub(crate) fn escaped(name: &str) -> String {
+    form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+fn time(time: TimeNs) -> String {
+    iso_time(time, &jiff::tz::TimeZone::UTC)
+}
+
+impl Entry {
+    /// Who may do what with it.
+    fn acl(&self) -> Value {
+        json!({
+            "app": self.app, "owner": self.author, "sharing": "global", "modifiable": self.can_write,
+            "can_write": self.can_write, "removable": self.can_write, "can_share_app": false, "can_share_global": false,
+            "can_share_user": false, "can_change_perms": false,
+            "perms": { "read": [self.author], "write": [self.author] },
+        })
+    }
+
+    fn json(&self) -> Value {
+        let mut links = Map::new();
+        links.insert("alternate".to_owned(), self.path.as_str().into());
+        links.extend(self.links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into())));
+        json!({
+            "name": self.name, "id": self.path, "updated": time(self.updated), "links": links, "author": self.author,
+            "acl": self.acl(), "content": self.content,
+        })
+    }
+
+    /// The element; `namespaces` are those of a root, or nothing.
+    fn write_xml(&self, namespaces: &str, out: &mut String) {
+        out.push_str(&format!(
+            "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \
+             rel=\"alternate\"/>\n  <author>\n    <name>{}</name>\n  </author>\n  <published>{2}</published>\n",
+            xml_text(&self.name),
+            xml_text(&self.path),
+            time(self.updated),
+            xml_text(&self.path),
+            xml_text(&self.author),
+        ));
+        for (relation, path) in &self.links {
+            out.push_str(&format!("  <link href=\"{}\" rel=\"{relation}\"/>\n", xml_text(path)));
+        }
+        let mut content = self.content.clone();
+        content.insert("eai:acl".to_owned(), self.acl());
+        out.push_str("  <content type=\"text/xml\">\n");
+        write_value(&Value::Object(content), out);
+        out.push_str("  </content>\n</entry>\n");
+    }
+
+    /// An answer of this entity alone: in Atom the entry itself, in JSON a feed of one.
+    pub(crate) fn answer(self, title: &'static str, form: Form) -> Response {
+        match form {
+            Form::Atom => {
+                let mut body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned();
+                self.write_xml(&format!(" {NAMESPACES}"), &mut body);
+                form.answer(body)
+            }
+            Form::Json => Feed::of(title, self.path.clone(), vec![self]).answer(form),
+        }
+    }
+}
+
+impl Feed {
+    /// All entities of a collection.
+    pub(crate) fn of(title: &'static str, path: String, entries: Vec<Entry>) -> Feed {
+        let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
+        Feed { title, path, updated, total: entries.len(), offset: 0, per_page: entries.len(), entries }
+    }
+
+    /// An answer of these entities.
+    pub(crate) fn answer(self, form: Form) -> Response {
+        form.answer(match form {
+            Form::Atom => self.xml(),
+            Form::Json => self.json().to_string(),
+        })
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "links": {}, "origin": self.path, "updated": time(self.updated),
+            "generator": { "build": env!("CARGO_PKG_VERSION"), "version": env!("CARGO_PKG_VERSION") },
+            "entry": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
+            "paging": { "total": self.total, "perPage": self.per_page, "offset": self.offset },
+            "messages": [],
+        })
+    }
+
+    fn xml(&self) -> String {
+        let mut out = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<feed {NAMESPACES}>\n  <title>{}</title>\n  <id>{}</id>\n  \
+             <updated>{}</updated>\n  <generator build=\"{version}\" version=\"{version}\"/>\n  <author>\n    \
+             <name>Quarry</name>\n  </author>\n  <opensearch:totalResults>{}</opensearch:totalResults>\n  \
+             <opensearch:itemsPerPage>{}</opensearch:itemsPerPage>\n  <opensearch:startIndex>{}</opensearch:startIndex>\n  \
+             <s:messages/>\n",
+            self.title,
+            xml_text(&self.path),
+            time(self.updated),
+            self.total,
+            self.per_page,
+            self.offset,
+            version = env!("CARGO_PKG_VERSION"),
+        );
+        self.entries.iter().for_each(|entry| entry.write_xml("", &mut out));
+        out.push_str("</feed>\n");
+        out
+    }
+}
+
+/// A value as Atom's content has it.
+fn write_value(value: &Value, out: &mut String) {
+    match value {
+        Value::Null => {}
+        Value::Bool(flag) => out.push(if *flag { '1' } else { '0' }),
+        Value::Number(number) => out.push_str(&number.to_string()),
+        Value::String(text) => out.push_str(&xml_text(text)),
+        Value::Array(values) => {
+            out.push_str("<s:list>");
+            for value in values {
+                out.push_str("<s:item>");
+                write_value(value, out);
+                out.push_str("</s:item>");
+            }
+            out.push_str("</s:list>");
+        }
+        Value::Object(members) => {
+            out.push_str("<s:dict>\n");
+            for (name, value) in members {
+                out.push_str(&format!("<s:key name=\"{}\">", xml_text(name)));
+                write_value(value, out);
+                out.push_str("</s:key>\n");
+            }
+            out.push_str("</s:dict>\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        let content = json!({ "isDone": true, "count": 3, "roles": ["a", "b<c"], "none": null, "text": "x & \"y\"" });
+        let Value::Object(content) = content else { panic!("an object") };
+        let path = "/services/things/a%20b".to_owned();
+        let links = vec![("remove", path.clone())];
+        let (author, app) = ("eva".to_owned(), "search".to_owned());
+        Entry { name: "a b".to_owned(), path, author, app, can_write: true, updated: 0, links, content }
+    }
+
+    async fn body(response: Response) -> String {
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        String::from_utf8(bytes.to_vec()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn an_entity_is_an_entry_in_atom_and_a_feed_in_json() {
+        let xml = body(entry().answer("things", Form::of(None))).await;
+        assert!(
+            xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<entry xmlns=\"http://www.w3.org/2005/Atom\"")
+        );
+        for part in [
+            "<title>a b</title>",
+            "<s:key name=\"isDone\">1</s:key>",
+            "<s:key name=\"roles\"><s:list><s:item>a</s:item><s:item>b&lt;c</s:item></s:list></s:key>",
+            "<s:key name=\"none\"></s:key>",
+            "<s:key name=\"text\">x &amp; &quot;y&quot;</s:key>",
+            "<s:key name=\"eai:acl\"><s:dict>",
+            "<link href=\"/services/things/a%20b\" rel=\"remove\"/>",
+        ] {
+            assert!(xml.contains(part), "{part} in {xml}");
+        }
+        let json: Value = serde_json::from_str(&body(entry().answer("things", Form::of(Some("json")))).await).unwrap();
+        assert_eq!(json["entry"][0]["content"]["isDone"], true);
+        assert_eq!(
+            (json["paging"]["total"].as_u64(), json["entry"][0]["acl"]["owner"].as_str()),
+            (Some(1), Some("eva"))
+        );
+    }
+
+    #[tokio::test]
+    async fn a_feed_tells_how_many_there_are() {
+        let feed = Feed { total: 7, offset: 2, ..Feed::of("things", "/services/things".to_owned(), vec![entry()]) };
+        let xml = body(feed.answer(Form::Atom)).await;
+        for part in
+            ["<opensearch:totalResults>7<", "<opensearch:startIndex>2<", "<opensearch:itemsPerPage>1<", "<entry>"]
+        {
+            assert!(xml.contains(part), "{part} in {xml}");
+        }
+    }
+}

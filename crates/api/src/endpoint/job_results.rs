@@ -1,0 +1,384 @@
+//! What a job has found: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
+//!
+//! `results` are there when the job is done (204 before), `results_preview` and `events` as far as its search has come;
+//! `offset` and `count` (default 100, 0 for as many as may be) say which, `f` and `field_list` which columns. Rows are written as
+//! they are read, with the same bounds as those of export.
+//!
+//! Not here: previews of reports, whose rows come when the search is done; the events behind a report, which are not kept.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::tz::TimeZone;
+use quarry_event::time::{NS_PER_SEC, parse_zone};
+use quarry_search::SearchError;
+use quarry_search::cell::iso_time;
+use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, RowsView, SearchJob, Timeline};
+use serde_json::{Map, Value, json};
+
+use super::jobs::{COLLECTIONS, job_of};
+use super::search_jobs::{Answer, PathParts, body_of, mode_of, warnings};
+use super::{ROOTS, blocking};
+use crate::ApiState;
+use crate::atom::Form;
+use crate::caller::Caller;
+use crate::message::{ApiError, xml_text};
+use crate::outlet::{Gone, Outlet};
+use crate::parameters::Parameters;
+use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
+
+/// Rows of a page unless told otherwise.
+const COUNT: usize = 100;
+/// Rows of a page at most (limits.conf `[restapi] maxresultrows`).
+pub(crate) const COUNT_MAX: usize = 50_000;
+
+pub(crate) fn routes() -> Router<ApiState> {
+    let mut router = Router::new();
+    for root in ROOTS {
+        for jobs in COLLECTIONS {
+            let path = format!("{root}/{jobs}/{{sid}}");
+            router = router
+                .route(&format!("{path}/results"), get(results).post(results))
+                .route(&format!("{path}/results_preview"), get(preview).post(preview))
+                .route(&format!("{path}/events"), get(events).post(events))
+                .route(&format!("{path}/timeline"), get(timeline))
+                .route(&format!("{path}/summary"), get(summary))
+                .route(&format!("{path}/search.log"), get(log));
+        }
+    }
+    router
+}
+
+/// The rows of a job that is done.
+async fn results(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    if !job.state().is_over() {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    rows_of(&state, &caller, &job, &parameters).await
+}
+
+/// The rows of a job so far.
+async fn preview(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    if matches!(job.state(), JobState::Queued) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    rows_of(&state, &caller, &job, &parameters).await
+}
+
+/// The events of a job so far; those behind a report are not kept.
+async fn events(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    if job.is_events() {
+        return rows_of(&state, &caller, &job, &parameters).await;
+    }
+    let mode = mode_of(&parameters)?;
+    let mut body = String::new();
+    mode.head(&ResultsHead { is_preview: !job.state().is_over(), offset: 0, fields: &[], messages: &[] }, &mut body);
+    mode.end(&mut body);
+    Ok(([(header::CONTENT_TYPE, mode.content_type())], body).into_response())
+}
+
+async fn rows_of(
+    state: &ApiState,
+    caller: &Caller,
+    job: &Arc<SearchJob>,
+    parameters: &Parameters,
+) -> Result<Response, ApiError> {
+    let mode = mode_of(parameters)?;
+    if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
+        let sid = job.sid();
+        let text = format!("search= of results is not served: run `| loadjob {sid} | …` as a search of its own");
+        return Err(ApiError::bad_request(text));
+    }
+    let zone = zone_of(parameters, job)?;
+    let offset = parameters.number("offset")?.unwrap_or(0);
+    let count = parameters.number("count")?.unwrap_or(COUNT);
+    let count = if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) };
+    let mut wanted = parameters.list("f");
+    wanted.extend(parameters.list("field_list"));
+    let status = job.status();
+    let read = Arc::clone(job);
+    let view = blocking(move || read.rows(offset, count)).await?;
+    let view = view.map_err(|error| ApiError::internal(error.to_string()))?.with_fields(&wanted);
+    let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
+    let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
+    tokio::task::spawn_blocking(move || page.send(&mut outlet));
+    let mut answer = Answer { chunks, attendance: None };
+    // A page that cannot be read at all is an answer of its own.
+    let first = answer.next().await.transpose().map_err(|error| ApiError::internal(error.to_string()))?;
+    Ok(([(header::CONTENT_TYPE, mode.content_type())], body_of(first, answer)).into_response())
+}
+
+fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
+    let Some(name) = parameters.get("zone").filter(|name| !name.is_empty()) else { return Ok(job.zone().clone()) };
+    parse_zone(name)
+        .ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin")))
+}
+
+fn messages_of(status: &JobStatus) -> Vec<WireMessage> {
+    let failure = status.failure.iter().map(|failure| ("FATAL", failure.clone()));
+    failure.chain(warnings(status.messages.clone())).collect()
+}
+
+/// Rows to be sent.
+struct Page {
+    view: RowsView,
+    messages: Vec<WireMessage>,
+    is_preview: bool,
+    mode: OutputMode,
+    zone: TimeZone,
+}
+
+/// Why a page is not sent to its end.
+enum Ended {
+    Unread(SearchError),
+    Left,
+}
+
+impl From<SearchError> for Ended {
+    fn from(error: SearchError) -> Ended {
+        Ended::Unread(error)
+    }
+}
+
+impl From<Gone> for Ended {
+    fn from(_: Gone) -> Ended {
+        Ended::Left
+    }
+}
+
+impl Page {
+    fn send(&self, outlet: &mut Outlet) {
+        let sent = self.write(outlet);
+        // Who has left is told nothing.
+        let _left = match sent {
+            Ok(()) => outlet.flush(&mut || {}),
+            Err(Ended::Unread(error)) => outlet.fail(error),
+            Err(Ended::Left) => Err(Gone),
+        };
+    }
+
+    fn write(&self, outlet: &mut Outlet) -> Result<(), Ended> {
+        let (fields, offset) = (self.view.fields(), self.view.offset());
+        let head = ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages };
+        // Rows are looked at before the head goes out: a file that is gone is told as such.
+        let mut tables = self.view.tables(&self.zone).peekable();
+        if let Some(Err(_)) = tables.peek() {
+            return tables.next().transpose().map(drop).map_err(Ended::Unread);
+        }
+        outlet.write(|out| self.mode.head(&head, out), &mut || {})?;
+        if self.mode == OutputMode::JsonCols {
+            drop(tables);
+            (0..fields.len()).try_for_each(|column| self.write_column(column, outlet))?;
+        } else {
+            let mut at = offset;
+            for table in tables {
+                for row in table?.rows() {
+                    outlet.write(|out| self.mode.row(row, at, at == offset, out), &mut || {})?;
+                    at += 1;
+                }
+            }
+        }
+        Ok(outlet.write(|out| self.mode.end(out), &mut || {})?)
+    }
+
+    fn write_column(&self, column: usize, outlet: &mut Outlet) -> Result<(), Ended> {
+        outlet.write(|out| out.push_str(if column == 0 { "[" } else { ",[" }), &mut || {})?;
+        let mut is_first = true;
+        for table in self.view.tables(&self.zone) {
+            for row in table?.rows() {
+                outlet.write(|out| column_cell(row, column, is_first, out), &mut || {})?;
+                is_first = false;
+            }
+        }
+        Ok(outlet.write(|out| out.push(']'), &mut || {})?)
+    }
+}
+
+/// How the job's events are spread over time.
+async fn timeline(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let (timeline, is_final) = (job.timeline(), job.state().is_over());
+    let form = Form::of(parameters.get("output_mode"));
+    Ok(form.answer(match form {
+        Form::Json => timeline_json(&timeline, is_final, job.zone()).to_string(),
+        Form::Atom => timeline_xml(&timeline, is_final, job.zone()),
+    }))
+}
+
+fn timeline_json(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> Value {
+    let buckets: Vec<Value> = timeline
+        .spans()
+        .map(|span| {
+            json!({
+                "total_count": span.count, "available_count": span.count, "earliest_time": span.start,
+                "earliest_time_offset": 0, "duration": span.seconds, "is_finalized": is_final,
+                "earliest_strftime": iso_time(span.start * NS_PER_SEC, zone),
+            })
+        })
+        .collect();
+    let events: u64 = timeline.spans().map(|span| span.count).sum();
+    let cursor = timeline.bounds().map_or(0, |(first, _)| first.div_euclid(NS_PER_SEC));
+    json!({ "buckets": buckets, "event_count": events, "cursor_time": cursor })
+}
+
+fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String {
+    let events: u64 = timeline.spans().map(|span| span.count).sum();
+    let cursor = timeline.bounds().map_or(0, |(first, _)| first.div_euclid(NS_PER_SEC));
+    let mut out =
+        format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<timeline c=\"{events}\" cursor=\"{cursor}\">\n");
+    for span in timeline.spans() {
+        out.push_str(&format!(
+            "<bucket c=\"{count}\" a=\"{count}\" t=\"{}\" d=\"{}\" f=\"{}\" etz=\"0\" ltz=\"0\">{}</bucket>\n",
+            span.start,
+            span.seconds,
+            u8::from(is_final),
+            iso_time(span.start * NS_PER_SEC, zone),
+            count = span.count,
+        ));
+    }
+    out.push_str("</timeline>\n");
+    out
+}
+
+/// What the fields of the job's rows hold: `f` names those that are wanted, `top_count` limits their values, `min_freq` is
+/// the share of rows that a field must be in.
+async fn summary(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let mut wanted = parameters.list("f");
+    wanted.extend(parameters.list("field_list"));
+    let most = parameters.number("top_count")?.unwrap_or(TOP_COUNT);
+    let least = parameters.get("min_freq").and_then(|share| share.parse::<f64>().ok()).unwrap_or(0.0);
+    let read = Arc::clone(&job);
+    let summary = blocking(move || read.summary()).await?;
+    let mut summary = summary.map_err(|error| ApiError::internal(error.to_string()))?;
+    let rows = summary.rows as f64;
+    summary.fields.retain(|name, field| {
+        (wanted.is_empty() || wanted.contains(name)) && field.count as f64 >= least * rows && field.count > 0
+    });
+    summary.fields.values_mut().for_each(|field| field.values.truncate(most));
+    let form = Form::of(parameters.get("output_mode"));
+    Ok(form.answer(match form {
+        Form::Json => summary_json(&summary).to_string(),
+        Form::Atom => summary_xml(&summary),
+    }))
+}
+
+/// Values of a field in a summary unless told otherwise.
+const TOP_COUNT: usize = 10;
+
+fn seconds_of(summary: &JobSummary) -> (i64, i64) {
+    summary.times.map_or((0, 0), |(first, last)| (first.div_euclid(NS_PER_SEC), last.div_euclid(NS_PER_SEC)))
+}
+
+fn summary_json(summary: &JobSummary) -> Value {
+    let field = |field: &FieldSummary| {
+        let modes: Vec<Value> = field
+            .values
+            .iter()
+            .map(|value| json!({ "value": value.value, "count": value.count, "is_exact": field.is_exact }))
+            .collect();
+        let mut told = json!({
+            "count": field.count, "distinct_count": field.distinct, "is_exact": field.is_exact,
+            "numeric_count": field.numbers, "relevant": false, "modes": modes,
+        });
+        if field.numbers > 0 {
+            for (name, value) in
+                [("min", field.min), ("max", field.max), ("mean", field.mean), ("stdev", field.deviation)]
+            {
+                told[name] = value.into();
+            }
+        }
+        told
+    };
+    let fields: Map<String, Value> =
+        summary.fields.iter().map(|(name, summary)| (name.clone(), field(summary))).collect();
+    let (first, last) = seconds_of(summary);
+    json!({
+        "fields": fields, "event_count": summary.rows, "earliest_time": first, "latest_time": last, "duration": last - first,
+    })
+}
+
+fn summary_xml(summary: &JobSummary) -> String {
+    let (first, last) = seconds_of(summary);
+    let mut out = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<summary earliest_time=\"{first}\" latest_time=\"{last}\" \
+         duration=\"{}\" c=\"{}\">\n",
+        last - first,
+        summary.rows
+    );
+    for (name, field) in &summary.fields {
+        let is_exact = u8::from(field.is_exact);
+        out.push_str(&format!(
+            "<field k=\"{}\" c=\"{}\" nc=\"{}\" dc=\"{}\" exact=\"{is_exact}\" relevant=\"0\">\n",
+            xml_text(name),
+            field.count,
+            field.numbers,
+            field.distinct
+        ));
+        if field.numbers > 0 {
+            out.push_str(&format!(
+                "<min>{}</min>\n<max>{}</max>\n<mean>{}</mean>\n<stdev>{}</stdev>\n",
+                field.min, field.max, field.mean, field.deviation
+            ));
+        }
+        out.push_str("<modes>\n");
+        for value in &field.values {
+            let (count, text) = (value.count, xml_text(&value.value));
+            out.push_str(&format!("<value c=\"{count}\" exact=\"{is_exact}\"><text>{text}</text></value>\n"));
+        }
+        out.push_str("</modes>\n</field>\n");
+    }
+    out.push_str("</summary>\n");
+    out
+}
+
+/// What happened to the job, a line each.
+async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let status = job.status();
+    let record = &status.record;
+    let began = iso_time(record.began_ns(), job.zone());
+    let mut lines = vec![
+        format!("{began} INFO  job {} of user {} in app {}", record.sid(), record.user(), record.app()),
+        format!("{began} INFO  search: {}", record.search()),
+    ];
+    lines.extend(status.messages.iter().map(|message| format!("{began} WARN  {message}")));
+    lines.extend(status.failure.iter().map(|failure| format!("{began} FATAL {failure}")));
+    let (state, ran) = (status.state.name(), status.elapsed_ms);
+    let (read, matched, rows) = (status.scanned, status.matched, status.rows);
+    lines.push(format!("{began} INFO  {state} after {ran} ms: {read} events read, {matched} matched, {rows} rows"));
+    let body = lines.join("\n") + "\n";
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], body).into_response())
+}

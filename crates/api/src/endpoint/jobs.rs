@@ -1,0 +1,378 @@
+//! `/services/search/jobs` and `/services/search/v2/jobs`: searches that live on after their request.
+//!
+//! `POST` with `exec_mode=normal` (the default) answers with the job's name at once, with `blocking` when it has ended, with
+//! `oneshot` with its rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST …/control` pauses, ends or keeps
+//! it, `DELETE` removes it; its rows are those of [`super::job_results`]. Users see their own jobs, administrators all.
+//!
+//! Not here: real-time searches, post-processing, scheduling.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_search::cell::iso_time;
+use quarry_search::jobs::{
+    Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
+};
+use quarry_stdx::Fault;
+use serde_json::{Map, Value, json};
+
+use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
+use super::{ROOTS, blocking};
+use crate::ApiState;
+use crate::atom::{Entry, Feed, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+use crate::turns::{Turns, Use};
+
+/// Paths of the collection below a root.
+pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
+/// The app of searches without a namespace.
+const APP: &str = "search";
+/// Jobs of a page unless told otherwise (Splunk's default); 0 is all.
+const PAGE: usize = 30;
+/// Priority of a job unless told otherwise.
+const PRIORITY: u8 = 5;
+/// The highest priority.
+const PRIORITY_MAX: u8 = 10;
+
+pub(crate) fn routes() -> Router<ApiState> {
+    let mut router = Router::new();
+    for root in ROOTS {
+        for jobs in COLLECTIONS {
+            let path = format!("{root}/{jobs}");
+            router = router
+                .route(&path, get(list).post(create))
+                .route(&format!("{path}/{{sid}}"), get(show).delete(remove))
+                .route(&format!("{path}/{{sid}}/control"), post(control));
+        }
+    }
+    router
+}
+
+/// The job that a path names, for whoever asks.
+pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Arc<SearchJob>, ApiError> {
+    let sid = parts.get("sid").cloned().unwrap_or_default();
+    let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
+    let found = blocking(move || jobs.get(&sid, &permissions)).await?;
+    found.ok_or_else(|| ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid."))
+}
+
+/// Begins a search.
+async fn create(
+    State(state): State<ApiState>,
+    place: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let service = service_of(&state, &caller, &place).await?;
+    let mode = parameters.get("exec_mode");
+    if mode == Some("oneshot") {
+        return oneshot(state, service, caller, parameters).await;
+    }
+    if parameters.get("search_mode") == Some("realtime") {
+        return Err(ApiError::bad_request("search_mode=realtime is not served: search again, or follow with export"));
+    }
+    let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
+    let params = params_of(&parameters, &caller, Some(most))?;
+    let asked = asked_of(&parameters, &place)?;
+    let (text, jobs) = (params.text.clone(), Arc::clone(&state.jobs));
+    let started = blocking(move || jobs.create(&service, params, asked)).await?;
+    let started = started.map_err(|error| refusal(&text, error))?;
+    let sid = started.job().sid().to_owned();
+    let running = tokio::spawn(run(Arc::clone(&state.turns), caller.identity.user, started));
+    if mode == Some("blocking") {
+        running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
+    }
+    let form = Form::of(parameters.get("output_mode"));
+    let body = match form {
+        Form::Json => json!({ "sid": sid }).to_string(),
+        // A name has no character that XML would have to escape.
+        Form::Atom => {
+            format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <sid>{sid}</sid>\n</response>\n")
+        }
+    };
+    let location = format!("/services/{}/{sid}", COLLECTIONS[0]);
+    let headers = [(header::LOCATION, location), (SID_HEADER, sid)];
+    Ok((StatusCode::CREATED, headers, form.answer(body)).into_response())
+}
+
+fn refusal(text: &str, error: CreateError) -> ApiError {
+    match error {
+        CreateError::Search(error) => ApiError::of_search(text, error),
+        CreateError::TooMany => ApiError::too_many(error.to_string()),
+        CreateError::Folder(JobFolderError::Taken(_)) => ApiError::with_status(StatusCode::CONFLICT, error.to_string()),
+        CreateError::Folder(error) => Fault::from(error).into(),
+    }
+}
+
+/// What a request asks of its job.
+fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, ApiError> {
+    let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
+    let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
+        Ok(parameters.number(name)?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX)))
+    };
+    Ok(Asked {
+        id: text("id"),
+        label: text("label"),
+        app: parts.get("app").cloned().or_else(|| text("namespace")).unwrap_or_else(|| APP.to_owned()),
+        status_buckets: parameters.number("status_buckets")?.unwrap_or(0),
+        ttl_s: seconds("timeout")?,
+        auto_cancel_s: seconds("auto_cancel")?.unwrap_or(0),
+        time_max_s: seconds("max_time")?.unwrap_or(0),
+        priority: priority_of(parameters)?.unwrap_or(PRIORITY),
+    })
+}
+
+fn priority_of(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
+    let priority = parameters.number("priority")?;
+    let wrong = |_| ApiError::bad_request(format!("priority: give a whole number from 0 to {PRIORITY_MAX}"));
+    let priority = priority.map(u8::try_from).transpose().map_err(wrong)?;
+    Ok(priority.map(|priority| priority.min(PRIORITY_MAX)))
+}
+
+/// Runs a job when its turn has come.
+async fn run(turns: Arc<Turns>, user: String, started: StartedJob) {
+    let turn = turns.take(&user, Use::Search).await;
+    let work = tokio::task::spawn_blocking(move || match turn {
+        Ok(_turn) => started.run(),
+        Err(error) => started.refuse(error.text()),
+    });
+    // It tells the job whatever goes wrong.
+    drop(work.await);
+}
+
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let (count, offset) = (parameters.number("count")?.unwrap_or(PAGE), parameters.number("offset")?.unwrap_or(0));
+    let form = Form::of(parameters.get("output_mode"));
+    let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
+    let jobs = blocking(move || jobs.list(&permissions)).await?;
+    let total = jobs.len();
+    let most = if count == 0 { total } else { count };
+    let entries: Vec<Entry> = jobs.iter().skip(offset).take(most).map(|job| entry(&job.status(), &caller)).collect();
+    let path = format!("/services/{}", COLLECTIONS[0]);
+    Ok(Feed { total, offset, per_page: most, ..Feed::of("jobs", path, entries) }.answer(form))
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    Ok(entry(&job.status(), &caller).answer("jobs", Form::of(parameters.get("output_mode"))))
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let jobs = Arc::clone(&state.jobs);
+    blocking(move || jobs.remove(&job)).await?;
+    Ok(told(Form::of(parameters.get("output_mode")), "Search job cancelled."))
+}
+
+/// Changes a job: `action` says how.
+async fn control(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let action = parameters.required("action")?.to_owned();
+    let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
+    let priority = priority_of(&parameters)?;
+    let jobs = Arc::clone(&state.jobs);
+    let text = blocking(move || -> Result<&str, ApiError> {
+        let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
+        Ok(match action.as_str() {
+            "pause" => {
+                job.pause(true);
+                "Search job paused."
+            }
+            "unpause" => {
+                job.pause(false);
+                "Search job continued."
+            }
+            "finalize" => {
+                job.finalize();
+                "Search job finalized."
+            }
+            "cancel" => {
+                jobs.remove(&job);
+                "Search job cancelled."
+            }
+            "touch" => {
+                job.touch();
+                "Search job touched."
+            }
+            "setttl" => {
+                job.set_ttl(ttl.ok_or_else(|| missing("ttl"))?);
+                "The ttl of the search job was changed."
+            }
+            "setpriority" => {
+                job.set_priority(priority.ok_or_else(|| missing("priority"))?);
+                "The search job's priority was changed."
+            }
+            "save" | "unsave" => {
+                job.save(action == "save");
+                "The search job's time was changed."
+            }
+            "enablepreview" | "disablepreview" => {
+                job.show_previews(action == "enablepreview");
+                "Previews of the search job were switched."
+            }
+            other => {
+                let text = format!(
+                    "action={other} is not served: give pause, unpause, finalize, cancel, touch, setttl, setpriority, \
+                     save, unsave, enablepreview or disablepreview"
+                );
+                return Err(ApiError::bad_request(text));
+            }
+        })
+    })
+    .await??;
+    Ok(told(Form::of(parameters.get("output_mode")), text))
+}
+
+/// An answer that only says what was done.
+fn told(form: Form, text: &str) -> Response {
+    form.answer(match form {
+        Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
+        Form::Atom => format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <messages>\n    <msg type=\"INFO\">{text}</msg>\n  \
+             </messages>\n</response>\n"
+        ),
+    })
+}
+
+/// The job as an entity.
+fn entry(status: &JobStatus, caller: &Caller) -> Entry {
+    let record = &status.record;
+    let path = format!("/services/{}/{}", COLLECTIONS[0], escaped(record.sid()));
+    let below = |name: &str| format!("{path}/{name}");
+    let links = vec![
+        ("search.log", below("search.log")),
+        ("events", below("events")),
+        ("results", below("results")),
+        ("results_preview", below("results_preview")),
+        ("timeline", below("timeline")),
+        ("summary", below("summary")),
+        ("control", below("control")),
+    ];
+    Entry {
+        name: record.search().to_owned(),
+        path: path.clone(),
+        author: record.user().to_owned(),
+        app: record.app().to_owned(),
+        can_write: caller.permissions.may_see(Some(record.user())),
+        updated: record.began_ns(),
+        links,
+        content: content(status),
+    }
+}
+
+fn time(time: TimeNs) -> Value {
+    Value::String(iso_time(time, &jiff::tz::TimeZone::UTC))
+}
+
+/// Members and their meanings are those of Splunk's `search/jobs/{search_id}`.
+fn content(status: &JobStatus) -> Map<String, Value> {
+    let record = &status.record;
+    let parts = SearchParts::of(record.search());
+    let events = if status.is_events { status.rows as u64 } else { status.matched };
+    let available = if status.is_events { status.rows } else { 0 };
+    let mut messages = Map::new();
+    if !status.messages.is_empty() {
+        messages.insert("warn".to_owned(), json!(status.messages));
+    }
+    if let Some(failure) = &status.failure {
+        messages.insert("fatal".to_owned(), json!([failure]));
+    }
+    let seconds = |time: Option<TimeNs>| time.map(|time| time.div_euclid(NS_PER_SEC));
+    let of_search = json!({
+        "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
+        "isBatchModeSearch": false, "isRealTimeSearch": false, "isSavedSearch": record.saved().is_some(),
+        "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
+        "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": "1", "search": record.search(),
+        "searchCanBeEventType": parts.report.is_empty(),
+        "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [], "sid": record.sid(),
+        "statusBuckets": record.status_buckets(),
+        "request": { "search": record.search(), "earliest_time": record.earliest(), "latest_time": record.latest() },
+    });
+    let of_state = json!({
+        "auto_cancel": record.auto_cancel_s(), "canSummarize": false, "defaultSaveTTL": SAVED_TTL_S.to_string(),
+        "defaultTTL": TTL_S.to_string(), "diskUsage": status.bytes, "dispatchState": status.state.name(),
+        "doneProgress": if status.state.is_over() { 1.0 } else { status.done }, "isDone": status.state.is_over(),
+        "isFailed": status.state == JobState::Failed, "isFinalized": status.is_finalized,
+        "isPaused": status.state == JobState::Paused, "isPreviewEnabled": status.shows_previews,
+        "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": 0,
+        "pid": std::process::id().to_string(), "priority": record.priority(),
+        "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
+    });
+    let of_rows = json!({
+        "cursorTime": time(status.event_times.map_or(0, |(first, _)| first)), "dropCount": 0,
+        "eventAvailableCount": available, "eventCount": events, "eventFieldCount": 0, "eventIsStreaming": true,
+        "eventIsTruncated": status.is_truncated, "eventSorting": if status.is_events { "desc" } else { "none" },
+        "isEventsPreviewEnabled": status.is_events, "isRemoteTimeline": false, "isTimeCursored": status.is_events,
+        "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows,
+        "scanCount": status.scanned,
+    });
+    let members = [of_search, of_state, of_rows].into_iter().flat_map(|part| match part {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    });
+    let mut content: Map<String, Value> = members.collect();
+    if let Some(latest) = status.range.latest {
+        content.insert("latestTime".to_owned(), time(latest));
+        content.insert("searchLatestTime".to_owned(), json!(seconds(Some(latest))));
+    }
+    content
+}
+
+/// A search cut before its first command that makes a table.
+struct SearchParts<'a> {
+    events: &'a str,
+    report: &'a str,
+}
+
+impl SearchParts<'_> {
+    fn of(text: &str) -> SearchParts<'_> {
+        let commands = quarry_spl::parse(text).pipeline.commands;
+        let report = commands.iter().find(|stage| quarry_spl::analyse::is_transforming(std::slice::from_ref(stage)));
+        let whole = SearchParts { events: text.trim(), report: "" };
+        let Some((events, report)) = report.and_then(|stage| text.split_at_checked(stage.span.start)) else {
+            return whole;
+        };
+        SearchParts { events: events.trim_end().trim_end_matches('|').trim(), report: report.trim() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_cut_before_its_report() {
+        for (text, events, report) in [
+            ("search error | head 5", "search error | head 5", ""),
+            ("search error | stats count by host | sort - count", "search error", "stats count by host | sort - count"),
+            ("error | eval é=1 | top é", "error | eval é=1", "top é"),
+            ("", "", ""),
+        ] {
+            let parts = SearchParts::of(text);
+            assert_eq!((parts.events, parts.report), (events, report));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Folders of jobs that clients asked for: who takes a name, what is written when a search begins and when it ends.
+//!
+//! A job's folder holds what was asked (`job.json`) from its beginning, its rows, and at its end what is known of it (the
+//! facts, which hold the record of the job too). A folder with a record and no facts belongs to a search that runs, or to one
+//! whose server ended before it: [`KeptJobs::note_interrupted`] gives the latter facts of a failure.
+
+use std::path::PathBuf;
+
+use quarry_stdx::{ErrorKind, HasKind};
+use serde_json::{Value, json};
+
+use super::{FACTS, KeptJobs, RESULTS, is_sid, remove};
+use crate::keeper::{JobFacts, JobKeeper};
+
+/// What was asked of a job.
+pub(super) const RECORD: &str = "job.json";
+/// Told of a search that ran when its server ended.
+const INTERRUPTED: &str = "the server ended while this search ran: run it again";
+
+/// Why a job has no folder.
+#[derive(Debug, thiserror::Error)]
+pub enum JobFolderError {
+    /// The name that was asked for is none.
+    #[error("id={0} cannot name a job: give letters, digits, `.`, `_` and `-`, not a dot first")]
+    NotAName(String),
+    /// There is a job of this name.
+    #[error("there is a job {0} already")]
+    Taken(String),
+    /// The folder cannot be written.
+    #[error("the folder of jobs cannot be written: {0}")]
+    Failed(#[from] std::io::Error),
+}
+
+impl HasKind for JobFolderError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            JobFolderError::NotAName(_) | JobFolderError::Taken(_) => ErrorKind::Invalid,
+            JobFolderError::Failed(_) => ErrorKind::Unavailable,
+        }
+    }
+}
+
+impl KeptJobs {
+    /// Makes the folder of a job, of the name asked for or a new one, and writes down what was asked.
+    pub(crate) fn begin_job(
+        &self,
+        wanted: Option<&str>,
+        record: &dyn Fn(&str) -> Value,
+    ) -> Result<String, JobFolderError> {
+        let sid = match wanted {
+            Some(name) if !is_sid(name) => return Err(JobFolderError::NotAName(name.chars().take(100).collect())),
+            Some(name) => name.to_owned(),
+            None => self.begin(self.clock.now_ns()).unwrap_or_default(),
+        };
+        let is_taken = wanted.is_some() && self.recent.as_ref().is_some_and(|recent| recent.find(&sid).is_some());
+        match self.folder_of(&sid) {
+            Ok(()) if !is_taken => {}
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
+            // A name that was made now may have its folder already.
+            Err(_) if wanted.is_none() && is_sid(&sid) => {}
+            _ => return Err(JobFolderError::Taken(sid)),
+        }
+        std::fs::write(self.folder.join(&sid).join(RECORD), record(&sid).to_string())?;
+        Ok(sid)
+    }
+
+    /// Where the rows of a job go.
+    pub(crate) fn rows_path(&self, sid: &str) -> PathBuf {
+        self.folder.join(sid).join(RESULTS)
+    }
+
+    /// Writes what is known of a job that ended, and logs its search. `until` is the second in which its time is over.
+    pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
+        // As in `finish`.
+        drop(self.log(facts));
+        let mut told = self.told(facts);
+        told["until"] = until.into();
+        for (name, value) in more.as_object().into_iter().flatten() {
+            told[name] = value.clone();
+        }
+        let written = self.write_facts(&facts.sid, &told);
+        self.expire_at_times();
+        written
+    }
+
+    fn write_facts(&self, sid: &str, facts: &Value) -> std::io::Result<()> {
+        let folder = self.folder.join(sid);
+        let unfinished = folder.join("facts.new");
+        std::fs::write(&unfinished, facts.to_string())?;
+        std::fs::rename(unfinished, folder.join(FACTS))
+    }
+
+    /// The facts of a job that ended, changed; nothing where there are none any more.
+    pub(crate) fn change_facts(&self, sid: &str, change: impl FnOnce(&mut Value)) -> std::io::Result<()> {
+        let Some(mut facts) = self.facts(sid) else { return Ok(()) };
+        change(&mut facts);
+        self.write_facts(sid, &facts)
+    }
+
+    /// What is known of a job that ended, and of which no search was told that it is over.
+    pub(crate) fn job_facts(&self, sid: &str) -> Option<Value> {
+        self.facts(sid).filter(|facts| facts["job"].is_object())
+    }
+
+    /// Names and facts of the jobs that ended.
+    pub(crate) fn jobs_that_ended(&self) -> Vec<(String, Value)> {
+        let jobs = self.all().into_iter().filter(|job| job.facts["job"].is_object());
+        jobs.map(|job| (job.sid, job.facts)).collect()
+    }
+
+    /// Removes a job with its rows.
+    pub(crate) fn remove_job(&self, sid: &str) {
+        assert!(is_sid(sid), "only a name that was made or checked gets here");
+        remove(&self.folder.join(sid));
+    }
+
+    /// Gives jobs whose server ended before them the facts of a failure. Only at the start of a server: no job runs yet.
+    pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
+        for sid in self.names() {
+            let folder = self.folder.join(&sid);
+            if folder.join(FACTS).exists() {
+                continue;
+            }
+            let Ok(text) = std::fs::read_to_string(folder.join(RECORD)) else { continue };
+            let Ok(record) = serde_json::from_str::<Value>(&text) else { continue };
+            let now = self.now_seconds();
+            let facts = json!({
+                "sid": sid, "user": record["user"], "search": record["search"], "rows": 0, "events": false,
+                "messages": [], "ended": now, "until": now.saturating_add(seconds_kept),
+                "job": record, "failure": INTERRUPTED,
+            });
+            // A job that cannot be noted is not there.
+            drop(std::fs::remove_file(folder.join(RESULTS)));
+            drop(self.write_facts(&sid, &facts));
+        }
+    }
+}

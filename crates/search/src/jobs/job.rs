@@ -1,0 +1,693 @@
+//! One job: what was asked, how far it is, and its rows.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+use quarry_engine::{ScanProgress, Stopper};
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{TimeNs, TimeRange};
+use quarry_stdx::SharedClock;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
+use super::summary::{JobSummary, summarise};
+use super::timeline::Timeline;
+use super::{SAVED_TTL_S, TTL_MAX_S, TTL_S};
+use crate::dispatch::KeptJobs;
+use crate::keeper::JobFacts;
+use crate::service::{RunningSearch, SearchError, SearchParams, saved_name};
+
+/// What a request asks of a job beside its search.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Its name; a new one when absent.
+    pub id: Option<String>,
+    /// What its user calls it.
+    pub label: Option<String>,
+    /// The app in whose namespace it runs.
+    pub app: String,
+    /// Spans of its timeline at most; 0 for none.
+    pub status_buckets: usize,
+    /// Seconds it is kept after its end; [`TTL_S`] when absent.
+    pub ttl_s: Option<i64>,
+    /// Seconds without a look at it after which it is cancelled; 0 for never.
+    pub auto_cancel_s: i64,
+    /// Seconds after which it ends with what it has; 0 for never.
+    pub time_max_s: i64,
+    /// Its priority from 0 to 10, which is shown.
+    pub priority: u8,
+}
+
+/// What was asked of a job, as its folder keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct JobRecord {
+    pub(crate) sid: String,
+    pub(crate) user: String,
+    pub(crate) app: String,
+    pub(crate) search: String,
+    pub(crate) saved: Option<String>,
+    pub(crate) label: Option<String>,
+    pub(crate) earliest: Option<String>,
+    pub(crate) latest: Option<String>,
+    pub(crate) began_ns: TimeNs,
+    pub(crate) status_buckets: usize,
+    pub(crate) ttl_s: i64,
+    pub(crate) auto_cancel_s: i64,
+    pub(crate) time_max_s: i64,
+    pub(crate) priority: u8,
+}
+
+impl Asked {
+    /// What is written down of a job.
+    pub(super) fn record(&self, sid: &str, params: &SearchParams, now: TimeNs) -> JobRecord {
+        JobRecord {
+            sid: sid.to_owned(),
+            user: params.permissions.user.clone(),
+            app: self.app.clone(),
+            search: params.text.clone(),
+            saved: saved_name(&params.text),
+            label: self.label.clone(),
+            earliest: params.earliest.clone(),
+            latest: params.latest.clone(),
+            began_ns: now,
+            status_buckets: self.status_buckets,
+            ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
+            auto_cancel_s: self.auto_cancel_s,
+            time_max_s: self.time_max_s,
+            priority: self.priority,
+        }
+    }
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobState {
+    /// It waits for its turn.
+    Queued,
+    /// Its search runs.
+    Running,
+    /// Its search waits for its user.
+    Paused,
+    /// Its search reads no more events and ends with what it has.
+    Finalizing,
+    /// Its rows are all there.
+    Done,
+    /// Its search failed.
+    Failed,
+}
+
+impl JobState {
+    /// Whether nothing more comes.
+    pub fn is_over(self) -> bool {
+        matches!(self, JobState::Done | JobState::Failed)
+    }
+
+    /// Splunk's word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobState::Queued => "QUEUED",
+            JobState::Running => "RUNNING",
+            JobState::Paused => "PAUSED",
+            JobState::Finalizing => "FINALIZING",
+            JobState::Done => "DONE",
+            JobState::Failed => "FAILED",
+        }
+    }
+}
+
+/// A job at a moment.
+#[derive(Clone, Debug)]
+pub struct JobStatus {
+    /// What was asked.
+    pub record: JobRecord,
+    /// How far it is.
+    pub state: JobState,
+    /// Why it failed.
+    pub failure: Option<String>,
+    /// What it had to say so far.
+    pub messages: Vec<String>,
+    /// Share of the work that is done, from 0 to 1.
+    pub done: f64,
+    /// Rows so far.
+    pub rows: usize,
+    /// Whether the rows are events.
+    pub is_events: bool,
+    /// Whether rows beyond the most that are kept were left out.
+    pub is_truncated: bool,
+    /// Whether its user ended it early.
+    pub is_finalized: bool,
+    /// Whether its user saved it.
+    pub is_saved: bool,
+    /// Whether its user wants previews.
+    pub shows_previews: bool,
+    /// Events read.
+    pub scanned: u64,
+    /// Events that matched its first part.
+    pub matched: u64,
+    /// Milliseconds that it ran.
+    pub elapsed_ms: u64,
+    /// Bytes of its rows on disk.
+    pub bytes: u64,
+    /// Instants searched.
+    pub range: TimeRange,
+    /// Times of its first and last event, where the rows are events.
+    pub event_times: Option<(TimeNs, TimeNs)>,
+    /// Seconds until its time is over.
+    pub ttl_left_s: i64,
+}
+
+impl JobRecord {
+    /// The job's name.
+    pub fn sid(&self) -> &str {
+        &self.sid
+    }
+
+    /// Who asked.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// In which app.
+    pub fn app(&self) -> &str {
+        &self.app
+    }
+
+    /// The search.
+    pub fn search(&self) -> &str {
+        &self.search
+    }
+
+    /// The saved search that it runs, where it does nothing else.
+    pub fn saved(&self) -> Option<&str> {
+        self.saved.as_deref()
+    }
+
+    /// What its user calls it.
+    pub fn label(&self) -> Option<&str> {
+        self.label.as_deref()
+    }
+
+    /// First instant searched, as it was asked for.
+    pub fn earliest(&self) -> Option<&str> {
+        self.earliest.as_deref()
+    }
+
+    /// First instant after, as it was asked for.
+    pub fn latest(&self) -> Option<&str> {
+        self.latest.as_deref()
+    }
+
+    /// When it was made.
+    pub fn began_ns(&self) -> TimeNs {
+        self.began_ns
+    }
+
+    /// Spans of its timeline at most.
+    pub fn status_buckets(&self) -> usize {
+        self.status_buckets
+    }
+
+    /// Its priority.
+    pub fn priority(&self) -> u8 {
+        self.priority
+    }
+
+    /// Seconds without a look at it after which it is cancelled; 0 for never.
+    pub fn auto_cancel_s(&self) -> i64 {
+        self.auto_cancel_s
+    }
+}
+
+/// What changes of a job.
+struct Changing {
+    state: JobState,
+    failure: Option<String>,
+    messages: Vec<String>,
+    rows: JobRows,
+    timeline: Timeline,
+    is_truncated: bool,
+    is_finalized: bool,
+    is_saved: bool,
+    shows_previews: bool,
+    is_removed: bool,
+    priority: u8,
+    scanned: u64,
+    matched: u64,
+    elapsed_ms: u64,
+    /// When it began to run.
+    started_ns: Option<i64>,
+    /// Seconds it is kept, where somebody has said so since it was made.
+    ttl_s: Option<i64>,
+    /// Second in which its time is over, once it has ended.
+    until_s: Option<i64>,
+}
+
+/// A job; see the module.
+pub struct SearchJob {
+    record: JobRecord,
+    is_events: bool,
+    range: TimeRange,
+    zone: TimeZone,
+    changing: Mutex<Changing>,
+    changed: Condvar,
+    /// What stops its search, unless it ended in an earlier process.
+    stopper: Option<Stopper>,
+    progress: Option<Arc<ScanProgress>>,
+    kept: Arc<KeptJobs>,
+    clock: SharedClock,
+    /// Second of the last look at it.
+    seen_s: AtomicI64,
+}
+
+/// A job whose search has not begun to read.
+pub struct StartedJob {
+    job: Arc<SearchJob>,
+    running: RunningSearch,
+}
+
+impl StartedJob {
+    pub(super) fn new(
+        running: RunningSearch,
+        record: JobRecord,
+        zone: TimeZone,
+        kept: Arc<KeptJobs>,
+        clock: SharedClock,
+    ) -> StartedJob {
+        let rows = JobRows::new(kept.rows_path(&record.sid));
+        let changing = Changing::new(JobState::Queued, rows, &record);
+        let job = SearchJob {
+            is_events: running.is_events(),
+            range: running.range(),
+            zone,
+            changing: Mutex::new(changing),
+            changed: Condvar::new(),
+            stopper: Some(running.stopper()),
+            progress: Some(running.shared_progress()),
+            seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
+            record,
+            kept,
+            clock,
+        };
+        StartedJob { job: Arc::new(job), running }
+    }
+
+    /// The job, for whoever looks at it meanwhile.
+    pub fn job(&self) -> &Arc<SearchJob> {
+        &self.job
+    }
+
+    /// Runs the search to its end, on this thread. What goes wrong is the job's to tell.
+    pub fn run(mut self) {
+        self.job.begin();
+        let ended = self.take_rows();
+        if self.running.is_at_its_most() {
+            self.job.locked().is_truncated = true;
+        }
+        let mut messages = self.running.messages();
+        if self.job.locked().rows.bytes() >= RESULT_BYTES_MAX {
+            messages.push(format!("the rows are cut: those of a job take {} MB at most", RESULT_BYTES_MAX >> 20));
+        }
+        self.job.end(ended, messages, self.running.elapsed_ms());
+    }
+
+    /// The search does not run: `why` it cannot.
+    pub fn refuse(self, why: String) {
+        self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), 0);
+    }
+
+    fn take_rows(&mut self) -> Result<(), JobFailure> {
+        while let Some(rows) = self.running.next_rows()? {
+            self.running.stopper().wait_while_paused();
+            if self.job.add(&rows)? == Room::Full {
+                self.running.cancel();
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why a job has failed.
+#[derive(Debug, thiserror::Error)]
+enum JobFailure {
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Changing {
+    fn new(state: JobState, rows: JobRows, record: &JobRecord) -> Changing {
+        Changing {
+            state,
+            failure: None,
+            messages: Vec::new(),
+            rows,
+            timeline: Timeline::new(record.status_buckets),
+            is_truncated: false,
+            is_finalized: false,
+            is_saved: false,
+            shows_previews: true,
+            is_removed: false,
+            priority: record.priority,
+            scanned: 0,
+            matched: 0,
+            elapsed_ms: 0,
+            started_ns: None,
+            ttl_s: None,
+            until_s: None,
+        }
+    }
+
+    fn ttl_of(&self, record: &JobRecord) -> i64 {
+        self.ttl_s.unwrap_or(record.ttl_s)
+    }
+
+    /// Counts the times of events.
+    fn count_times_of(&mut self, rows: &RecordBatch) {
+        let times = rows.column_by_name("_time");
+        let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };
+        times.iter().flatten().for_each(|time| self.timeline.add(time));
+    }
+}
+
+impl SearchJob {
+    /// A job that ended, as its facts tell; `None` where they cannot be read.
+    pub(super) fn of_facts(sid: &str, facts: &Value, kept: Arc<KeptJobs>, clock: SharedClock) -> Option<SearchJob> {
+        let record: JobRecord = serde_json::from_value(facts["job"].clone()).ok()?;
+        let failure = facts["failure"].as_str().map(str::to_owned);
+        let path = kept.rows_path(sid);
+        let number = |name: &str| facts[name].as_u64().unwrap_or(0);
+        let rows = match (&failure, number("rows")) {
+            (None, rows @ 1..) => JobRows::stored(path, usize::try_from(rows).ok()?, number("bytes")),
+            _ => JobRows::new(path),
+        };
+        let state = if failure.is_some() { JobState::Failed } else { JobState::Done };
+        let flag = |name: &str| facts[name].as_bool().unwrap_or(false);
+        let texts = facts["messages"].as_array().into_iter().flatten();
+        let changing = Changing {
+            failure,
+            timeline: Timeline::restored(&facts["timeline"]).unwrap_or_else(|| Timeline::new(0)),
+            messages: texts.filter_map(|text| text.as_str().map(str::to_owned)).collect(),
+            is_truncated: flag("truncated"),
+            is_finalized: flag("finalized"),
+            is_saved: flag("saved_by_user"),
+            scanned: number("scanned"),
+            matched: number("matched"),
+            elapsed_ms: number("elapsed_ms"),
+            until_s: facts["until"].as_i64(),
+            ..Changing::new(state, rows, &record)
+        };
+        let is_events = facts["events"].as_bool().unwrap_or(false);
+        let time = |name: &str| facts[name].as_i64();
+        Some(SearchJob {
+            is_events,
+            range: TimeRange { earliest: time("earliest_ns"), latest: time("latest_ns") },
+            zone: TimeZone::UTC,
+            changing: Mutex::new(changing),
+            changed: Condvar::new(),
+            stopper: None,
+            progress: None,
+            seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
+            record,
+            kept,
+            clock,
+        })
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Changing> {
+        // Each change is whole before anything can fail.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_s(&self) -> i64 {
+        self.clock.now_ns().div_euclid(NS_PER_SEC)
+    }
+
+    /// Its name.
+    pub fn sid(&self) -> &str {
+        &self.record.sid
+    }
+
+    /// Who asked.
+    pub fn user(&self) -> &str {
+        &self.record.user
+    }
+
+    /// When it was made.
+    pub fn began_ns(&self) -> TimeNs {
+        self.record.began_ns
+    }
+
+    /// How far it is.
+    pub fn state(&self) -> JobState {
+        self.locked().state
+    }
+
+    /// Whether its rows are events.
+    pub fn is_events(&self) -> bool {
+        self.is_events
+    }
+
+    /// The zone in which its times are shown.
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// Somebody has looked at it.
+    pub(super) fn note_seen(&self) {
+        self.seen_s.store(self.now_s(), Ordering::Relaxed);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        let unseen = self.now_s() - self.seen_s.load(Ordering::Relaxed);
+        self.record.auto_cancel_s > 0 && unseen > self.record.auto_cancel_s && !self.state().is_over()
+    }
+
+    pub(super) fn is_over_its_time(&self) -> bool {
+        self.locked().until_s.is_some_and(|until| until <= self.now_s())
+    }
+
+    pub(super) fn runs_too_long(&self) -> bool {
+        let ran_ns = self.locked().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
+        self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
+    }
+
+    /// How it is now.
+    pub fn status(&self) -> JobStatus {
+        let changing = self.locked();
+        let (mut scanned, mut matched) = (changing.scanned, changing.matched);
+        let mut done = 1.0;
+        if let Some(progress) = self.progress.as_ref().filter(|_| !changing.state.is_over()) {
+            (scanned, matched) = (progress.events_scanned(), progress.events_matched());
+            done = progress.pages_done() as f64 / progress.pages_total().max(1) as f64;
+        }
+        let elapsed_ms = match (changing.state.is_over(), changing.started_ns) {
+            (false, Some(started)) => u64::try_from((self.clock.elapsed_ns() - started) / 1_000_000).unwrap_or(0),
+            _ => changing.elapsed_ms,
+        };
+        JobStatus {
+            record: JobRecord { priority: changing.priority, ..self.record.clone() },
+            state: changing.state,
+            failure: changing.failure.clone(),
+            messages: changing.messages.clone(),
+            done: done.min(1.0),
+            rows: changing.rows.len(),
+            is_events: self.is_events,
+            is_truncated: changing.is_truncated,
+            is_finalized: changing.is_finalized,
+            is_saved: changing.is_saved,
+            shows_previews: changing.shows_previews,
+            scanned,
+            matched,
+            elapsed_ms,
+            bytes: changing.rows.bytes(),
+            range: self.range,
+            event_times: changing.timeline.bounds(),
+            ttl_left_s: changing.until_s.map_or(changing.ttl_of(&self.record), |until| (until - self.now_s()).max(0)),
+        }
+    }
+
+    /// Waits until it is at its end, so long at most; whether it is.
+    pub fn wait(&self, most: Duration) -> bool {
+        let waited = self.changed.wait_timeout_while(self.locked(), most, |changing| !changing.state.is_over());
+        waited.is_ok_and(|(changing, _)| changing.state.is_over())
+    }
+
+    /// The rows from number `offset`, `count` at most, as far as they are there.
+    pub fn rows(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
+        Ok(self.locked().rows.view(offset, count)?)
+    }
+
+    /// How its events are spread over time.
+    pub fn timeline(&self) -> Timeline {
+        self.locked().timeline.clone()
+    }
+
+    /// What the fields of its events hold, so far.
+    pub fn summary(&self) -> Result<JobSummary, SearchError> {
+        let (view, times) = {
+            let mut changing = self.locked();
+            (changing.rows.view(0, usize::MAX)?, changing.timeline.bounds())
+        };
+        summarise(&view, times, &self.zone)
+    }
+
+    fn begin(&self) {
+        let mut changing = self.locked();
+        changing.started_ns = Some(self.clock.elapsed_ns());
+        // It may have been paused or finalised while it waited for its turn.
+        if changing.state == JobState::Queued {
+            changing.state = JobState::Running;
+        }
+    }
+
+    fn add(&self, rows: &RecordBatch) -> Result<Room, SearchError> {
+        let mut changing = self.locked();
+        if self.is_events {
+            changing.count_times_of(rows);
+        }
+        let room = changing.rows.push(rows)?;
+        changing.is_truncated |= room == Room::Full;
+        self.changed.notify_all();
+        Ok(room)
+    }
+
+    fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, elapsed_ms: u64) {
+        let mut changing = self.locked();
+        changing.messages = messages;
+        changing.elapsed_ms = elapsed_ms;
+        if let Some(progress) = &self.progress {
+            (changing.scanned, changing.matched) = (progress.events_scanned(), progress.events_matched());
+        }
+        changing.until_s = Some(self.now_s().saturating_add(changing.ttl_of(&self.record)));
+        let ended = ended.and_then(|()| changing.rows.flush().map_err(|error| SearchError::from(error).into()));
+        match ended {
+            Ok(()) => changing.state = JobState::Done,
+            Err(error) => {
+                changing.failure = Some(error.to_string());
+                changing.state = JobState::Failed;
+            }
+        }
+        if !changing.is_removed {
+            self.write_end(&mut changing);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Writes how it ended; what cannot be written is told with the job, which then lasts as long as the server.
+    fn write_end(&self, changing: &mut Changing) {
+        let record = &self.record;
+        let facts = JobFacts {
+            sid: record.sid.clone(),
+            user: record.user.clone(),
+            search: record.search.clone(),
+            saved: record.saved.clone(),
+            started: record.began_ns,
+            elapsed_ms: changing.elapsed_ms,
+            events_scanned: changing.scanned,
+            rows: changing.rows.len() as u64,
+            events: self.is_events,
+            messages: changing.messages.clone(),
+        };
+        let mut more = json!({
+            "job": record, "finalized": changing.is_finalized, "truncated": changing.is_truncated, "scanned": changing.scanned,
+            "saved_by_user": changing.is_saved, "matched": changing.matched, "elapsed_ms": changing.elapsed_ms,
+            "earliest_ns": self.range.earliest, "latest_ns": self.range.latest, "timeline": changing.timeline,
+        });
+        match &changing.failure {
+            Some(failure) => more["failure"] = failure.as_str().into(),
+            None => more["bytes"] = changing.rows.bytes().into(),
+        }
+        if let Err(error) = self.kept.end_job(&facts, changing.until_s.unwrap_or(0), &more) {
+            changing.messages.push(format!("the job is not kept beyond this server's end: {error}"));
+        }
+    }
+
+    /// Pauses its search, or lets it go on.
+    pub fn pause(&self, is_paused: bool) {
+        let mut changing = self.locked();
+        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
+        match (is_paused, changing.state) {
+            (true, JobState::Running | JobState::Queued) => {
+                stopper.pause();
+                changing.state = JobState::Paused;
+            }
+            (false, JobState::Paused) => {
+                stopper.resume();
+                changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends its search with what it has read so far.
+    pub fn finalize(&self) {
+        let mut changing = self.locked();
+        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
+        stopper.finish_early();
+        changing.is_finalized = true;
+        changing.state = JobState::Finalizing;
+    }
+
+    /// Ends its search without a result, of which nothing is written any more.
+    pub(super) fn cancel(&self) {
+        self.locked().is_removed = true;
+        if let Some(stopper) = &self.stopper {
+            stopper.cancel();
+        }
+    }
+
+    /// Its time is over so many seconds from now, or from its end.
+    pub fn set_ttl(&self, seconds: i64) {
+        let seconds = seconds.clamp(0, TTL_MAX_S);
+        let mut changing = self.locked();
+        changing.ttl_s = Some(seconds);
+        self.renew(&mut changing);
+    }
+
+    /// Its time begins anew.
+    pub fn touch(&self) {
+        self.renew(&mut self.locked());
+    }
+
+    /// Keeps it for [`SAVED_TTL_S`], or no longer than others.
+    pub fn save(&self, is_saved: bool) {
+        let mut changing = self.locked();
+        changing.is_saved = is_saved;
+        changing.ttl_s = Some(if is_saved { SAVED_TTL_S } else { self.record.ttl_s });
+        self.renew(&mut changing);
+    }
+
+    fn renew(&self, changing: &mut Changing) {
+        if changing.until_s.is_none() {
+            return;
+        }
+        let until = self.now_s().saturating_add(changing.ttl_of(&self.record));
+        changing.until_s = Some(until);
+        let is_saved = changing.is_saved;
+        let written = self.kept.change_facts(&self.record.sid, |facts| {
+            facts["until"] = until.into();
+            facts["saved_by_user"] = is_saved.into();
+        });
+        if let Err(error) = written {
+            changing.messages.push(format!("its new time is not kept beyond this server's end: {error}"));
+        }
+    }
+
+    /// Sets the priority that is shown.
+    pub fn set_priority(&self, priority: u8) {
+        self.locked().priority = priority;
+    }
+
+    /// Whether rows are shown before the search is at its end.
+    pub fn show_previews(&self, shows: bool) {
+        self.locked().shows_previews = shows;
+    }
+}

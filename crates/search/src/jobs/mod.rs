@@ -1,0 +1,173 @@
+//! Jobs: searches that live on after the request that began them.
+//!
+//! [`Jobs::create`] reads the search and gives it a name and a folder; [`StartedJob::run`] runs it to its end, wherever the
+//! caller has a thread for that, while others look at the [`SearchJob`], read its rows, or pause, finalise and cancel it.
+//! What a job was asked, its rows and how it ended are files of its folder (dispatch), so that a job that ended is there
+//! after a restart, and one that was running then is a failure that says so. A job's time is over so many seconds after it
+//! ended or was touched last.
+//!
+//! Not here: who may run how many searches at once (api), the form of answers (api), previews of reports: the rows of a job
+//! whose search is a report come when it is done.
+
+mod job;
+mod rows;
+mod summary;
+mod timeline;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use quarry_conf::Permissions;
+use quarry_stdx::{ErrorKind, HasKind, SharedClock};
+
+pub use self::job::{Asked, JobState, JobStatus, SearchJob, StartedJob};
+pub use self::rows::{RESULT_BYTES_MAX, RowsView};
+pub use self::summary::{FieldSummary, FieldValue, JobSummary};
+pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
+pub use crate::dispatch::JobFolderError;
+use crate::dispatch::KeptJobs;
+use crate::service::{SearchError, SearchParams, SearchService};
+
+/// Seconds that a job is kept after its end unless told otherwise (limits.conf `[search] ttl`).
+pub const TTL_S: i64 = 600;
+/// Seconds that a job is kept that its user saves (limits.conf `[search] default_save_ttl`).
+pub const SAVED_TTL_S: i64 = 7 * 24 * 60 * 60;
+/// Seconds that a job may be kept at most.
+pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
+/// Rows of a result at most, unless the request asks for fewer (limits.conf `[search] max_count`).
+pub const ROWS_MAX: usize = 500_000;
+/// Jobs that have not ended, at most.
+pub const UNFINISHED_MAX: usize = 2_048;
+
+/// Why a job is not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// The search cannot be started.
+    #[error(transparent)]
+    Search(#[from] SearchError),
+    /// There is no place for it.
+    #[error(transparent)]
+    Folder(#[from] JobFolderError),
+    /// As many jobs as may be are not at their end.
+    #[error("{UNFINISHED_MAX} jobs wait or run, the most that may: cancel some or wait")]
+    TooMany,
+}
+
+impl HasKind for CreateError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            CreateError::Search(error) => error.kind(),
+            CreateError::Folder(error) => error.kind(),
+            CreateError::TooMany => ErrorKind::Busy,
+        }
+    }
+}
+
+/// The jobs of a server.
+pub struct Jobs {
+    kept: Arc<KeptJobs>,
+    clock: SharedClock,
+    /// Jobs that this server began, and those of earlier ones that were asked for.
+    known: Mutex<BTreeMap<String, Arc<SearchJob>>>,
+}
+
+impl Jobs {
+    /// The jobs of the data folder of `kept`, whose server has just started.
+    pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
+        kept.note_interrupted(TTL_S);
+        Jobs { kept, clock, known: Mutex::default() }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
+        // Jobs are put in and taken out whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a job. Its search is read and checked; it reads nothing until [`StartedJob::run`].
+    pub fn create(
+        &self,
+        service: &SearchService,
+        params: SearchParams,
+        asked: Asked,
+    ) -> Result<StartedJob, CreateError> {
+        if self.locked().values().filter(|job| !job.state().is_over()).count() >= UNFINISHED_MAX {
+            return Err(CreateError::TooMany);
+        }
+        let zone = params.zone.clone().unwrap_or_else(|| service.zone());
+        let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
+        let sid = self.kept.begin_job(asked.id.as_deref(), &record)?;
+        let params = SearchParams { sid: Some(sid.clone()), ..params };
+        let record = asked.record(&sid, &params, self.clock.now_ns());
+        let running = service.start_here(params).inspect_err(|_| self.kept.remove_job(&sid))?;
+        let started = StartedJob::new(running, record, zone, Arc::clone(&self.kept), Arc::clone(&self.clock));
+        self.locked().insert(sid, Arc::clone(started.job()));
+        Ok(started)
+    }
+
+    /// The job of a name; `None` when there is none that `viewer` may see, or its time is over.
+    pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
+        let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
+        job.note_seen();
+        Some(job)
+    }
+
+    fn find(&self, sid: &str) -> Option<Arc<SearchJob>> {
+        let known = self.locked().get(sid).cloned();
+        if let Some(job) = known {
+            if !job.is_over_its_time() {
+                return Some(job);
+            }
+            self.forget(&job);
+            return None;
+        }
+        let facts = self.kept.job_facts(sid)?;
+        let job = SearchJob::of_facts(sid, &facts, Arc::clone(&self.kept), Arc::clone(&self.clock))?;
+        Some(Arc::clone(self.locked().entry(sid.to_owned()).or_insert_with(|| Arc::new(job))))
+    }
+
+    /// The jobs that `viewer` may see, newest first.
+    pub fn list(&self, viewer: &Permissions) -> Vec<Arc<SearchJob>> {
+        let ended = self.kept.jobs_that_ended().into_iter().map(|(sid, _)| sid);
+        let names: std::collections::BTreeSet<String> = ended.chain(self.locked().keys().cloned()).collect();
+        let found = names.iter().filter_map(|sid| self.find(sid));
+        let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| viewer.may_see(Some(job.user()))).collect();
+        jobs.sort_by_key(|job| (std::cmp::Reverse(job.began_ns()), job.sid().to_owned()));
+        jobs
+    }
+
+    /// Ends a job and removes it with its rows.
+    pub fn remove(&self, job: &Arc<SearchJob>) {
+        job.cancel();
+        self.locked().remove(job.sid());
+        self.kept.remove_job(job.sid());
+    }
+
+    /// Removes a job whose time is over.
+    fn forget(&self, job: &Arc<SearchJob>) {
+        self.locked().remove(job.sid());
+        self.kept.remove_job(job.sid());
+    }
+
+    /// Ends searches that nobody has looked at for longer than their request allows and those that ran for longer, and
+    /// forgets jobs whose time is over. To be called every few seconds.
+    pub fn look_after(&self) {
+        let known: Vec<Arc<SearchJob>> = self.locked().values().cloned().collect();
+        for job in known {
+            if job.is_abandoned() {
+                self.remove(&job);
+            } else if job.is_over_its_time() {
+                self.forget(&job);
+            } else if job.runs_too_long() {
+                job.finalize();
+            }
+        }
+    }
+
+    /// Ends the searches that run, as their server does: the next one tells that they were interrupted.
+    pub fn leave(&self) {
+        self.locked().values().for_each(|job| job.cancel());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! The rows of a job: appended while its search runs, read page by page at any time.
+//!
+//! Rows gather in memory up to [`TAIL_BYTES_MAX`] and then go to the end of the job's file as one *part*, a stream of
+//! Arrow's IPC format of its own. An index in memory says which rows stand in which part and where it begins, so that a page
+//! of the result is read without the rows before it. Parts never change, so that a [`RowsView`] is read while more are
+//! written.
+//!
+//! Not here: how long the file stays (dispatch), how rows look to clients (table).
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use arrow::record_batch::RecordBatch;
+use jiff::tz::TimeZone;
+
+use crate::ResultTable;
+use crate::keeper::owned;
+use crate::service::SearchError;
+
+/// Bytes of rows that wait in memory for their part.
+const TAIL_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a job's file; a search that gives more ends with what fits.
+pub const RESULT_BYTES_MAX: u64 = 512 << 20;
+
+/// Rows in a file.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Number of the first row.
+    first: usize,
+    rows: usize,
+    /// Where its stream begins.
+    at: u64,
+}
+
+/// The rows of a job.
+#[derive(Debug)]
+pub(crate) struct JobRows {
+    path: PathBuf,
+    /// The file, once there was a part to write.
+    file: Option<File>,
+    parts: Vec<Part>,
+    /// Bytes of the file.
+    bytes: u64,
+    tail: Vec<RecordBatch>,
+    tail_bytes: usize,
+    rows: usize,
+    fields: Vec<String>,
+    known: HashSet<String>,
+    /// Whether the file is one that an earlier process wrote, of which parts and columns are not known yet.
+    is_unread: bool,
+}
+
+/// Whether more rows are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// They are.
+    Left,
+    /// The file is as long as one may be.
+    Full,
+}
+
+impl JobRows {
+    /// No rows yet; they will go to `path`.
+    pub(crate) fn new(path: PathBuf) -> JobRows {
+        JobRows {
+            path,
+            file: None,
+            parts: Vec::new(),
+            bytes: 0,
+            tail: Vec::new(),
+            tail_bytes: 0,
+            rows: 0,
+            fields: Vec::new(),
+            known: HashSet::new(),
+            is_unread: false,
+        }
+    }
+
+    /// So many rows in a file that an earlier process wrote, which is read when somebody asks for some.
+    pub(crate) fn stored(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
+        JobRows { rows, bytes, is_unread: true, ..JobRows::new(path) }
+    }
+
+    /// Finds the parts and columns of a file that an earlier process wrote.
+    fn read_index(&mut self) -> Result<(), ArrowError> {
+        let mut found = JobRows::new(self.path.clone());
+        found.bytes = self.path.metadata()?.len();
+        let mut file = BufReader::new(File::open(&self.path)?);
+        loop {
+            let at = file.stream_position()?;
+            if at >= found.bytes {
+                break;
+            }
+            let first = found.rows;
+            for batch in StreamReader::try_new(&mut file, None)? {
+                found.count(&batch?);
+            }
+            found.parts.push(Part { first, rows: found.rows - first, at });
+        }
+        if found.rows != self.rows {
+            let (path, known) = (self.path.display(), self.rows);
+            return Err(ArrowError::IpcError(format!("{path}: {} rows, where {known} were written", found.rows)));
+        }
+        *self = found;
+        Ok(())
+    }
+
+    fn count(&mut self, batch: &RecordBatch) {
+        self.rows += batch.num_rows();
+        for field in batch.schema_ref().fields() {
+            if !field.name().starts_with("__") && self.known.insert(field.name().clone()) {
+                self.fields.push(field.name().clone());
+            }
+        }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Bytes of the file and of what will go there.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes + self.tail_bytes as u64
+    }
+
+    /// Adds rows at the end; a batch without rows has columns to tell.
+    pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Room, ArrowError> {
+        self.count(batch);
+        if batch.num_rows() > 0 {
+            let own = owned(batch);
+            self.tail_bytes += own.get_array_memory_size();
+            self.tail.push(own);
+        }
+        if self.tail_bytes >= TAIL_BYTES_MAX {
+            self.flush()?;
+        }
+        Ok(if self.bytes() < RESULT_BYTES_MAX { Room::Left } else { Room::Full })
+    }
+
+    /// Writes what waits in memory. Batches of other columns begin a part of their own.
+    pub(crate) fn flush(&mut self) -> Result<(), ArrowError> {
+        if self.tail.is_empty() {
+            return Ok(());
+        }
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(File::create(&self.path)?),
+        };
+        let mut first = self.rows - self.tail.iter().map(RecordBatch::num_rows).sum::<usize>();
+        let mut parts = Vec::new();
+        for alike in self.tail.chunk_by(|one, next| one.schema_ref() == next.schema_ref()) {
+            let at = file.stream_position()?;
+            let mut writer = StreamWriter::try_new(BufWriter::new(&mut *file), alike[0].schema_ref())?;
+            alike.iter().try_for_each(|batch| writer.write(batch))?;
+            writer.into_inner()?.flush()?;
+            let rows = alike.iter().map(RecordBatch::num_rows).sum();
+            parts.push(Part { first, rows, at });
+            first += rows;
+        }
+        assert_eq!(first, self.rows, "every row is in a part");
+        self.bytes = file.stream_position()?;
+        self.parts.extend(parts);
+        self.tail.clear();
+        self.tail_bytes = 0;
+        Ok(())
+    }
+
+    /// The rows from number `offset`, so many, or as many as there are now.
+    pub(crate) fn view(&mut self, offset: usize, count: usize) -> Result<RowsView, ArrowError> {
+        if self.is_unread {
+            self.read_index()?;
+        }
+        let end = offset.saturating_add(count).min(self.rows);
+        let offset = offset.min(end);
+        let from = self.parts.partition_point(|part| part.first + part.rows <= offset);
+        let to = self.parts.partition_point(|part| part.first < end);
+        Ok(RowsView {
+            path: self.path.clone(),
+            parts: self.parts[from.min(to)..to].to_vec(),
+            tail: self.tail.clone(),
+            tail_first: self.rows - self.tail.iter().map(RecordBatch::num_rows).sum::<usize>(),
+            fields: self.fields.clone().into(),
+            offset,
+            end,
+        })
+    }
+}
+
+/// Some rows of a job, as they were when they were asked for.
+#[derive(Clone, Debug)]
+pub struct RowsView {
+    path: PathBuf,
+    parts: Vec<Part>,
+    tail: Vec<RecordBatch>,
+    tail_first: usize,
+    fields: Arc<[String]>,
+    offset: usize,
+    end: usize,
+}
+
+impl RowsView {
+    /// Names of the columns that the job's rows had then, in the order they were first seen.
+    pub fn fields(&self) -> &[String] {
+        &self.fields
+    }
+
+    /// Number of the first row.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.end - self.offset
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The same rows with these columns alone, in the order asked for; those that no row has are left out.
+    pub fn with_fields(mut self, wanted: &[String]) -> RowsView {
+        if !wanted.is_empty() {
+            self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
+        }
+        self
+    }
+
+    /// The rows as tables, each with all columns; times are shown in `zone`.
+    pub fn tables(&self, zone: &TimeZone) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
+        let zone = zone.clone();
+        let table = move |rows| ResultTable::with_fields(Arc::clone(&self.fields), vec![rows], zone.clone());
+        self.batches().map(move |rows| Ok(table(rows?)))
+    }
+
+    /// The rows in order.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + '_ {
+        let stored = self.parts.iter().flat_map(|part| match read_part(&self.path, part) {
+            Ok(batches) => batches.into_iter().map(Ok).collect::<Vec<_>>(),
+            Err(error) => vec![Err(error)],
+        });
+        let first = self.parts.first().map_or(self.tail_first, |part| part.first);
+        stored
+            .chain(self.tail.iter().cloned().map(Ok))
+            .scan(first, |at, batch| Some(self.cut(at, batch)))
+            .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
+    }
+
+    /// What of a batch is among the rows; `at` is the number of its first row, and then that of the next batch.
+    fn cut(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
+        let batch = batch?;
+        let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));
+        let first = std::mem::replace(at, *at + batch.num_rows());
+        Ok(if from < to { batch.slice(from - first, to - from) } else { batch.slice(0, 0) })
+    }
+}
+
+fn read_part(path: &Path, part: &Part) -> Result<Vec<RecordBatch>, ArrowError> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(part.at))?;
+    let batches: Vec<RecordBatch> = StreamReader::try_new(BufReader::new(file), None)?.collect::<Result<_, _>>()?;
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    if rows != part.rows {
+        let text = format!("{}: {rows} rows at byte {}, where {} were written", path.display(), part.at, part.rows);
+        return Err(ArrowError::IpcError(text));
+    }
+    Ok(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    fn batch(column: &str, from: i64, rows: usize) -> RecordBatch {
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(from..from + rows as i64));
+        RecordBatch::try_from_iter([(column, values)]).unwrap()
+    }
+
+    fn numbers(view: &RowsView) -> Vec<i64> {
+        let values = |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+        view.batches().flat_map(|batch| values(batch.unwrap())).collect()
+    }
+
+    #[test]
+    fn every_page_is_the_same_while_rows_are_written_after_and_in_the_next_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.arrow");
+        let mut rows = JobRows::new(path.clone());
+        // Parts end within, at and after pages; columns change on the way.
+        let sizes = [1, 7, 140_000, 3, 150_000, 0, 5, 90_000, 2];
+        let mut total = 0;
+        for (at, size) in sizes.into_iter().enumerate() {
+            let column = if at < 4 { "a" } else { "b" };
+            assert_eq!(rows.push(&batch(column, total as i64, size)).unwrap(), Room::Left);
+            total += size;
+            assert_eq!(rows.len(), total);
+        }
+        assert!(!rows.tail.is_empty() && rows.parts.len() > 2, "some rows wait and others are written");
+        let pages = [(0, 1), (0, 10), (5, 100_010), (99_990, 100), (total - 3, 100), (total, 5), (250_000, 90_000)];
+        let check = |rows: &mut JobRows| {
+            for (offset, count) in pages {
+                let view = rows.view(offset, count).unwrap();
+                let expected: Vec<i64> = (offset as i64..(offset + count).min(total) as i64).collect();
+                assert_eq!(numbers(&view), expected, "{offset}+{count}");
+                assert_eq!((view.len(), view.offset()), (expected.len(), offset));
+                assert_eq!(view.fields(), ["a", "b"]);
+            }
+        };
+        check(&mut rows);
+        let before = rows.view(0, usize::MAX).unwrap();
+        rows.flush().unwrap();
+        check(&mut rows);
+        assert_eq!(numbers(&before), numbers(&rows.view(0, usize::MAX).unwrap()));
+        check(&mut JobRows::stored(path.clone(), total, rows.bytes()));
+        assert!(JobRows::stored(path.clone(), total + 1, rows.bytes()).view(0, 1).is_err());
+        let view = rows.view(0, 1).unwrap().with_fields(&["b".to_owned(), "c".to_owned()]);
+        assert_eq!(view.fields(), ["b"]);
+        std::fs::write(&path, &std::fs::read(&path).unwrap()[..1_000]).unwrap();
+        assert!(JobRows::stored(path, total, 1_000).view(0, 1).is_err());
+        assert!(rows.view(0, usize::MAX).unwrap().batches().any(|batch| batch.is_err()));
+    }
+}

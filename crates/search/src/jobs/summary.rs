@@ -1,0 +1,150 @@
+//! What the fields of a job's rows hold: how often each is there, its most frequent values, figures of its numbers.
+//!
+//! One pass over the rows. Of a field [`VALUES_MAX`] distinct values are counted; of one that has more the counts of those seen
+//! first are exact and others are missing, which [`FieldSummary::is_exact`] tells.
+
+use std::collections::{BTreeMap, HashMap};
+
+use jiff::tz::TimeZone;
+use quarry_event::TimeNs;
+use quarry_event::value::exact_number;
+
+use super::rows::RowsView;
+use crate::Cell;
+use crate::service::SearchError;
+
+/// Distinct values of a field that are counted.
+const VALUES_MAX: usize = 10_000;
+/// Fields that are summarised; others have no place.
+const FIELDS_MAX: usize = 1_000;
+/// Most frequent values that are given of a field.
+const MODES_MAX: usize = 100;
+/// Bytes of a value that is counted; longer ones are as many values as there are beginnings.
+const VALUE_BYTES_MAX: usize = 1_024;
+
+/// What the fields of some rows hold.
+#[derive(Clone, Debug, Default)]
+pub struct JobSummary {
+    /// Rows.
+    pub rows: u64,
+    /// Times of the first and the last event.
+    pub times: Option<(TimeNs, TimeNs)>,
+    /// Fields by name.
+    pub fields: BTreeMap<String, FieldSummary>,
+}
+
+/// What a field holds.
+#[derive(Clone, Debug, Default)]
+pub struct FieldSummary {
+    /// Rows that have it.
+    pub count: u64,
+    /// Distinct values, as far as counted.
+    pub distinct: usize,
+    /// Whether every value is counted.
+    pub is_exact: bool,
+    /// Values that are numbers.
+    pub numbers: u64,
+    /// Least number.
+    pub min: f64,
+    /// Greatest number.
+    pub max: f64,
+    /// Mean of the numbers.
+    pub mean: f64,
+    /// Standard deviation of the numbers, of a sample.
+    pub deviation: f64,
+    /// The most frequent values, most frequent first.
+    pub values: Vec<FieldValue>,
+}
+
+/// A value and how often it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldValue {
+    /// The value.
+    pub value: String,
+    /// Rows that have it.
+    pub count: u64,
+}
+
+/// What is counted of a field.
+#[derive(Default)]
+struct Counted {
+    rows: u64,
+    values: HashMap<String, u64>,
+    is_cut: bool,
+    numbers: u64,
+    min: f64,
+    max: f64,
+    mean: f64,
+    /// Sum of squared distances from the mean, by Welford's method.
+    squares: f64,
+}
+
+impl Counted {
+    fn add(&mut self, value: &str) {
+        let mut end = value.len().min(VALUE_BYTES_MAX);
+        while !value.is_char_boundary(end) {
+            end -= 1;
+        }
+        let key = &value[..end];
+        let has_room = self.values.len() < VALUES_MAX;
+        match self.values.get_mut(key) {
+            Some(count) => *count += 1,
+            None if has_room => drop(self.values.insert(key.to_owned(), 1)),
+            None => self.is_cut = true,
+        }
+        let Some(number) = exact_number(value).map(|number| number.as_f64()) else { return };
+        self.numbers += 1;
+        let is_first = self.numbers == 1;
+        self.min = if is_first { number } else { self.min.min(number) };
+        self.max = if is_first { number } else { self.max.max(number) };
+        let distance = number - self.mean;
+        self.mean += distance / self.numbers as f64;
+        self.squares += distance * (number - self.mean);
+    }
+
+    fn summary(self) -> FieldSummary {
+        let distinct = self.values.len();
+        let mut values: Vec<FieldValue> =
+            self.values.into_iter().map(|(value, count)| FieldValue { value, count }).collect();
+        values.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.value.cmp(&other.value)));
+        values.truncate(MODES_MAX);
+        let deviation = if self.numbers > 1 { (self.squares / (self.numbers - 1) as f64).sqrt() } else { 0.0 };
+        FieldSummary {
+            count: self.rows,
+            distinct,
+            is_exact: !self.is_cut,
+            numbers: self.numbers,
+            min: self.min,
+            max: self.max,
+            mean: self.mean,
+            deviation,
+            values,
+        }
+    }
+}
+
+/// Looks at all rows of a job.
+pub(super) fn summarise(
+    view: &RowsView,
+    times: Option<(TimeNs, TimeNs)>,
+    zone: &TimeZone,
+) -> Result<JobSummary, SearchError> {
+    let names: Vec<&String> = view.fields().iter().take(FIELDS_MAX).collect();
+    let mut counted: Vec<Counted> = names.iter().map(|_| Counted::default()).collect();
+    let mut rows = 0;
+    for table in view.tables(zone) {
+        for row in table?.rows() {
+            rows += 1;
+            for (at, counted) in counted.iter_mut().enumerate() {
+                match row.cell(at) {
+                    Cell::Null => continue,
+                    Cell::Single(value) => counted.add(&value),
+                    Cell::Multi(values) => values.iter().for_each(|value| counted.add(value)),
+                }
+                counted.rows += 1;
+            }
+        }
+    }
+    let fields = names.into_iter().cloned().zip(counted.into_iter().map(Counted::summary)).collect();
+    Ok(JobSummary { rows, times, fields })
+}

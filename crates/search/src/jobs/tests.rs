@@ -1,0 +1,212 @@
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use quarry_event::time::NS_PER_SEC;
+use quarry_event::{EventBatch, Metadata};
+use quarry_stdx::ManualClock;
+use quarry_store::MemoryStore;
+
+use super::*;
+use crate::setup::tests::settings_of;
+
+const START: i64 = 1_795_186_800;
+const EVENTS: usize = 20_000;
+/// More than any of these jobs takes.
+const LONG: Duration = Duration::from_secs(600);
+
+/// A server with some events.
+struct World {
+    jobs: Jobs,
+    service: Arc<SearchService>,
+    clock: Arc<ManualClock>,
+}
+
+impl World {
+    fn new(folder: &Path) -> World {
+        let clock = ManualClock::shared(START * NS_PER_SEC);
+        let mut settings = settings_of(folder, None).unwrap();
+        settings.clock = Arc::clone(&clock) as SharedClock;
+        let store = MemoryStore::new("main");
+        let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "st".into() };
+        let mut batch = EventBatch { metas: vec![meta], ..EventBatch::default() };
+        for at in 0..EVENTS {
+            let time = (START - EVENTS as i64 + at as i64) * NS_PER_SEC;
+            batch.push(format!("number={at} kind=k{}", at % 3).as_bytes(), time, 0);
+        }
+        store.append(batch).unwrap();
+        let kept = Arc::new(KeptJobs::of_server(folder, &settings.layers, Arc::clone(&clock) as SharedClock));
+        let service = settings.service_of_server(Arc::new(store), &kept, None).unwrap();
+        World { jobs: Jobs::new(kept, Arc::clone(&clock) as SharedClock), service: Arc::new(service), clock }
+    }
+
+    fn create(&self, user: &str, text: &str, asked: Asked) -> Result<StartedJob, CreateError> {
+        let params = SearchParams { text: text.to_owned(), permissions: viewer(user), ..SearchParams::default() };
+        self.jobs.create(&self.service, params, asked)
+    }
+
+    fn run(&self, text: &str) -> Arc<SearchJob> {
+        let started = self.create("eva", text, Asked { status_buckets: 100, ..Asked::default() }).unwrap();
+        let job = Arc::clone(started.job());
+        started.run();
+        assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
+        job
+    }
+}
+
+fn viewer(user: &str) -> Arc<Permissions> {
+    let indexes = || vec!["main".to_owned()];
+    Arc::new(Permissions::of_user(user, ["search".to_owned()].into(), indexes(), indexes()))
+}
+
+fn first_cells(job: &SearchJob, offset: usize, count: usize) -> Vec<String> {
+    let view = job.rows(offset, count).unwrap();
+    let tables: Vec<_> = view.tables(job.zone()).map(Result::unwrap).collect();
+    tables.iter().flat_map(|table| table.rows().map(|row| row.cell(0).joined(" ").into_owned())).collect()
+}
+
+#[test]
+fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let started = world.create("eva", "* | stats count by kind", Asked::default()).unwrap();
+    let sid = started.job().sid().to_owned();
+    let get = |world: &World, user: &str| world.jobs.get(&sid, &viewer(user));
+    assert_eq!(get(&world, "eva").unwrap().state(), JobState::Queued);
+    assert!(get(&world, "tom").is_none(), "it is another's");
+    started.run();
+    let job = get(&world, "eva").unwrap();
+    let status = job.status();
+    assert_eq!(
+        (status.state, status.rows, status.is_events, status.matched),
+        (JobState::Done, 3, false, EVENTS as u64)
+    );
+    assert_eq!(first_cells(&job, 1, 5), ["k1", "k2"]);
+    assert_eq!(status.ttl_left_s, TTL_S);
+    drop(world);
+    let world = World::new(folder.path());
+    assert!(get(&world, "tom").is_none());
+    let job = get(&world, "eva").unwrap();
+    assert_eq!((job.state(), first_cells(&job, 0, 9)), (JobState::Done, vec!["k0".into(), "k1".into(), "k2".into()]));
+    assert_eq!(job.status().matched, EVENTS as u64);
+    world.clock.advance_ns((TTL_S - 1) * NS_PER_SEC);
+    job.touch();
+    world.clock.advance_ns((TTL_S - 1) * NS_PER_SEC);
+    assert!(get(&world, "eva").is_some());
+    world.clock.advance_ns(NS_PER_SEC);
+    world.jobs.look_after();
+    assert!(get(&world, "eva").is_none());
+    assert!(!folder.path().join("dispatch").join(&sid).exists());
+}
+
+#[test]
+fn events_come_page_by_page_with_their_timeline_and_fields() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let job = world.run("search kind=k1 | table _time number kind");
+    assert_eq!(job.status().rows, EVENTS.div_ceil(3));
+    let job = world.run("search kind=k1");
+    let status = job.status();
+    assert!(status.is_events && status.rows == EVENTS.div_ceil(3) && status.scanned >= status.matched);
+    let spans: Vec<TimeSpan> = job.timeline().spans().collect();
+    assert!(spans.len() <= 100 && spans.iter().map(|span| span.count).sum::<u64>() == status.rows as u64);
+    assert_eq!(status.event_times.map(|(_, last)| last), Some((START - 1) * NS_PER_SEC));
+    let summary = job.summary().unwrap();
+    let kind = &summary.fields["kind"];
+    assert_eq!((kind.count, kind.distinct, kind.is_exact), (status.rows as u64, 1, true));
+    assert_eq!(kind.values, [FieldValue { value: "k1".to_owned(), count: status.rows as u64 }]);
+    let number = &summary.fields["number"];
+    assert_eq!((number.numbers, number.min, number.is_exact), (status.rows as u64, 1.0, true));
+    let pages: Vec<String> =
+        (0..status.rows).step_by(1_000).flat_map(|offset| first_cells(&job, offset, 1_000)).collect();
+    assert_eq!(pages, first_cells(&job, 0, usize::MAX));
+    assert_eq!(pages.len(), status.rows);
+}
+
+#[test]
+fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    for end in ["resume", "finalize", "cancel"] {
+        let started = world.create("eva", "* | stats count", Asked::default()).unwrap();
+        let job = Arc::clone(started.job());
+        job.pause(true);
+        assert_eq!(job.state(), JobState::Paused);
+        thread::scope(|scope| {
+            let running = scope.spawn(|| started.run());
+            assert_eq!((job.state(), job.status().rows), (JobState::Paused, 0));
+            match end {
+                "resume" => job.pause(false),
+                "finalize" => job.finalize(),
+                _ => world.jobs.remove(&job),
+            }
+            running.join().unwrap();
+        });
+        assert!(job.wait(LONG));
+        let found = world.jobs.get(job.sid(), &viewer("eva"));
+        assert_eq!(found.is_some(), end != "cancel");
+        let is_there = folder.path().join("dispatch").join(job.sid()).exists();
+        assert_eq!(is_there, end != "cancel", "{end}");
+        if end == "resume" {
+            assert_eq!(first_cells(&job, 0, 1), [EVENTS.to_string()]);
+        }
+        assert_eq!(job.status().is_finalized, end == "finalize");
+    }
+}
+
+#[test]
+fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let asked = |id: &str| Asked { id: Some(id.to_owned()), ..Asked::default() };
+    let named = world.create("eva", "*", asked("mine.1")).unwrap();
+    assert!(matches!(
+        world.create("eva", "*", asked("mine.1")),
+        Err(CreateError::Folder(JobFolderError::Taken(name))) if name == "mine.1"
+    ));
+    for name in ["../x", ".x", "a/b", "", &"x".repeat(300)] {
+        assert!(matches!(world.create("eva", "*", asked(name)), Err(CreateError::Folder(JobFolderError::NotAName(_)))));
+    }
+    named.run();
+    let before = std::fs::read_dir(folder.path().join("dispatch")).unwrap().count();
+    assert!(matches!(world.create("eva", "* | stast", Asked::default()), Err(CreateError::Search(_))));
+    assert_eq!(std::fs::read_dir(folder.path().join("dispatch")).unwrap().count(), before, "no folder is left");
+    let failing = world.create("eva", "| loadjob nosuch.1", Asked::default()).unwrap();
+    let job = Arc::clone(failing.job());
+    failing.run();
+    let status = job.status();
+    assert!(status.state == JobState::Failed && status.failure.unwrap().contains("nosuch.1"));
+    let limited =
+        world.create("eva", "* | table number", Asked { time_max_s: 5, auto_cancel_s: 3, ..Asked::default() });
+    let limited = limited.unwrap();
+    let job = Arc::clone(limited.job());
+    world.clock.advance_ns(4 * NS_PER_SEC);
+    world.jobs.look_after();
+    assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "nobody looked at it for longer than 3 seconds");
+    limited.run();
+    assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
+    assert!(world.jobs.list(&viewer("tom")).is_empty());
+}
+
+#[test]
+fn a_search_that_ran_when_its_server_ended_was_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let started = world.create("eva", "*", Asked { id: Some("long".to_owned()), ..Asked::default() }).unwrap();
+    world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
+    KeptJobs::new(
+        folder.path(),
+        &settings_of(folder.path(), None).unwrap().layers,
+        Arc::clone(&world.clock) as SharedClock,
+    )
+    .expire();
+    assert!(folder.path().join("dispatch/long").exists(), "a job that runs for long stays");
+    drop(started);
+    drop(world);
+    let world = World::new(folder.path());
+    let job = world.jobs.get("long", &viewer("eva")).unwrap();
+    let status = job.status();
+    assert!(status.state == JobState::Failed && status.failure.unwrap().contains("the server ended"));
+    assert!(job.rows(0, 10).unwrap().is_empty());
+}

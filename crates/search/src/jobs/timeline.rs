@@ -1,0 +1,105 @@
+//! How a job's events are spread over time: counts in spans of one width, which grows with the time they cover.
+//!
+//! Events come newest first and nobody knows where they end, so that counting begins with seconds; when there are more spans
+//! than asked for, the next wider one takes their counts. The widths are those that Splunk's timeline shows.
+
+use std::collections::BTreeMap;
+
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use serde::{Deserialize, Serialize};
+
+/// Widths of spans in seconds, of which each but the first is a multiple of the one before.
+const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
+/// Spans of a timeline at most.
+pub const SPANS_MAX: usize = 1_000;
+
+/// Counts of events by time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Timeline {
+    spans_max: usize,
+    width: usize,
+    /// Counts by the start of their span in seconds.
+    counts: BTreeMap<i64, u64>,
+    /// Times of the first and the last event.
+    bounds: Option<(TimeNs, TimeNs)>,
+}
+
+/// A span of a timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeSpan {
+    /// Its start, seconds since 1970.
+    pub start: i64,
+    /// Its length in seconds.
+    pub seconds: i64,
+    /// Events in it.
+    pub count: u64,
+}
+
+impl Timeline {
+    /// One of so many spans at most.
+    pub(crate) fn new(spans_max: usize) -> Timeline {
+        Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
+    }
+
+    /// One that an earlier process wrote down, unless it is none.
+    pub(crate) fn restored(value: &serde_json::Value) -> Option<Timeline> {
+        let timeline = Timeline::deserialize(value).ok()?;
+        (timeline.width < WIDTHS.len()).then_some(timeline)
+    }
+
+    /// Counts an event.
+    pub(crate) fn add(&mut self, time: TimeNs) {
+        self.bounds = Some(self.bounds.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+        if self.spans_max == 0 {
+            return;
+        }
+        *self.counts.entry(self.start_of(time.div_euclid(NS_PER_SEC))).or_default() += 1;
+        while self.counts.len() > self.spans_max && self.width + 1 < WIDTHS.len() {
+            self.width += 1;
+            for (start, count) in std::mem::take(&mut self.counts) {
+                *self.counts.entry(self.start_of(start)).or_default() += count;
+            }
+        }
+    }
+
+    fn start_of(&self, seconds: i64) -> i64 {
+        seconds - seconds.rem_euclid(WIDTHS[self.width])
+    }
+
+    /// Times of the first and the last event.
+    pub fn bounds(&self) -> Option<(TimeNs, TimeNs)> {
+        self.bounds
+    }
+
+    /// The spans that hold events, in order of time.
+    pub fn spans(&self) -> impl Iterator<Item = TimeSpan> + '_ {
+        let seconds = WIDTHS[self.width];
+        self.counts.iter().map(move |(start, count)| TimeSpan { start: *start, seconds, count: *count })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_widen_and_lose_no_event() {
+        for (step, most, width) in [(1, 300, 1), (1, 100, 10), (7, 300, 1), (3_600, 10, 86_400)] {
+            let mut timeline = Timeline::new(most);
+            let times: Vec<i64> = (0..200).map(|at| 1_795_186_800 - at * step).collect();
+            times.iter().for_each(|time| timeline.add(time * NS_PER_SEC + 5));
+            let spans: Vec<TimeSpan> = timeline.spans().collect();
+            assert_eq!(spans.iter().map(|span| span.count).sum::<u64>(), 200);
+            assert!(spans.len() <= most && spans.is_sorted_by_key(|span| span.start));
+            assert!(spans.iter().all(|span| span.seconds == width && span.start % width == 0), "{step} {spans:?}");
+            let (first, last) = (times[199] * NS_PER_SEC + 5, times[0] * NS_PER_SEC + 5);
+            assert_eq!(timeline.bounds(), Some((first, last)));
+            let restored = Timeline::restored(&serde_json::json!(timeline)).unwrap();
+            assert!(restored.spans().eq(spans) && restored.bounds() == timeline.bounds());
+        }
+        let mut none = Timeline::new(0);
+        none.add(-5);
+        assert_eq!((none.spans().count(), none.bounds()), (0, Some((-5, -5))));
+    }
+}

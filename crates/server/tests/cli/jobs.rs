@@ -1,0 +1,175 @@
+//! Jobs over REST: begun, looked at, read page by page, kept over a restart.
+
+use serde_json::Value;
+
+use crate::permissions::{key, with_users};
+use crate::server::{Server, ask};
+use crate::support::{Place, lines, wait_until};
+
+const JOBS: &str = "/services/search/jobs";
+
+/// Status and body of an answer, whose body is not cut into chunks.
+fn parts(answer: &str) -> (&str, String) {
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap();
+    if !head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return (status, body.to_owned());
+    }
+    let (mut rest, mut whole) = (body, String::new());
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let size = usize::from_str_radix(size, 16).unwrap();
+        whole.push_str(&after[..size]);
+        rest = after[size..].trim_start_matches("\r\n");
+    }
+    (status, whole)
+}
+
+struct Client<'a> {
+    place: &'a Place,
+    key: String,
+}
+
+impl Client<'_> {
+    fn get(&self, path: &str) -> (String, String) {
+        let answer = ask(self.place, "GET", path, &self.key, "");
+        let (status, body) = parts(&answer);
+        (status.to_owned(), body)
+    }
+
+    fn json(&self, path: &str) -> Value {
+        let joint = if path.contains('?') { "&" } else { "?" };
+        let (status, body) = self.get(&format!("{path}{joint}output_mode=json"));
+        assert_eq!(status, "200", "{path}: {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    fn post(&self, path: &str, form: &str) -> (String, String) {
+        let answer = ask(self.place, "POST", path, &self.key, form);
+        let (status, body) = parts(&answer);
+        (status.to_owned(), body)
+    }
+
+    /// Begins a job; gives its path when it is done.
+    fn run(&self, search: &str, more: &str) -> String {
+        let text: String = form_urlencoded::byte_serialize(search.as_bytes()).collect();
+        let (status, body) = self.post(JOBS, &format!("search={text}{more}"));
+        assert_eq!(status, "201", "{body}");
+        let sid = body.split("<sid>").nth(1).unwrap().split("</sid>").next().unwrap();
+        let path = format!("{JOBS}/{sid}");
+        assert!(wait_until(|| self.json(&path)["entry"][0]["content"]["isDone"] == true));
+        path
+    }
+}
+
+#[test]
+fn a_job_is_begun_looked_at_and_read_in_every_form() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..1_000));
+    place.run(&["add", "oneshot", &log]).good();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["user"])]);
+    let server = Server::start(&place);
+    let client = |user: &str| Client { place: &place, key: key(&place, user) };
+    let (eva, tom, admin) = (client("eva"), client("tom"), client("admin"));
+    let path = eva.run("search * | stats count by host", "&label=mine&status_buckets=10");
+    let (status, entry) = eva.get(&path);
+    assert_eq!(status, "200");
+    for part in ["<entry xmlns=", "<s:key name=\"dispatchState\">DONE</s:key>", "<s:key name=\"isDone\">1</s:key>"] {
+        assert!(entry.contains(part), "{entry}");
+    }
+    let content = &eva.json(&path)["entry"][0]["content"];
+    assert_eq!((content["resultCount"].as_u64(), content["eventCount"].as_u64()), (Some(1), Some(1_000)));
+    assert_eq!(
+        (content["label"].as_str(), content["reportSearch"].as_str()),
+        (Some("mine"), Some("stats count by host"))
+    );
+    let results = |mode: &str| eva.get(&format!("{path}/results?output_mode={mode}")).1;
+    assert_eq!(eva.json(&format!("{path}/results"))["results"][0]["count"], "1000");
+    assert!(results("json_rows").contains("\"fields\":[\"host\",\"count\"],\"rows\":[["), "{}", results("json_rows"));
+    assert!(results("json_cols").contains("\"columns\":[[\"") && results("json_cols").ends_with("[\"1000\"]]}"));
+    assert!(results("csv").starts_with("host,count\n") && results("csv").ends_with(",1000\n"), "{}", results("csv"));
+    let xml = results("xml");
+    assert!(xml.contains("<results preview='0'>") && xml.contains("<value><text>1000</text></value>"), "{xml}");
+    assert_eq!(tom.get(&path).0, "404", "it is another's");
+    assert_eq!(admin.get(&path).0, "200");
+    assert_eq!(tom.json(JOBS)["paging"]["total"], 0);
+    assert_eq!(eva.json(&format!("{JOBS}/"))["entry"][0]["content"]["label"], "mine");
+    assert!(eva.get(&format!("{path}/search.log")).1.contains("DONE after"));
+    let unknown = eva.get(&format!("{JOBS}/nosuch"));
+    assert_eq!(unknown.0, "404");
+    assert!(unknown.1.contains("<msg type=\"FATAL\">Unknown sid.</msg>"), "{}", unknown.1);
+    // Of the path of version 2, with POST as SDKs ask there.
+    let second = path.replace("search/jobs", "search/v2/jobs");
+    let (status, body) = eva.post(&format!("{second}/results"), "output_mode=json&count=1");
+    assert!(status == "200" && body.contains("\"count\":\"1000\""), "{body}");
+    assert_eq!(eva.post(&format!("{path}/control"), "action=setttl").0, "400");
+    assert_eq!(eva.post(&format!("{path}/control"), "action=dance").0, "400");
+    assert_eq!(tom.post(&format!("{path}/control"), "action=cancel").0, "404");
+    assert_eq!(eva.post(&format!("{path}/control"), "action=save").0, "200");
+    assert_eq!(eva.json(&path)["entry"][0]["content"]["isSaved"], true);
+    assert_eq!(eva.post(&format!("{path}/control"), "action=cancel").0, "200");
+    assert_eq!(eva.get(&path).0, "404");
+    drop(server);
+}
+
+#[test]
+fn pages_of_events_are_the_result_also_after_a_restart() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..2_500));
+    place.run(&["add", "oneshot", &log]).good();
+    with_users(&place, &[("admin", &["admin"])]);
+    let server = Server::start(&place);
+    let admin = Client { place: &place, key: key(&place, "admin") };
+    let path = admin.run("search *", "&exec_mode=blocking&status_buckets=50&timeout=3600");
+    let page = |client: &Client<'_>, what: &str, offset: usize| {
+        let rows = client.json(&format!("{path}/{what}?offset={offset}&count=700&f=_raw"));
+        assert_eq!(rows["init_offset"], offset);
+        rows["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| row["_raw"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    let all = |client: &Client<'_>, what: &str| {
+        (0..2_500).step_by(700).flat_map(|at| page(client, what, at)).collect::<Vec<_>>()
+    };
+    let events = all(&admin, "events");
+    assert_eq!(crate::support::sorted(&(events.join("\n") + "\n")), crate::support::sorted(&lines(0..2_500)));
+    assert_eq!(all(&admin, "results"), events);
+    assert_eq!(all(&admin, "results_preview"), events);
+    let timeline = admin.json(&format!("{path}/timeline"));
+    let counted: u64 =
+        timeline["buckets"].as_array().unwrap().iter().map(|span| span["total_count"].as_u64().unwrap()).sum();
+    assert_eq!((timeline["event_count"].as_u64(), counted), (Some(2_500), 2_500));
+    let summary = admin.json(&format!("{path}/summary?f=host"));
+    assert_eq!(
+        (summary["fields"]["host"]["count"].as_u64(), summary["event_count"].as_u64()),
+        (Some(2_500), Some(2_500))
+    );
+    let sid = path.rsplit('/').next().unwrap();
+    assert_eq!(server.stop("-KILL"), -1);
+    let server = Server::start(&place);
+    let admin = Client { place: &place, key: key(&place, "admin") };
+    assert_eq!(all(&admin, "results"), events, "what a job was promised to keep outlives kill -9");
+    assert_eq!(admin.json(&path)["entry"][0]["content"]["eventCount"], 2_500);
+    let loaded = admin.run(&format!("| loadjob {sid} | stats count"), "");
+    assert_eq!(admin.json(&format!("{loaded}/results"))["results"][0]["count"], "2500");
+    assert_eq!(ask(&place, "DELETE", &path, &admin.key, "").split(' ').nth(1), Some("200"));
+    assert_eq!(admin.get(&path).0, "404");
+    drop(server);
+}
+
+#[test]
+fn the_node_is_read_as_entities() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"])]);
+    let server = Server::start(&place);
+    let admin = Client { place: &place, key: key(&place, "admin") };
+    let info = admin.json("/services/server/info");
+    assert!(info["entry"][0]["content"]["version"].as_str().is_some_and(|version| !version.is_empty()));
+    let main = admin.json("/servicesNS/nobody/search/data/indexes/main");
+    assert_eq!(main["entry"][0]["name"], "main");
+    assert!(admin.get("/services/data/indexes").1.contains("<title>main</title>"));
+    assert_eq!(admin.get("/services/data/indexes/nosuch").0, "404");
+    drop(server);
+}
