@@ -11,7 +11,7 @@ use std::sync::Arc;
 use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
-use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableTime};
+use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableContext, TableTime};
 use quarry_stdx::Fault;
 
 use crate::address_database::AddressDatabase;
@@ -138,8 +138,8 @@ impl LookupFiles {
         let (data_dir, app) = match &self.place {
             TableFolders::WorkingFolder => return PathBuf::from("."),
             TableFolders::DataFolder(data_dir) => (data_dir, APP_WRITTEN),
-            TableFolders::Namespace(data_dir, view) if view.namespace().app() == "system" => {
-                return data_dir.join("etc/system/lookups");
+            TableFolders::Namespace(_, view) if view.namespace().app() == "system" => {
+                return self.of_system();
             }
             TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
         };
@@ -156,24 +156,41 @@ impl LookupFiles {
         self.folders().iter().flat_map(names_in).collect()
     }
 
-    /// Writes the file called `name`, whole or not at all: where it is, else into the app of the namespace, without one into `search`.
-    pub fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
-        write_whole(&self.target(name)?, name, fill)
+    /// Writes the file called `name`, whole or not at all: where it is, else where `context` says.
+    pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
+        write_whole(&self.target(name, context)?, name, fill)
     }
 
-    /// The folder that the file called `name` is written into: where it is, else the app's, else, where the user may not write
-    /// there, the user's own. An error says who may.
-    fn target(&self, name: &str) -> Result<PathBuf, Fault> {
+    /// The folder that the file called `name` is written into: where it is, else where `context` says. Without one that is the
+    /// app's, of the namespace or `search`, or, where the user may not write there, the user's own. An error says who may.
+    fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_written(name)?;
         if let Some(folder) = self.folder_of(name) {
             self.check_access(&folder, KIND, name)?;
             return Ok(folder);
         }
-        let shared = self.written();
-        match (self.check_access(&shared, KIND, name), self.own()) {
-            (Ok(()), _) => Ok(shared),
-            (Err(_), Some(own)) => Ok(own.path),
-            (Err(reason), None) => Err(reason),
+        let shared = match context {
+            Some(TableContext::System) => self.of_system(),
+            _ => self.written(),
+        };
+        match (self.check_access(&shared, KIND, name), self.own(), context) {
+            (_, Some(own), Some(TableContext::User)) => Ok(own.path),
+            (_, None, Some(TableContext::User)) => {
+                Err(Fault::invalid(format!("{name} has no user whose own it would be: leave out create_context=user")))
+            }
+            (Ok(()), ..) => Ok(shared),
+            (Err(_), Some(own), None) => Ok(own.path),
+            (Err(reason), ..) => Err(reason),
+        }
+    }
+
+    /// Where files are that belong to no app.
+    fn of_system(&self) -> PathBuf {
+        match &self.place {
+            TableFolders::WorkingFolder => PathBuf::from("."),
+            TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => {
+                data_dir.join("etc/system/lookups")
+            }
         }
     }
 
@@ -444,14 +461,16 @@ impl LookupSource for Lookups {
         stanzas.chain(self.files.names()).collect()
     }
 
-    fn check_written(&self, name: &str) -> Result<(), Fault> {
+    fn check_written(&self, name: &str, context: Option<TableContext>) -> Result<(), Fault> {
         match self.transforms.lookup(name) {
             Some(LookupDefinition { collection: Some(collection), .. }) => self.check_collection(name, collection),
-            definition => self.files.target(definition.map_or(name, |definition| &definition.filename)).map(drop),
+            definition => {
+                self.files.target(definition.map_or(name, |definition| &definition.filename), context).map(drop)
+            }
         }
     }
 
-    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
+    fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
             self.check_collection(name, collection)?;
@@ -459,7 +478,7 @@ impl LookupSource for Lookups {
             fill(&mut text)?;
             return self.write_collection(collection, &definition.fields, &text.out);
         }
-        self.files.write(definition.map_or(name, |definition| &definition.filename), fill)
+        self.files.write(definition.map_or(name, |definition| &definition.filename), context, fill)
     }
 
     fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, Fault> {

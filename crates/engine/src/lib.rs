@@ -50,6 +50,7 @@ pub use quarry_eval::messages::Messages;
 pub use quarry_eval::rows::{compact, pieces};
 pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
+pub use quarry_spl::ast::TableContext;
 pub use result_rows::ResultRows;
 pub use source::SnapshotSource;
 pub use summary::{SummaryObject, SummaryReport, SummaryRequest};

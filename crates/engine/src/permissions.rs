@@ -142,7 +142,7 @@ impl Runner {
         let collect = match command {
             Command::Collect(collect) => collect,
             Command::OutputLookup(output) => {
-                let checked = self.lookups.check_written(&output.table);
+                let checked = self.lookups.check_written(&output.table, output.context);
                 return checked.map_err(|fault| EngineError::at(fault.at(&output.name), span));
             }
             _ => return Ok(()),

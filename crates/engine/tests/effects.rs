@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
     CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KnowledgeSource, LookupSource,
-    LookupTable, NodeSource, SearchRequest, SnapshotSource,
+    LookupTable, NodeSource, SearchRequest, SnapshotSource, TableContext,
 };
 use quarry_event::{EventBatch, TimeRange};
 use quarry_spl::macros::Macro;
@@ -49,7 +49,7 @@ impl LookupSource for Node {
         Vec::new()
     }
 
-    fn write(&self, name: &str, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+    fn write(&self, name: &str, _: Option<TableContext>, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
         self.note(format!("table {name}"));
         let mut csv = Vec::new();
         fill(&mut csv)?;

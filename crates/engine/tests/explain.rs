@@ -30,7 +30,12 @@ impl LookupSource for Tables {
         vec!["teams".to_owned()]
     }
 
-    fn write(&self, name: &str, _: quarry_engine::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+    fn write(
+        &self,
+        name: &str,
+        _: Option<quarry_engine::TableContext>,
+        _: quarry_engine::FillTable<'_>,
+    ) -> Result<(), quarry_stdx::Fault> {
         panic!("{name} is written")
     }
 }

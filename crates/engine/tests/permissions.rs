@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use quarry_conf::{Layers, Permissions, PropsResolver};
 use quarry_engine::{
     CommandProcess, CommandSource, Engine, EngineError, EngineOptions, FillTable, KeptJob, KnowledgeSource,
-    LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource,
+    LookupSource, LookupTable, NodeEntry, NodeSource, SearchRequest, SnapshotSource, TableContext,
 };
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_spl::macros::Macro;
@@ -50,7 +50,7 @@ impl LookupSource for Node {
         Vec::new()
     }
 
-    fn write(&self, _: &str, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+    fn write(&self, _: &str, _: Option<TableContext>, fill: FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
         self.tables.fetch_add(1, Ordering::SeqCst);
         fill(&mut Vec::new())
     }

@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strptime};
-use quarry_spl::ast::LookupCommand;
+use quarry_spl::ast::{LookupCommand, TableContext};
 use quarry_stdx::Fault;
 
 use crate::EngineError;
@@ -44,11 +44,13 @@ pub trait LookupSource: Send + Sync {
         None
     }
     /// Refuses a name under which [`LookupSource::write`] writes nothing, before a search does its work.
-    fn check_written(&self, _name: &str) -> Result<(), Fault> {
+    fn check_written(&self, _name: &str, _context: Option<TableContext>) -> Result<(), Fault> {
         Ok(())
     }
-    /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes.
-    fn write(&self, name: &str, _fill: FillTable<'_>) -> Result<(), Fault> {
+    /// Writes the table of a stanza or a CSV file, in place of what was there; where `fill` fails, nothing changes. A file that is
+    /// not there yet goes where `context` says, else into the app of the search, or where its user may not write that, to the
+    /// user's own.
+    fn write(&self, name: &str, _context: Option<TableContext>, _fill: FillTable<'_>) -> Result<(), Fault> {
         Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))
     }
     /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.

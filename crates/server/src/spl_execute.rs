@@ -259,7 +259,12 @@ impl LookupSource for StandIns {
         self.needs.lookups.iter().cloned().collect()
     }
 
-    fn write(&self, _: &str, _: quarry_engine::FillTable<'_>) -> Result<(), Fault> {
+    fn write(
+        &self,
+        _: &str,
+        _: Option<quarry_engine::TableContext>,
+        _: quarry_engine::FillTable<'_>,
+    ) -> Result<(), Fault> {
         Ok(())
     }
 

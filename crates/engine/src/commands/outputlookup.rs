@@ -62,7 +62,7 @@ impl Blocking for OutputLookup {
         let replaced = self.keys(&all, context)?;
         let new = NewRows { rows: &all, names: names.all(), replaced: &replaced };
         let mut fill = |out: &mut dyn Write| self.write_csv(old.as_ref(), &new, out);
-        self.lookups.write(name, &mut fill).map_err(failed)?;
+        self.lookups.write(name, self.command.context, &mut fill).map_err(failed)?;
         Ok(all.into_rows())
     }
 }

@@ -29,7 +29,12 @@ impl LookupSource for Tables {
         vec!["teams".to_owned()]
     }
 
-    fn write(&self, _: &str, _: crate::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+    fn write(
+        &self,
+        _: &str,
+        _: Option<crate::TableContext>,
+        _: crate::FillTable<'_>,
+    ) -> Result<(), quarry_stdx::Fault> {
         Err(quarry_stdx::Fault::invalid("no table is written"))
     }
 }

@@ -442,7 +442,12 @@ impl LookupSource for Tables {
         self.0.lock().unwrap().keys().cloned().collect()
     }
 
-    fn write(&self, name: &str, fill: quarry_engine::FillTable<'_>) -> Result<(), quarry_stdx::Fault> {
+    fn write(
+        &self,
+        name: &str,
+        _: Option<quarry_engine::TableContext>,
+        fill: quarry_engine::FillTable<'_>,
+    ) -> Result<(), quarry_stdx::Fault> {
         let mut csv = Vec::new();
         fill(&mut csv)?;
         let csv = String::from_utf8(csv).unwrap();

@@ -290,6 +290,51 @@ fn what_an_app_shares_is_changed_by_those_who_may() {
 }
 
 #[test]
+fn a_new_table_goes_where_its_context_says_for_those_who_may_write_there() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);
+    let server = Server::start(&place);
+    let (admin, eva) = (key(&place, "admin"), key(&place, "eva"));
+    let write = |key: &str, options: &str, table: &str| {
+        search(&place, key, &format!("| makeresults | eval x=1 | table x | outputlookup {options} {table}.csv"))
+    };
+    let places = |user: &str, table: &str| {
+        let etc = place.data().join("etc");
+        let folders = ["apps/search".to_owned(), format!("users/{user}/search"), "system".to_owned()];
+        folders.map(|folder| etc.join(folder).join("lookups").join(format!("{table}.csv")).is_file())
+    };
+    let (app, own, system) = ([true, false, false], [false, true, false], [false, false, true]);
+    for (at, (options, of_admin, of_eva)) in [
+        ("", app, Some(own)),
+        ("create_context=app", app, None),
+        ("create_context=User", own, Some(own)),
+        ("create_context=system", system, None),
+        ("createinapp=t", app, None),
+        ("createinapp=f", system, None),
+        ("createinapp=f create_context=user", own, Some(own)),
+        ("create_context=app createinapp=f", app, None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (admins, evas) = (format!("a{at}"), format!("e{at}"));
+        assert_eq!(status(&write(&admin, options, &admins)), "200", "{options}");
+        assert_eq!(places("admin", &admins), of_admin, "{options}");
+        let answer = write(&eva, options, &evas);
+        assert_eq!(status(&answer), if of_eva.is_some() { "200" } else { "403" }, "{options}: {answer}");
+        assert_eq!(places("eva", &evas), of_eva.unwrap_or_default(), "{options}");
+        let inner = format!("| makeresults | appendpipe [outputlookup {options} m{at}.csv]");
+        assert_eq!(status(&search(&place, &eva, &inner)), status(&answer), "{inner}");
+    }
+    // One that is there is written where it is.
+    assert_eq!(status(&write(&admin, "create_context=user", "a1")), "200");
+    assert_eq!(places("admin", "a1"), app);
+    let wrong = write(&admin, "create_context=ap", "b");
+    assert!(status(&wrong) == "400" && wrong.contains("app, user or system"), "{wrong}");
+    drop(server);
+}
+
+#[test]
 fn suggestions_come_of_indexes_that_may_be_searched() {
     let place = Place::new();
     with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);

@@ -6,13 +6,33 @@ use super::{Call, CommandInfo, Effect, Group, Kind, Semantics, Syntax};
 use crate::analyse::FieldNeeds;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
-use crate::parse::{Known, Parser, Read};
+use crate::parse::{Known, OptionArg, Parser, Read};
 
 const OPTIONS: Known = Known {
     command: "outputlookup",
-    names: &["append", "create_empty", "override_if_empty", "max", "key_field", "csv_safe"],
-    ignored: &["createinapp", "create_context", "output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
+    names: &[
+        "append",
+        "create_context",
+        "create_empty",
+        "createinapp",
+        "csv_safe",
+        "key_field",
+        "max",
+        "override_if_empty",
+    ],
+    ignored: &["output_format", "allow_updates", "dispatch", "singlefile", "usexml"],
 };
+
+/// Where the file of a new table goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TableContext {
+    /// Into the app of the search.
+    App,
+    /// To the user's own files in that app, which nobody else sees.
+    User,
+    /// To what is of no app.
+    System,
+}
 
 /// `outputlookup`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +49,8 @@ pub struct OutputLookupCommand {
     pub create_empty: bool,
     /// `override_if_empty=t`: an empty result empties the table.
     pub override_if_empty: bool,
+    /// `create_context=`, else `createinapp=`: where a new file goes; one that is there is written where it is.
+    pub context: Option<TableContext>,
     /// `max=`: rows written at most.
     pub max: Option<usize>,
     /// `key_field=`: rows with the same value are replaced.
@@ -56,16 +78,22 @@ impl Syntax for OutputLookupCommand {
             append: false,
             create_empty: true,
             override_if_empty: true,
+            context: None,
             max: None,
             key_field: None,
             safe: false,
         };
+        let mut in_app = None;
         loop {
             while let Some(option) = parser.option(OPTIONS)? {
                 match option.name.as_str() {
                     "append" => command.append = option.boolean()?,
                     "create_empty" => command.create_empty = option.boolean()?,
                     "override_if_empty" => command.override_if_empty = option.boolean()?,
+                    "create_context" => command.context = Some(context_of(&option)?),
+                    "createinapp" => {
+                        in_app = Some(if option.boolean()? { TableContext::App } else { TableContext::System });
+                    }
                     "max" => command.max = Some(option.number()?),
                     "csv_safe" => command.safe = option.boolean()?,
                     _ => command.key_field = Some(option.value),
@@ -84,7 +112,17 @@ impl Syntax for OutputLookupCommand {
         if command.table.is_empty() {
             return Err(Diagnostic::error("outputlookup: no lookup table is given", parser.here()));
         }
+        command.context = command.context.or(in_app);
         Ok(command)
+    }
+}
+
+fn context_of(option: &OptionArg) -> Read<TableContext> {
+    match option.value.to_ascii_lowercase().as_str() {
+        "app" => Ok(TableContext::App),
+        "user" => Ok(TableContext::User),
+        "system" => Ok(TableContext::System),
+        _ => Err(option.refuse("app, user or system")),
     }
 }
 
