@@ -221,7 +221,7 @@ impl Builder {
                 }
             }
             Splitter::Pair => {
-                if split_pair(text, &mut self.variables).is_none() {
+                if !text.is_empty() && split_pair(text, &mut self.variables).is_none() {
                     return self.plain(column, split, text);
                 }
             }

@@ -407,6 +407,20 @@ fn what_frames_free_text_is_taken_apart() {
     // The sentence and a variable for each key, whichever a text has.
     let members = format!("_ _    _ _] \"_\"{}", "_".repeat(keys.len()));
     assert!(templates_of(&slab).contains(&members), "{:?}", templates_of(&slab));
+    let inner = slab.columns.iter().filter(|column| column.parent == Some(0));
+    let pairs: Vec<&Vec<Template>> = inner
+        .filter_map(|column| match &column.values {
+            SlabValues::Templates { templates, .. } if templates.iter().any(|form| form.parts.is_empty()) => {
+                Some(templates)
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(pairs.len(), keys.len(), "a missing pair is a template without parts");
+    for form in pairs.into_iter().flatten().filter(|form| !form.parts.is_empty()) {
+        let begin = form.parts.first();
+        assert!(matches!(begin, Some(TemplatePart::Literal(key)) if key.starts_with(b" ")), "{form:?}");
+    }
 }
 
 #[test]
