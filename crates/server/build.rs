@@ -5,7 +5,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/spl").canonicalize()?;
+    // Asked when it runs: clones that share a target folder share this program, too.
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").ok_or("cargo names no CARGO_MANIFEST_DIR")?;
+    let pages = Path::new(&package).join("../../spec/spl").canonicalize()?;
+    writeln!(std::io::stdout(), "cargo:rerun-if-env-changed=CARGO_MANIFEST_DIR")?;
     // Of a folder cargo looks at all its files.
     writeln!(std::io::stdout(), "cargo:rerun-if-changed={}", pages.display())?;
     let mut files = Vec::new();
