@@ -17,8 +17,9 @@ use quarry_inputs::{AppendError, EventStore, Receipt};
 use quarry_stdx::SystemClock;
 use tower_service::Service;
 
-/// Most memory that a request may add, with that of the answer and of the allocator.
-const GROWN_MB_MAX: usize = 1_100;
+/// Most memory that a request may add, with that of the answer and of the allocator: a long list that grows is there twice for
+/// a moment where the allocator cannot grow it in its place, which depends on where it lies (640 or 1,120 MB were seen).
+const GROWN_MB_MAX: usize = 1_250;
 
 struct Nowhere;
 
