@@ -106,6 +106,14 @@ impl CompiledExpr {
         self.slots.iter().map(name).collect()
     }
 
+    /// Names of the fields it reads as such.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Field(name) => Some(name.as_str()),
+            Slot::Search(_) => None,
+        })
+    }
+
     /// The value of one row that is given as a column for each slot.
     pub fn evaluate_one(&self, columns: Vec<ArrayRef>) -> Result<Value<'static>, EngineError> {
         let batch = Batch::of_arrays(columns, 1, &self.context, &self.state);

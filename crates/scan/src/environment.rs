@@ -85,6 +85,7 @@ impl ScanEnvironment<'_> {
             derivations,
             shown: ShownFields::default(),
             rexes: Rexes::new(&plan.extractions, &projection),
+            computed_rexes: Rexes::default(),
             projection,
             slabs: Slabs::new(Arc::clone(&side.shapes)),
             top_k: plan.top.as_ref().map(TopKThreshold::new),

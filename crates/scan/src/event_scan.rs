@@ -54,6 +54,8 @@ pub struct EventScan {
     pub(crate) shown: ShownFields,
     /// Commands run while reading.
     pub(crate) rexes: Rexes,
+    /// Readers of patterns whose fields others are computed of.
+    pub(crate) computed_rexes: Rexes,
     /// What is known of shaped slabs so far.
     pub(crate) slabs: Slabs,
     /// A sort of which few rows are wanted.
@@ -231,18 +233,20 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        if self.derivations.concerns(&page.segment.metas(), &context.messages)? {
+        let way = self.derivations.way_of(&page.segment, &context.messages)?;
+        if way.by_text {
             return self.read_derived(page, context);
         }
         let columns = PageColumns {
-            raw: self.needs_raw(),
+            raw: self.needs_raw() || way.computed.is_some(),
             index_time: self.projection.index_time
+                || way.index_time
                 || self.index_range != TimeRange::ALL
                 || self.filter.names_field("_indextime"),
             fields: (self.projection.needs_text() || self.filter.tests_fields())
                 && page.segment.may_hold_fields(page.page),
         };
-        let rows = match self.read_shaped(page, columns, coded, context) {
+        let rows = match self.read_shaped(page, columns, &way, coded, context) {
             Ok(Shaped::Rows(rows)) => Ok(rows),
             Ok(Shaped::No) => self.read_plain(page, columns, context),
             Err(error) => Err(error),

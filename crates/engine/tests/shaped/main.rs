@@ -5,6 +5,7 @@
 mod alike;
 mod chains;
 mod counted;
+mod derived;
 mod extracts;
 mod json;
 mod reports;
@@ -491,10 +492,15 @@ fn compare_with(engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)
 
 fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = (String, TimeRange)>) {
     let plain = store.snapshot().segments;
-    let shaped: Vec<Arc<Frozen>> = (MANNERS.iter())
-        .map(|manner| {
-            let segments =
-                plain.iter().map(|segment| HandShaped::new(Arc::clone(segment), *manner) as Arc<dyn Segment>);
+    // The last two have segments that are taken apart in different ways.
+    let manners = (0..MANNERS.len()).map(|at| (at, 0)).chain([(0, 6), (5, 1)]);
+    let shaped: Vec<Arc<Frozen>> = manners
+        .map(|(first, step)| {
+            let manner = |at: usize| MANNERS[(first + at * step) % MANNERS.len()];
+            let segments = plain
+                .iter()
+                .enumerate()
+                .map(|(at, segment)| HandShaped::new(Arc::clone(segment), manner(at)) as Arc<dyn Segment>);
             Arc::new(Frozen(segments.collect()))
         })
         .collect();

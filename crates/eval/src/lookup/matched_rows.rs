@@ -26,6 +26,13 @@ impl Lookup {
         Lookup { index: Arc::new(index), memo: Arc::default() }
     }
 
+    /// Names of the fields by which it finds rows of the table.
+    pub fn reads(&self) -> impl Iterator<Item = &str> {
+        let command = &self.index.command;
+        let moment = self.index.table.time.as_ref().map(|_| command.time_field.as_deref().unwrap_or("_time"));
+        command.inputs.iter().map(|(_, field)| field.as_str()).chain(moment)
+    }
+
     /// The outputs for each row of the inputs.
     fn outputs(&self, inputs: &[ArrayRef], moments: Option<&ColumnReader>, count: usize) -> Vec<ArrayRef> {
         let index = &self.index;

@@ -2,14 +2,15 @@
 //!
 //! A search asks for the fields it needs; [`plan`] follows these back through the rules of one source to what must be
 //! cut out of the text for them. Pages of sources whose rules give nothing that is needed are read as if there were
-//! no rules. The others are read as text, whatever form they are stored in, so that the answer is the same for each,
-//! and the rules work on their columns in Splunk's order.
+//! no rules. For the others the rules work on columns in Splunk's order: on those of shaped pages where these have what
+//! the rules read ([`computed`]), else on columns cut out of text, with the same answer.
 //!
 //! Transforms (`REPORT-`) that read the text alone are cut with it, as `EXTRACT-` is, and need no text where templates
 //! tell where their fields lie; those that read other fields or add values go the way of the rules here.
 //!
 //! Not here: how `EXTRACT-` and `REPORT-` cut ([`crate::fields`]), what a label stands for in a condition (engine).
 
+mod computed;
 mod defaults;
 mod names;
 mod needs;
@@ -19,7 +20,7 @@ mod tables;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -28,10 +29,13 @@ use quarry_eval::EngineError;
 use quarry_eval::expr::ExprContext;
 use quarry_eval::messages::Messages;
 use quarry_eval::row_filter::RowFilter;
-use quarry_eval::rows::{self, ColumnBuilder, concat_rows};
+use quarry_eval::rows::{self, ColumnBuilder};
 use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
+use quarry_store::Segment;
 
+use self::computed::by_plan;
+pub(crate) use self::computed::{ComputedFields, Way};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, Scope};
@@ -48,11 +52,29 @@ pub(crate) struct Derivations {
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
+    /// What columns are asked for: without what is shown of events whose texts are rebuilt anyway.
+    of_columns: Wanted,
+    /// Fields that the condition tests and the events that a rule may give them.
+    tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
     /// The events that a rule may give a field that is wanted; `None` for none.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    plans: Mutex<HashMap<Metadata, Arc<Plan>, FixedState>>,
+    /// Whether texts alone tell some field that is asked for by name.
+    asks_texts: bool,
+    plans: Mutex<Plans>,
+    column_plans: Mutex<Plans>,
+    ways: Mutex<Vec<(Arc<dyn Segment>, Way)>>,
+}
+
+/// Segments whose [`Way`] is remembered; they are read one after the other.
+const SEGMENTS_KEPT: usize = 64;
+
+/// Plans by metadata; sources with the same rules share one.
+#[derive(Default)]
+struct Plans {
+    by_meta: HashMap<Metadata, Arc<Plan>, FixedState>,
+    by_rules: Vec<(SearchTimeRules, Arc<Plan>)>,
 }
 
 /// What a search asks for.
@@ -84,7 +106,13 @@ impl Derivations {
         context: &ExprContext,
         messages: &Messages,
     ) -> Result<Derivations, EngineError> {
-        let mut wanted = Wanted::of(search.projection, search.filter.names());
+        let tested: Vec<String> = search.filter.names().map(str::to_owned).collect();
+        let mut wanted = Wanted::of(search.projection, tested.iter().map(String::as_str));
+        let of_columns = match search.projection.wants_text() {
+            true => Wanted::of(&Projection::default(), tested.iter().map(String::as_str)),
+            false => wanted.clone(),
+        };
+        let is_label = labels.fields().iter().any(|field| of_columns.names.contains(field));
         let mut found = Vec::new();
         if labels.fields().iter().any(|field| wanted.wants(field)) {
             for LabelCondition { fields, name, condition } in labels.conditions(messages) {
@@ -96,16 +124,56 @@ impl Derivations {
         }
         let by_rules = search.names.scope_of_wanted(&wanted);
         let defaults = DefaultFields::new(props, &wanted, context.now, search.node.clone());
+        let is_default = of_columns.names.iter().any(|name| is_default_field(name));
+        let tested = tested.into_iter().map(|name| (name.clone(), search.names.scope_of(&name))).collect();
         Ok(Derivations {
             props: Arc::clone(props),
             tables,
             context: context.clone(),
             wanted,
+            asks_texts: is_label || is_default || (search.projection.every && !search.projection.wants_text()),
+            of_columns,
+            tested,
             labels: found,
             by_rules,
             defaults,
             plans: Mutex::default(),
+            column_plans: Mutex::default(),
+            ways: Mutex::default(),
         })
+    }
+
+    /// How the events of a segment come by the fields that are asked for.
+    pub(crate) fn way_of(&self, segment: &Arc<dyn Segment>, messages: &Messages) -> Result<Way, EngineError> {
+        let is_known = |(known, _): &&(Arc<dyn Segment>, Way)| Arc::ptr_eq(known, segment);
+        if let Some((_, way)) = self.ways.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_known) {
+            return Ok(way.clone());
+        }
+        let way = self.find_way(&segment.metas(), messages)?;
+        let mut ways = self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        if ways.len() == SEGMENTS_KEPT {
+            ways.remove(0);
+        }
+        ways.push((Arc::clone(segment), way.clone()));
+        Ok(way)
+    }
+
+    fn find_way(&self, metas: &[Metadata], messages: &Messages) -> Result<Way, EngineError> {
+        if !self.concerns(metas, messages)? {
+            return Ok(Way::default());
+        }
+        let mut of_metas = Vec::with_capacity(metas.len());
+        let mut way = Way { by_text: self.asks_texts, ..Way::default() };
+        for meta in metas {
+            let plan = self.column_plan(meta, messages)?;
+            way.by_text |= !plan.reads_columns();
+            way.index_time |= self.plan(meta, messages)?.needs().contains("_indextime");
+            of_metas.push(plan);
+        }
+        if !way.by_text && of_metas.iter().any(|plan| !plan.is_empty()) {
+            way.computed = Some(Arc::new(ComputedFields::new(metas, &of_metas, &self.tested)));
+        }
+        Ok(way)
     }
 
     /// Whether events with one of these metadata are given a field that is wanted.
@@ -123,7 +191,22 @@ impl Derivations {
     }
 
     fn plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
-        if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(meta) {
+        self.plan_in(&self.plans, &self.wanted, meta, messages)
+    }
+
+    /// What is computed of columns.
+    fn column_plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
+        self.plan_in(&self.column_plans, &self.of_columns, meta, messages)
+    }
+
+    fn plan_in(
+        &self,
+        plans: &Mutex<Plans>,
+        wanted: &Wanted,
+        meta: &Metadata,
+        messages: &Messages,
+    ) -> Result<Arc<Plan>, EngineError> {
+        if let Some(plan) = plans.lock().unwrap_or_else(PoisonError::into_inner).by_meta.get(meta) {
             return Ok(Arc::clone(plan));
         }
         let is_in_scope = self.by_rules.as_ref().is_some_and(|scope| scope.holds(&meta.sourcetype));
@@ -131,8 +214,21 @@ impl Derivations {
             true => self.props.resolve(&meta.source, &meta.host, &meta.sourcetype).search_time,
             false => SearchTimeRules::default(),
         };
-        let plan = Arc::new(Plan::new(&rules, &self.wanted, &self.tables, &self.context, messages));
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).insert(meta.clone(), Arc::clone(&plan));
+        let known = {
+            let plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
+            plans.by_rules.iter().find(|(known, _)| *known == rules).map(|(_, plan)| Arc::clone(plan))
+        };
+        let made = known.unwrap_or_else(|| Arc::new(Plan::new(&rules, wanted, &self.tables, &self.context, messages)));
+        let mut plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two workers may both make one.
+        let plan = match plans.by_rules.iter().find(|(known, _)| *known == rules) {
+            Some((_, plan)) => Arc::clone(plan),
+            None => {
+                plans.by_rules.push((rules, Arc::clone(&made)));
+                made
+            }
+        };
+        plans.by_meta.insert(meta.clone(), Arc::clone(&plan));
         Ok(plan)
     }
 
@@ -169,31 +265,26 @@ impl Derivations {
         messages: &Messages,
     ) -> Result<RecordBatch, EngineError> {
         let rows = self.defaults.add(rows, events, selected, &wide.names, messages)?;
-        let mut plans: Vec<(Arc<Plan>, Vec<u32>)> = Vec::new();
-        for (place, row) in selected.iter().enumerate() {
-            let plan = self.plan(&events.metas[events.meta[*row as usize] as usize], messages)?;
-            match plans.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &plan)) {
-                Some((_, places)) => places.push(place as u32),
-                None => plans.push((plan, vec![place as u32])),
-            }
-        }
-        let rows = match plans.as_slice() {
-            [] => rows,
-            [(plan, _)] => plan.apply(rows)?,
-            _ => {
-                let mut order = vec![0_u32; rows.num_rows()];
-                let mut parts = Vec::new();
-                let mut done = 0;
-                for (plan, places) in plans {
-                    for place in &places {
-                        order[*place as usize] = done;
-                        done += 1;
-                    }
-                    parts.push(plan.apply(rows::take(&rows, &UInt32Array::from(places))?)?);
+        let mut plans: Vec<Arc<Plan>> = Vec::new();
+        let mut plan_of: Vec<Option<u32>> = vec![None; events.metas.len()];
+        let mut of_rows: Vec<u32> = Vec::with_capacity(selected.len());
+        for row in selected {
+            let meta = events.meta[*row as usize] as usize;
+            let number = match plan_of[meta] {
+                Some(number) => number,
+                None => {
+                    let plan = self.plan(&events.metas[meta], messages)?;
+                    let known = plans.iter().position(|known| Arc::ptr_eq(known, &plan));
+                    known.unwrap_or_else(|| {
+                        plans.push(plan);
+                        plans.len() - 1
+                    }) as u32
                 }
-                rows::take(&concat_rows(parts)?, &UInt32Array::from(order))?
-            }
-        };
+            };
+            plan_of[meta] = Some(number);
+            of_rows.push(number);
+        }
+        let rows = by_plan(rows, &plans, of_rows.into_iter())?;
         self.label(rows)
     }
 

@@ -28,7 +28,18 @@ pub(super) struct Plan {
     lookups: Vec<(Lookup, Vec<String>)>,
     /// Whether transforms make something wanted that only texts give.
     reports: bool,
+    /// Whether an expression searches in the event.
+    searches: bool,
     needs: BTreeSet<String>,
+}
+
+/// How a plan gives a field that it only names otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OnlyAlias<'p> {
+    /// The field that is there.
+    pub source: &'p str,
+    /// Whether a value that the field has of its own stays.
+    pub only_new: bool,
 }
 
 impl Plan {
@@ -46,6 +57,7 @@ impl Plan {
             evals: Vec::new(),
             lookups: Vec::new(),
             reports: false,
+            searches: false,
             needs: BTreeSet::new(),
         };
         for (class, text) in rules.lookups.iter().rev() {
@@ -104,6 +116,7 @@ impl Plan {
         let expr = quarry_spl::parse_expression(text).map_err(|faults| fault_of(&faults))?;
         let compiled = CompiledExpr::new(&expr, context)?;
         wanted.names.extend(expr_fields(&expr));
+        self.searches |= compiled.field_names().is_none();
         self.evals.push((field.to_owned(), compiled));
         Ok(())
     }
@@ -116,6 +129,48 @@ impl Plan {
     /// Fields to be cut for it.
     pub(super) fn needs(&self) -> &BTreeSet<String> {
         &self.needs
+    }
+
+    /// Whether columns of what events hold are all that the rules read.
+    pub(super) fn reads_columns(&self) -> bool {
+        !self.reports && !self.searches && !self.reads().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
+    }
+
+    /// What the rules read of what events hold.
+    pub(super) fn reads(&self) -> BTreeSet<&str> {
+        let mut reads: BTreeSet<&str> = BTreeSet::new();
+        for (lookup, outputs) in &self.lookups {
+            reads.extend(lookup.reads());
+            // One that finds nothing to look up by leaves them as they are.
+            reads.extend(outputs.iter().map(String::as_str));
+        }
+        // What an earlier rule gives hides what the event holds.
+        reads.retain(|name| !self.evals.iter().any(|(field, _)| field == name));
+        reads.extend(self.evals.iter().flat_map(|(_, expr)| expr.fields()));
+        let hides = |alias: &AliasRule, name: &str| !alias.only_new && alias.target == name;
+        reads.retain(|name| !self.aliases.iter().any(|alias| hides(alias, name)));
+        for alias in &self.aliases {
+            reads.insert(&alias.source);
+            if alias.only_new {
+                reads.insert(&alias.target);
+            }
+        }
+        reads
+    }
+
+    /// The fields it gives.
+    pub(super) fn gives(&self) -> impl Iterator<Item = &str> {
+        let aliases = self.aliases.iter().map(|alias| alias.target.as_str());
+        let evals = self.evals.iter().map(|(field, _)| field.as_str());
+        let outputs = self.lookups.iter().flat_map(|(_, outputs)| outputs.iter().map(String::as_str));
+        aliases.chain(evals).chain(outputs)
+    }
+
+    /// How it gives a field of which it makes nothing but another name.
+    pub(super) fn only_alias(&self, field: &str) -> Option<OnlyAlias<'_>> {
+        let alias = self.aliases.iter().find(|alias| alias.target == field)?;
+        let is_only = self.gives().filter(|given| *given == field).count() == 1;
+        is_only.then_some(OnlyAlias { source: &alias.source, only_new: alias.only_new })
     }
 
     /// The rows with what is added.

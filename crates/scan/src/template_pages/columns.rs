@@ -96,7 +96,7 @@ pub(super) fn field_column(
     page: &mut PageReader<'_>,
 ) -> Result<Option<ArrayRef>, EngineError> {
     let own = own_column(field, rows, page)?;
-    let source = field.derived.as_ref().and_then(|derived| Some((derived, page.slab.field(&derived.rule.field)?)));
+    let source = field.derived.as_ref().and_then(|derived| Some((derived, page.slab.held(&derived.rule.field)?)));
     let Some((derived, source)) = source else { return Ok(own) };
     let Some(source) = own_column(source, rows, page)? else { return Ok(own) };
     let found = derived.of_values(&source, &page.slab.found_in(derived))?;

@@ -71,6 +71,8 @@ pub(super) struct FieldPlan {
     columns: Vec<(u32, ColumnPlan)>,
     /// By key whether the field is made of several parts there; empty for nowhere.
     composite: Vec<bool>,
+    /// Whether it is computed, in some events at least.
+    computed: bool,
     /// Whether the only column says it all.
     alone: bool,
 }
@@ -153,11 +155,17 @@ impl Conditions {
     /// Whether some field it tests has several parts in events of this slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
-            if !slab.test(at, test)?.composite.is_empty() {
+            let plan = slab.test(at, test)?;
+            if !plan.composite.is_empty() || plan.computed {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether some field it tests is computed in events of this slab.
+    pub(super) fn tests_computed(&self, slab: &Slab) -> bool {
+        self.tests.iter().any(|test| slab.is_computed_for(&test.name))
     }
 
     /// The answers in a slab by the value of one column, if that tells all.
@@ -294,6 +302,11 @@ impl FieldTest {
         Ok(FieldTest { filter: RowFilter::new(expr, context)?, name, as_written, compare })
     }
 
+    /// The field.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The answers for values as they are in the text.
     fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let reader = rows::ColumnReader::new(texts);
@@ -319,8 +332,8 @@ impl FieldTest {
     /// How it is answered in a slab.
     pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
         let Some(field) = slab.field(&self.name) else {
-            let (base, columns) = (vec![MAYBE; slab.keys()], Vec::new());
-            return Ok(FieldPlan { base, columns, composite: Vec::new(), alone: false });
+            let (base, columns, computed) = (vec![MAYBE; slab.keys()], Vec::new(), slab.is_computed_for(&self.name));
+            return Ok(FieldPlan { base, columns, composite: Vec::new(), computed, alone: false });
         };
         let mut base = vec![NO; slab.keys()];
         let mut columns: Vec<(u32, ColumnPlan)> = Vec::new();
@@ -361,6 +374,7 @@ impl FieldTest {
             base,
             columns,
             composite,
+            computed: slab.is_computed_for(&self.name),
             alone: field.column.is_some() && field.patterned.is_empty() && !field.by_text,
         })
     }
@@ -423,7 +437,7 @@ impl FieldTest {
             found.above_no(rows.len()).for_each(|(place, answer)| each[rows[place] as usize] = answer);
             return Ok(Outcome::Each(each));
         }
-        let asks_composites = page.open.is_some() && !plan.composite.is_empty();
+        let asks_composites = page.open.is_some() && (!plan.composite.is_empty() || plan.computed);
         if plan.columns.is_empty()
             && !asks_composites
             && let Some((first, rest)) = plan.base.split_first()
@@ -433,6 +447,9 @@ impl FieldTest {
         }
         let keys = page.keys()?;
         let mut each = Outcome::by_code(&keys, &plan.base).into_each(keys.len());
+        if plan.computed {
+            self.ask_computed(&mut each, page)?;
+        }
         let Some(field) = page.slab.field(&self.name) else { return Ok(Outcome::Each(each)) };
         for (column, test) in &plan.columns {
             let found = self.of_column(*column, test, page)?;
@@ -449,7 +466,7 @@ impl FieldTest {
                 }
             }
         }
-        if asks_composites {
+        if asks_composites && !plan.composite.is_empty() {
             self.ask_composites(field, plan, &keys, &mut each, page)?;
         }
         field.repeated(page)?.into_iter().for_each(|row| each[row as usize] = MAYBE);
@@ -475,6 +492,40 @@ impl FieldTest {
             let answers = self.of_texts(&texts)?;
             rows.iter().zip(answers).for_each(|(row, answer)| each[row as usize] = answer);
         }
+        Ok(())
+    }
+
+    /// Answers for rows of which the field was computed.
+    fn ask_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        let Some(computed) = page.computed.take() else { return Ok(()) };
+        let answers = match computed.column(&self.name) {
+            Some(values) => self.of_values(values)?,
+            None => vec![NO; computed.rows().len()],
+        };
+        let values = computed.column(&self.name).filter(|_| !self.as_written.is_empty()).map(rows::ColumnReader::new);
+        let unwritten = page.slab.computed().and_then(|computed| computed.unwritten(&self.name));
+        let metas = match unwritten {
+            Some(unwritten) if unwritten.contains(&false) => Some(page.metas()?),
+            _ => None,
+        };
+        // Rules may make a value that the text does not hold; others are in the text as they are sought.
+        let is_free = |row: u32| match (unwritten, &metas) {
+            (Some(unwritten), Some(metas)) => unwritten.get(metas[row as usize] as usize) == Some(&true),
+            (unwritten, _) => unwritten.is_some(),
+        };
+        let mut scratch = String::new();
+        for (place, (row, answer)) in computed.rows().iter().zip(answers).enumerate() {
+            let is_written = |text: Option<&str>| {
+                text.is_some_and(|text| self.as_written.iter().any(|value| value.eq_ignore_ascii_case(text)))
+            };
+            each[row as usize] = match &values {
+                Some(values) if answer == YES && !is_free(row) && !is_written(values.text(place, &mut scratch)) => {
+                    MAYBE
+                }
+                _ => answer,
+            };
+        }
+        page.computed = Some(computed);
         Ok(())
     }
 

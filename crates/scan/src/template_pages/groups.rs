@@ -57,13 +57,20 @@ impl Groups {
     }
 }
 
-/// Adds readers for the rules of a slab that make wanted fields, unless they are there.
+/// Adds readers for the rules of a slab that make wanted fields, unless they are there with all groups that are wanted.
 pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: impl Fn(&str) -> bool) {
     for extract in slab.extracts() {
-        let is_wanted = extract.regex.group_names().iter().flatten().any(|name| wanted(name));
-        let is_there = readers.iter().any(|reader| reader.extract.as_ref().is_some_and(|e| Arc::ptr_eq(e, extract)));
-        if is_wanted && !is_there {
-            readers.push(RexReader::of_extract(extract, &wanted));
+        let is_of = |reader: &RexReader| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
+        let known = readers.iter().position(is_of);
+        let has = |name: &str| known.is_some_and(|at| readers[at].groups.iter().any(|(_, group)| group == name));
+        if !extract.regex.group_names().iter().flatten().any(|name| wanted(name) && !has(name)) {
+            continue;
+        }
+        // Of another slab other groups were wanted.
+        let reader = RexReader::of_extract(extract, |name| wanted(name) || has(name));
+        match known {
+            Some(at) => readers[at] = reader,
+            None => readers.push(reader),
         }
     }
 }
@@ -89,29 +96,44 @@ pub(super) fn read_groups(
     }
 }
 
-/// The rows with the groups that readers found in them.
-pub(super) fn with_groups(
+/// The rows with the groups that readers of rules found in them.
+pub(super) fn with_extracts(
     mut rows: RecordBatch,
     readers: &[RexReader],
     found: &mut [Groups],
     slab: &Slab,
 ) -> Result<RecordBatch, EngineError> {
     let is_of = |reader: &RexReader, extract| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
-    let of_extract = |extract| readers.iter().position(|reader| is_of(reader, extract));
     // The first rule wins, so it is put in last.
-    let extracts = slab.extracts().iter().rev().filter_map(of_extract);
-    let commands = (0..readers.len()).filter(|at| readers[*at].extract.is_none());
-    for place in extracts.chain(commands) {
-        let (reader, groups) = (&readers[place], &mut found[place]);
-        // A rule that no class of the slab has was not asked.
-        if groups.texts.is_empty() {
-            continue;
+    for extract in slab.extracts().iter().rev() {
+        if let Some(at) = readers.iter().position(|reader| is_of(reader, extract)) {
+            rows = with_groups(rows, &readers[at], &mut found[at])?;
         }
-        for (at, (_, name)) in reader.groups.iter().enumerate() {
-            let column = groups.column(at, rows::column(&rows, name))?;
-            if column.null_count() < column.len() {
-                rows = rows::with_column(&rows, name, column)?;
-            }
+    }
+    Ok(rows)
+}
+
+/// The rows with the groups that readers of commands found in them.
+pub(super) fn with_commands(
+    mut rows: RecordBatch,
+    readers: &[RexReader],
+    found: &mut [Groups],
+) -> Result<RecordBatch, EngineError> {
+    for (reader, groups) in readers.iter().zip(found).filter(|(reader, _)| reader.extract.is_none()) {
+        rows = with_groups(rows, reader, groups)?;
+    }
+    Ok(rows)
+}
+
+fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -> Result<RecordBatch, EngineError> {
+    // A rule that no class of the slab has was not asked.
+    if groups.texts.is_empty() {
+        return Ok(rows);
+    }
+    for (at, (_, name)) in reader.groups.iter().enumerate() {
+        let column = groups.column(at, rows::column(&rows, name))?;
+        if column.null_count() < column.len() {
+            rows = rows::with_column(&rows, name, column)?;
         }
     }
     Ok(rows)

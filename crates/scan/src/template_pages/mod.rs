@@ -12,6 +12,7 @@
 
 mod cells;
 mod columns;
+mod computed;
 mod conditions;
 mod counts;
 mod cursors;
@@ -50,7 +51,7 @@ use quarry_store::Segment;
 pub(crate) use self::conditions::Conditions;
 use self::doubts::rows_in_doubt;
 pub(crate) use self::facts::KnownShapes;
-use self::groups::{add_extracts, read_groups, with_groups};
+use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
@@ -60,6 +61,7 @@ use super::event_fields::is_given;
 use super::fields::Projection;
 use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
+use crate::derive::Way;
 
 /// Events of a page in doubt from which on a condition is asked a second time.
 const DOUBTS_MIN: usize = 16;
@@ -94,8 +96,10 @@ impl FieldColumns for LaterSlab<'_> {
     fn columns_of(&self, field: &str) -> Option<ValueColumns> {
         let names = self.scan.cut_names();
         let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
-        let asked = Asked { rules, names: &names, conditions, messages: self.messages };
         // What is wrong with the slab is told when it is read.
+        let way = self.scan.derivations.way_of(self.segment, self.messages).ok()?;
+        let computed = way.computed.as_ref();
+        let asked = Asked { rules, names: &names, conditions, computed, messages: self.messages };
         let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
         KnownSlab(slab.as_deref()).columns_of(field)
     }
@@ -108,6 +112,7 @@ impl EventScan {
         &self,
         page: &PageRef,
         columns: PageColumns,
+        way: &Way,
         coded: bool,
         context: &CommandContext,
     ) -> Result<Shaped, EngineError> {
@@ -116,6 +121,7 @@ impl EventScan {
             rules: &self.rules,
             names: &names,
             conditions: self.filter.conditions(),
+            computed: way.computed.as_ref(),
             messages: &context.messages,
         };
         let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(Shaped::No) };
@@ -152,25 +158,43 @@ impl EventScan {
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
             return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
         }
+        let rows = self.rows_of(outcome, in_range, &mut reader, coded, context)?;
+        Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }))
+    }
+
+    /// The rows of a page that match, in order of arrival.
+    fn rows_of(
+        &self,
+        outcome: Outcome,
+        in_range: Rows,
+        reader: &mut PageReader<'_>,
+        coded: bool,
+        context: &CommandContext,
+    ) -> Result<Option<RecordBatch>, EngineError> {
+        let slab = reader.slab;
         let (sure, mut maybe) = split(outcome, in_range);
-        let mut sure = self.best_of(sure, &mut reader)?;
-        let mut rexes = self.rexes.readers(&page.segment);
-        if !self.wants_text() {
-            add_extracts(&mut rexes, &slab, |name| {
-                !is_given(name) && slab.is_asked_for(name) && self.projection.names.iter().any(|wanted| wanted == name)
+        let mut sure = self.best_of(sure, reader)?;
+        let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
+        let mut rexes = self.rexes.readers(&reader.segment());
+        if !self.projection.wants_text() {
+            add_extracts(&mut rexes, slab, |name| {
+                let is_asked_for = !is_given(name) && slab.is_asked_for(name) && !slab.is_computed(name);
+                is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
             });
         }
-        let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, &mut reader)?;
+        let mut groups = read_groups(&mut rexes, &mut sure, &mut maybe, reader)?;
         let sure_rows = match sure.is_empty() {
             true => None,
-            false => Some(with_groups(self.sure(&sure, &mut reader, coded, context)?, &rexes, &mut groups, &slab)?),
+            false => {
+                let rows = self.sure(&sure, reader, coded, context)?;
+                let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
+                let rows = self.with_computed(rows, &sure, computed, reader)?;
+                Some(with_commands(rows, &rexes, &mut groups)?)
+            }
         };
         self.rexes.give_back(rexes);
-        let (maybe_rows, kept) = self.maybe(maybe, &mut reader, context)?;
-        let Some(batch) = joined((sure_rows, sure.into_vec()), (maybe_rows, kept))? else {
-            return Ok(Shaped::Rows(None));
-        };
-        Ok(Shaped::Rows(Some(if coded { batch } else { rows::plain(&batch)? })))
+        let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
+        joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
     /// What the condition says of each event of a page.
@@ -180,7 +204,7 @@ impl EventScan {
         if columns.fields {
             outcome = self.doubt_indexed(outcome, reader)?;
         }
-        if !self.wants_text() {
+        if !self.projection.wants_text() {
             outcome = self.doubt_unplaced(outcome, reader)?;
         }
         Ok(outcome)
@@ -231,8 +255,8 @@ impl EventScan {
         Ok(Rows::Some(rows))
     }
 
-    /// Asks again where many events are in doubt because a field is made of several parts: its text alone is less than
-    /// that of the event.
+    /// Asks again where many events are in doubt because a field is made of several parts, or computed: its text alone is
+    /// less than that of the event.
     fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(MAYBE) => (0..reader.len() as u32).collect(),
@@ -242,6 +266,13 @@ impl EventScan {
         let conditions = self.filter.conditions();
         if open.len() < DOUBTS_MIN || !conditions.tests_composites(reader.slab)? {
             return Ok(outcome);
+        }
+        if conditions.tests_computed(reader.slab) {
+            let rows = match open.len() == reader.len() {
+                true => Rows::All(open.len() as u32),
+                false => Rows::Some(open.clone()),
+            };
+            reader.computed = Some(self.computed_rows(rows, reader)?);
         }
         reader.open = Some(open);
         conditions.run(reader)
@@ -259,11 +290,6 @@ impl EventScan {
         names
     }
 
-    /// Whether rows are wanted that only their text can give.
-    fn wants_text(&self) -> bool {
-        self.projection.raw || self.projection.all || !self.projection.patterns.is_empty()
-    }
-
     fn rows_in_range(&self, reader: &mut PageReader<'_>, page: &PageRef) -> Result<Rows, EngineError> {
         if self.holds_whole(page) {
             return Ok(Rows::All(page.info.events));
@@ -275,7 +301,7 @@ impl EventScan {
     fn doubt_indexed(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let events = reader.events()?;
         let slab = reader.slab;
-        let counts = |name: &str| slab.field(name).is_some();
+        let counts = |name: &str| slab.reads(name);
         let mut doubted = events.fields.iter().filter(|field| counts(&field.name)).peekable();
         if doubted.peek().is_none() {
             return Ok(outcome);
@@ -291,8 +317,20 @@ impl EventScan {
         if outcome.is_same(NO) {
             return Ok(outcome);
         }
-        let mut outcome = self.doubt_repeated(outcome, reader)?;
-        if let Some(by_key) = self.unplaced(reader.slab) {
+        let slab = reader.slab;
+        let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
+        self.doubt_fields(&fields, outcome, reader)
+    }
+
+    /// The same for these fields.
+    fn doubt_fields(
+        &self,
+        fields: &[&FieldLocations],
+        outcome: Outcome,
+        reader: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let mut outcome = doubt_repeated(fields, outcome, reader)?;
+        if let Some(by_key) = unplaced(fields, reader.slab) {
             let keys = reader.keys()?;
             if keys.iter().any(|key| by_key[*key as usize]) {
                 let mut each = outcome.into_each(keys.len());
@@ -304,8 +342,7 @@ impl EventScan {
                 outcome = Outcome::Each(each);
             }
         }
-        let slab = reader.slab;
-        for field in self.projection.names.iter().filter_map(|name| slab.field(name)) {
+        for field in fields {
             let rows = rows_in_doubt(field, reader)?;
             if !rows.is_empty() {
                 let mut each = outcome.into_each(reader.len());
@@ -319,36 +356,6 @@ impl EventScan {
         Ok(outcome)
     }
 
-    /// Events that have a wanted field several times are decided by text, and cut there.
-    fn doubt_repeated(&self, mut outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        for field in self.projection.names.iter().filter_map(|name| reader.slab.field(name)) {
-            let repeated = field.repeated(reader)?;
-            if !repeated.is_empty() {
-                let mut each = outcome.into_each(reader.len());
-                let sure = repeated.into_iter().filter(|row| each[*row as usize] == YES).collect::<Vec<_>>();
-                sure.into_iter().for_each(|row| each[row as usize] = MAYBE);
-                outcome = Outcome::Each(each);
-            }
-        }
-        Ok(outcome)
-    }
-
-    /// By key whether a wanted field is left to the text; `None` where none is.
-    fn unplaced(&self, slab: &Slab) -> Option<Vec<bool>> {
-        let fields = self.projection.names.iter().filter_map(|name| slab.field(name));
-        let mut unplaced = fields.filter(|field| field.by_text).peekable();
-        unplaced.peek()?;
-        let mut by_key = vec![false; slab.keys()];
-        for field in unplaced {
-            // Where a pattern may make it, it is asked first.
-            let places = (0u32..).zip(&field.places);
-            let doubts =
-                places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
-            by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
-        }
-        by_key.contains(&true).then_some(by_key)
-    }
-
     /// Those of a few rows that match: by the values of the fields that are asked for, if these can tell.
     fn few(
         &self,
@@ -358,14 +365,16 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
-        let by_text = self.wants_text() || columns.fields || !self.rexes.is_empty();
+        let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
+        let by_text = self.projection.wants_text() || columns.fields || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.asks_patterns() {
             return Ok(self.maybe(rows, reader, context)?.0);
         }
         let mut answers = self.filter.conditions().of_rows(&rows, reader)?;
-        let by_key = self.unplaced(reader.slab);
-        let fields = self.projection.names.iter().filter_map(|name| reader.slab.field(name));
-        let doubted: Vec<&FieldLocations> = fields.filter(|field| !field.doubts.is_empty()).collect();
+        let slab = reader.slab;
+        let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
+        let by_key = unplaced(&fields, slab);
+        let doubted: Vec<&FieldLocations> = fields.into_iter().filter(|field| !field.doubts.is_empty()).collect();
         if by_key.is_some() || !doubted.is_empty() {
             let keys = reader.keys()?;
             for (answer, row) in answers.iter_mut().zip(&rows).filter(|(answer, _)| **answer == YES) {
@@ -400,7 +409,7 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
-        if self.wants_text() {
+        if self.projection.wants_text() {
             let rows: Vec<u32> = sure.iter().collect();
             let events = reader.rebuilt(&rows)?;
             let all: Vec<u32> = (0..rows.len() as u32).collect();
@@ -417,17 +426,7 @@ impl EventScan {
             columns.push(("_time".into(), Arc::new(times)));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
-            let metadata = reader.slab.metadata(field);
-            let column = match (metadata.is_alike(), sure) {
-                // Which one each event has need not be read.
-                (true, sure) => metadata.column(std::iter::repeat_n(0, sure.len())),
-                (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
-                (false, Rows::Some(rows)) => {
-                    let metas = reader.metas()?;
-                    metadata.column(rows.iter().map(|row| metas[*row as usize]))
-                }
-            };
-            columns.push((field.into(), column?));
+            columns.push((field.into(), self.metadata_column(field, sure, reader)?));
         }
         if self.projection.index_time {
             let events = reader.events()?;
@@ -441,6 +440,20 @@ impl EventScan {
             }
         }
         rows::batch_of(columns, sure.len())
+    }
+
+    /// A metadata field of these rows.
+    fn metadata_column(&self, field: &str, rows: &Rows, reader: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+        let metadata = reader.slab.metadata(field);
+        match (metadata.is_alike(), rows) {
+            // Which one each event has need not be read.
+            (true, rows) => metadata.column(std::iter::repeat_n(0, rows.len())),
+            (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
+            (false, Rows::Some(rows)) => {
+                let metas = reader.metas()?;
+                metadata.column(rows.iter().map(|row| metas[*row as usize]))
+            }
+        }
     }
 
     /// The rows of some that match by their text, and which they are.
@@ -480,6 +493,39 @@ impl EventScan {
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
         wants_nothing && self.filter.conditions().is_always()
     }
+}
+
+/// Events that have a wanted field several times are decided by text, and cut there.
+fn doubt_repeated(
+    fields: &[&FieldLocations],
+    mut outcome: Outcome,
+    reader: &mut PageReader<'_>,
+) -> Result<Outcome, EngineError> {
+    for field in fields {
+        let repeated = field.repeated(reader)?;
+        if !repeated.is_empty() {
+            let mut each = outcome.into_each(reader.len());
+            let sure = repeated.into_iter().filter(|row| each[*row as usize] == YES).collect::<Vec<_>>();
+            sure.into_iter().for_each(|row| each[row as usize] = MAYBE);
+            outcome = Outcome::Each(each);
+        }
+    }
+    Ok(outcome)
+}
+
+/// By key whether one of these fields is left to the text; `None` where none is.
+fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
+    let mut unplaced = fields.iter().filter(|field| field.by_text).peekable();
+    unplaced.peek()?;
+    let mut by_key = vec![false; slab.keys()];
+    for field in unplaced {
+        // Where a pattern may make it, it is asked first.
+        let places = (0u32..).zip(&field.places);
+        let doubts =
+            places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
+        by_key.iter_mut().zip(doubts).for_each(|(doubt, by_text)| *doubt |= by_text);
+    }
+    by_key.contains(&true).then_some(by_key)
 }
 
 /// Rows that match and rows that may, of those in range.

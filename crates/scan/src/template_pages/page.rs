@@ -6,8 +6,9 @@ use crate::page::PageRef;
 use quarry_eval::EngineError;
 use quarry_event::shape::{ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{Page, PageColumns};
-use quarry_store::ShapedPage;
+use quarry_store::{Segment, ShapedPage};
 
+use super::computed::ComputedRows;
 use super::slab::Slab;
 
 /// Readers of one page.
@@ -22,6 +23,8 @@ pub(super) struct PageReader<'a> {
     keys: Option<Arc<[u32]>>,
     /// Rows whose fields of several parts are worth looking at, once the rest of a condition is known.
     pub open: Option<Vec<u32>>,
+    /// Fields of some rows that no column holds, once they were asked for.
+    pub computed: Option<ComputedRows>,
 }
 
 /// Rows of a page.
@@ -64,7 +67,21 @@ impl Rows {
 impl<'a> PageReader<'a> {
     pub(super) fn new(slab: &'a Slab, page: &'a PageRef, columns: PageColumns) -> PageReader<'a> {
         let columns = PageColumns { raw: false, ..columns };
-        PageReader { slab, page, columns, shaped: None, events: None, metas: None, keys: None, open: None }
+        PageReader {
+            slab,
+            page,
+            columns,
+            shaped: None,
+            events: None,
+            metas: None,
+            keys: None,
+            open: None,
+            computed: None,
+        }
+    }
+
+    pub(super) fn segment(&self) -> Arc<dyn Segment> {
+        Arc::clone(&self.page.segment)
     }
 
     pub(super) fn shapes(&self) -> &'a Shapes {

@@ -214,7 +214,7 @@ impl RexReader {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
         };
         let by_group = self.groups.iter().map(|(_, name)| {
-            let field = slab.field(name);
+            let field = slab.held(name);
             (0..slab.keys() as u32).map(|key| is_asked(field, key)).collect::<Vec<_>>()
         });
         let by_group: Vec<Vec<bool>> = by_group.collect();
@@ -228,7 +228,7 @@ impl RexReader {
     /// Rows in which a rule finds nothing and only the text tells whether automatic extraction does.
     fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
         for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
-            let Some(field) = page.slab.field(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
+            let Some(field) = page.slab.held(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
                 continue;
             };
             let keys = page.keys()?;

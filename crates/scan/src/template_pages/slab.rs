@@ -29,6 +29,8 @@ use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
+use crate::derive::ComputedFields;
+use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
 
 /// Slabs a search remembers; they are read one after the other.
@@ -61,7 +63,13 @@ pub(super) struct Slab {
     /// Patterns that make wanted fields, in an order that suits every class, and which of them each class has.
     extracts: Vec<Arc<Extract>>,
     extracts_of: Vec<Vec<bool>>,
+    /// As events hold them, by name.
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
+    /// Where the fields lie that other fields are only other names of.
+    aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
+    computed: Option<Arc<ComputedFields>>,
+    /// Fields that are read for those that are computed or found by patterns.
+    computed_of: Vec<String>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
     by_value: OnceLock<Option<ByValue>>,
@@ -143,6 +151,7 @@ pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
     pub conditions: &'a conditions::Conditions,
+    pub computed: Option<&'a Arc<ComputedFields>>,
     pub messages: &'a Messages,
 }
 
@@ -177,9 +186,12 @@ impl Slab {
         };
         let templates = Arc::clone(templates);
         let metas = segment.metas();
+        let mut names = asked.names.to_vec();
+        names.extend(asked.computed.iter().flat_map(|computed| computed.reads()).cloned());
+        names.retain(|name| !is_given(name));
         let mut classes: Vec<Class> = Vec::new();
         let class_of = metas.iter().map(|meta| {
-            let class = asked.rules.cutting(meta, asked.names, asked.messages);
+            let class = asked.rules.cutting(meta, &names, asked.messages);
             let known = classes.iter().position(|known| is_same(known, &class));
             known.unwrap_or_else(|| {
                 classes.push(class);
@@ -194,12 +206,18 @@ impl Slab {
             let known = KnownColumns { json: &json, dictionary: &dictionary };
             fields_of(&shapes, &templates, &classes, names, &known)
         };
-        let mut names = asked.names.to_vec();
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
         names.sort_unstable();
         names.dedup();
         let places = facts.places_of(&names, &classes, find);
-        let fields = names.into_iter().zip(places).collect();
+        let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
+        let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
+        let patterned = (asked.conditions.tests().iter().map(|test| test.name()))
+            .filter(|name| fields.get(*name).is_some_and(|field| !field.patterned.is_empty()));
+        let read = asked.computed.iter().flat_map(|computed| computed.reads()).map(String::as_str);
+        let mut computed_of: Vec<String> = read.chain(patterned).map(str::to_owned).collect();
+        computed_of.sort_unstable();
+        computed_of.dedup();
         Some(Slab {
             segment: Arc::clone(segment),
             metas,
@@ -209,6 +227,9 @@ impl Slab {
             extracts,
             extracts_of,
             fields,
+            aliases,
+            computed: asked.computed.cloned(),
+            computed_of,
             words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
             tests: asked.conditions.tests().iter().map(|_| OnceLock::new()).collect(),
             by_value: OnceLock::new(),
@@ -248,9 +269,9 @@ impl Slab {
         &self.extracts
     }
 
-    /// Whether a pattern has to be asked for this field.
+    /// Whether a pattern has to be asked for this field as events hold it.
     pub(super) fn is_asked_for(&self, name: &str) -> bool {
-        self.field(name).is_some_and(|field| !field.patterned.is_empty())
+        self.held(name).is_some_and(|field| !field.patterned.is_empty())
     }
 
     /// Whether a pattern has to be asked for any field.
@@ -264,9 +285,47 @@ impl Slab {
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Where a field lies; `None` for a field that was not asked for.
-    pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
+    /// Where a field lies as events hold it, before rules; `None` for a field that is not read.
+    pub(super) fn held(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
+    }
+
+    /// Where a field lies; `None` for a field that is computed or was not asked for.
+    pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
+        match self.aliases.get(name) {
+            Some(field) => Some(field.as_ref()),
+            None if self.is_given_by_rules(name) => None,
+            None => self.held(name),
+        }
+    }
+
+    /// Whether a field that an event was given when it was indexed plays a part.
+    pub(super) fn reads(&self, name: &str) -> bool {
+        self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_given_by_rules(name)
+    }
+
+    fn is_given_by_rules(&self, name: &str) -> bool {
+        self.computed.as_ref().is_some_and(|computed| computed.gives().iter().any(|given| given == name))
+    }
+
+    /// Whether a field is computed of columns by rules.
+    pub(super) fn is_computed(&self, name: &str) -> bool {
+        !self.aliases.contains_key(name) && self.is_given_by_rules(name)
+    }
+
+    /// Whether a condition has to compute the field for single rows: by rules, or as patterns find it.
+    pub(super) fn is_computed_for(&self, name: &str) -> bool {
+        self.is_computed(name) || self.field(name).is_some_and(|field| !field.patterned.is_empty())
+    }
+
+    /// What rules compute.
+    pub(super) fn computed(&self) -> Option<&ComputedFields> {
+        self.computed.as_deref()
+    }
+
+    /// What has to be read for fields that are computed.
+    pub(super) fn computed_of(&self) -> &[String] {
+        &self.computed_of
     }
 
     /// How word number `at` is answered.
@@ -323,6 +382,27 @@ impl Slab {
         known.insert(field.to_owned(), Arc::clone(&column));
         column
     }
+}
+
+/// Where the fields lie that names stand for which are only aliases in all events of a slab. What patterns have to be asked
+/// for is found under its own name only.
+fn aliases_of(
+    computed: &ComputedFields,
+    fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
+) -> HashMap<String, Arc<FieldLocations>, FixedState> {
+    let is_nowhere = |field: &FieldLocations| {
+        field.patterned.is_empty()
+            && field.doubts.is_empty()
+            && field.places.iter().all(|place| *place == ValueLocation::Absent)
+    };
+    let mut aliases = HashMap::default();
+    for alias in &computed.aliases {
+        let is_new = !alias.only_new || fields.get(&alias.target).is_some_and(|field| is_nowhere(field));
+        if let Some(source) = fields.get(&alias.source).filter(|source| is_new && source.patterned.is_empty()) {
+            aliases.insert(alias.target.clone(), Arc::clone(source));
+        }
+    }
+    aliases
 }
 
 fn made_once<T: Clone>(

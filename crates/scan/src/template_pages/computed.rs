@@ -1,0 +1,155 @@
+//! Fields that no column holds: those that rules compute of columns, and those that patterns find, for some rows of a
+//! page.
+//!
+//! A condition asks for them once the rest of it is known, for the rows that are still open; what was computed for these
+//! serves the rows that match. Rows in which a field that is read lies where only the text tells are left to the text.
+//!
+//! Not here: what rules compute ([`crate::derive`]), how patterns are asked of templates ([`super::rex`]).
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow::record_batch::RecordBatch;
+use quarry_eval::EngineError;
+use quarry_eval::field_names::METADATA_FIELDS;
+use quarry_eval::rows;
+
+use super::columns;
+use super::groups::{add_extracts, read_groups, with_extracts};
+use super::outcome::{MAYBE, Outcome, YES};
+use super::page::{PageReader, Rows};
+use super::slab::FieldLocations;
+use crate::EventScan;
+
+/// Fields of some rows of a page.
+pub(super) struct ComputedRows {
+    /// The rows, ascending.
+    rows: Rows,
+    /// Their columns.
+    batch: RecordBatch,
+}
+
+impl ComputedRows {
+    /// The rows whose fields were computed.
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// A field; `None` where no row has one.
+    pub(super) fn column(&self, name: &str) -> Option<&ArrayRef> {
+        rows::column(&self.batch, name)
+    }
+
+    /// The columns of some of the rows; `None` if there are others among them.
+    fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
+        if self.rows.len() == wanted.len() {
+            return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
+        }
+        let mut known = (0u32..).zip(self.rows.iter());
+        let places: Option<Vec<u32>> =
+            wanted.iter().map(|row| known.find(|(_, known)| *known == row).map(|(place, _)| place)).collect();
+        places.map(|places| rows::take(&self.batch, &UInt32Array::from(places))).transpose()
+    }
+}
+
+impl EventScan {
+    /// The fields of these rows of a page that are computed; rows of which only the text tells are left out.
+    pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
+        let slab = page.slab;
+        let names = slab.computed_of();
+        let held: Vec<&FieldLocations> = names.iter().filter_map(|name| slab.held(name)).collect();
+        let told = self.doubt_fields(&held, Outcome::Same(YES), page)?;
+        let mut sure = match told {
+            Outcome::Same(YES) => rows,
+            Outcome::Same(_) => Rows::Some(Vec::new()),
+            Outcome::Each(each) => Rows::Some(rows.iter().filter(|row| each[*row as usize] != MAYBE).collect()),
+        };
+        let mut readers = self.computed_rexes.readers(&page.segment());
+        add_extracts(&mut readers, slab, |name| slab.is_asked_for(name) && names.iter().any(|read| read == name));
+        let mut undecided = Vec::new();
+        let mut groups = read_groups(&mut readers, &mut sure, &mut undecided, page)?;
+        let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+        for name in names {
+            if let Some(column) = self.held_column(name, &sure, page)? {
+                columns.push((name.clone(), column));
+            }
+        }
+        let batch = rows::batch_of(columns, sure.len())?;
+        let mut batch = with_extracts(batch, &readers, &mut groups, slab)?;
+        self.computed_rexes.give_back(readers);
+        if let Some(computed) = slab.computed() {
+            let metas: Vec<u32> = match computed.is_alike() {
+                true => Vec::new(),
+                false => {
+                    let metas = page.metas()?;
+                    sure.iter().map(|row| metas[row as usize]).collect()
+                }
+            };
+            batch = computed.apply(batch, &metas)?;
+        }
+        Ok(ComputedRows { rows: sure, batch })
+    }
+
+    /// A field as events hold it, apart from what patterns find.
+    fn held_column(&self, name: &str, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
+        if name == "_time" {
+            let events = page.events()?;
+            let times: TimestampNanosecondArray = rows.iter().map(|row| Some(events.time[row as usize])).collect();
+            return Ok(Some(Arc::new(times)));
+        }
+        if METADATA_FIELDS.contains(&name) {
+            return self.metadata_column(name, rows, page).map(Some);
+        }
+        match page.slab.held(name) {
+            Some(field) => columns::field_column(field, rows, page),
+            None => Ok(None),
+        }
+    }
+
+    /// The computed fields of rows that match; rows of which only the text tells become rows that may.
+    pub(super) fn computed_columns(
+        &self,
+        sure: &mut Rows,
+        maybe: &mut Vec<u32>,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<ComputedRows>, EngineError> {
+        let is_wanted = |name: &String| page.slab.is_computed(name);
+        if sure.is_empty() || self.projection.wants_text() || !self.projection.names.iter().any(is_wanted) {
+            return Ok(None);
+        }
+        let known = page.computed.take();
+        if let Some(known) = known
+            && let Some(batch) = known.of(sure)?
+        {
+            return Ok(Some(ComputedRows { rows: sure.clone(), batch }));
+        }
+        let computed = self.computed_rows(sure.clone(), page)?;
+        if computed.rows.len() < sure.len() {
+            let mut told = computed.rows.iter().peekable();
+            maybe.extend(sure.iter().filter(|row| told.next_if_eq(row).is_none()));
+            maybe.sort_unstable();
+            *sure = computed.rows.clone();
+        }
+        Ok(Some(computed))
+    }
+
+    /// The rows with the computed fields that are wanted.
+    pub(super) fn with_computed(
+        &self,
+        batch: RecordBatch,
+        sure: &Rows,
+        computed: Option<ComputedRows>,
+        page: &PageReader<'_>,
+    ) -> Result<RecordBatch, EngineError> {
+        let Some(computed) = computed else { return Ok(batch) };
+        let left_out = || EngineError::invalid("a row that matches has no computed fields; this is a bug");
+        let of_rows = computed.of(sure)?.ok_or_else(left_out)?;
+        let mut batch = batch;
+        for name in self.projection.names.iter().filter(|name| page.slab.is_computed(name)) {
+            if let Some(column) = rows::column(&of_rows, name).filter(|column| column.null_count() < column.len()) {
+                batch = rows::with_column(&batch, name, Arc::clone(column))?;
+            }
+        }
+        Ok(batch)
+    }
+}
