@@ -2,12 +2,14 @@
 //!
 //! A user who has as many as one may have waits behind nobody and keeps nobody waiting: the next in the queue is the
 //! first whose user may have one more. Streams, which take as long as their readers do, leave some turns of their user to
-//! searches that are over when their answer begins.
+//! searches that are over when their answer begins; and so do searches from when it is known that they give many rows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+
+use quarry_search::jobs::WorkTurn;
 
 use crate::message::ApiError;
 
@@ -21,6 +23,9 @@ pub(crate) const STREAMS_PER_USER_MAX: usize = 32;
 /// Searches that wait for their turn; beyond, they are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
+/// Searches that gave many rows and wait for others to end: each has a thread, and what little it holds. Beyond, they go on.
+pub(crate) const LARGE_WAITING_MAX: usize = 64;
+
 /// Limits of turns.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
@@ -28,6 +33,7 @@ struct Bounds {
     of_user: usize,
     streams_of_user: usize,
     waiting: usize,
+    large_waiting: usize,
 }
 
 /// What a turn is for.
@@ -35,7 +41,7 @@ struct Bounds {
 pub(crate) enum Use {
     /// A search whose rows are collected before they are sent.
     Search,
-    /// One whose rows are sent as they are made.
+    /// One whose rows are sent as they are made, or are many.
     Stream,
 }
 
@@ -57,6 +63,8 @@ struct Queue {
     running: usize,
     of_user: BTreeMap<String, Share>,
     waiting: VecDeque<(String, Use, oneshot::Sender<Turn>)>,
+    /// Searches among them that gave many rows already.
+    large_waiting: usize,
 }
 
 /// A turn, over when it is dropped.
@@ -74,6 +82,7 @@ impl Turns {
             of_user: SEARCHES_PER_USER_MAX,
             streams_of_user: STREAMS_PER_USER_MAX,
             waiting: SEARCHES_WAITING_MAX,
+            large_waiting: LARGE_WAITING_MAX,
         })
     }
 
@@ -115,6 +124,41 @@ impl Turns {
     }
 }
 
+impl Turn {
+    /// The turn of a search that turns out to give many rows: it counts as a stream's from now on. Where its user has as
+    /// many of those as may be, others go first; `let_go` is called before that is waited for. Blocks.
+    pub(crate) fn grow(mut self, let_go: impl FnOnce()) -> Option<Turn> {
+        let turns = Arc::clone(&self.turns);
+        let waiting = {
+            let mut queue = turns.locked();
+            if self.purpose == Use::Stream || queue.becomes_stream(&self.user, &turns.bounds) {
+                self.purpose = Use::Stream;
+                return Some(self);
+            }
+            if queue.large_waiting >= turns.bounds.large_waiting {
+                return Some(self);
+            }
+            queue.large_waiting += 1;
+            let (turn, waiting) = oneshot::channel();
+            queue.waiting.push_back((self.user.clone(), Use::Stream, turn));
+            waiting
+        };
+        let_go();
+        // The next is first who waits, which may be this one.
+        drop(self);
+        let turn = waiting.blocking_recv();
+        turns.locked().large_waiting -= 1;
+        // The queue is held here and drops nobody who waits: there is one.
+        turn.ok()
+    }
+}
+
+impl WorkTurn for Turn {
+    fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>> {
+        Turn::grow(*self, let_go).map(|turn| Box::new(turn) as Box<dyn WorkTurn>)
+    }
+}
+
 impl Queue {
     fn may_run(&self, user: &str, purpose: Use, bounds: &Bounds) -> bool {
         let share = self.of_user.get(user).copied().unwrap_or_default();
@@ -127,6 +171,14 @@ impl Queue {
         let share = self.of_user.entry(user.to_owned()).or_default();
         share.all += 1;
         share.streams += usize::from(purpose == Use::Stream);
+    }
+
+    /// Makes a stream of a search that has a turn, where its user may have one more.
+    fn becomes_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
+        let share = self.of_user.entry(user.to_owned()).or_default();
+        let may = share.streams < bounds.streams_of_user;
+        share.streams += usize::from(may);
+        may
     }
 
     fn end(&mut self, user: &str, purpose: Use) {
@@ -169,7 +221,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_are_in_order_and_no_user_has_them_all() {
-        let turns = Turns::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3 });
+        let turns = Turns::new(Bounds { all: 3, of_user: 2, streams_of_user: 2, waiting: 3, large_waiting: 0 });
         let first = turns.take("eva", Use::Search).await.unwrap();
         let second = turns.take("eva", Use::Search).await.unwrap();
         let spawn = |user: &'static str| {
@@ -204,7 +256,7 @@ mod tests {
 
     #[tokio::test]
     async fn those_that_wait_are_bounded() {
-        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0 });
+        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 0, large_waiting: 0 });
         let held = turns.take("eva", Use::Search).await.unwrap();
         assert!(turns.take("tom", Use::Search).await.is_err());
         drop(held);
@@ -213,7 +265,7 @@ mod tests {
 
     #[tokio::test]
     async fn streams_leave_turns_of_their_user_to_other_searches() {
-        let turns = Turns::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8 });
+        let turns = Turns::new(Bounds { all: 8, of_user: 4, streams_of_user: 2, waiting: 8, large_waiting: 0 });
         let first = turns.take("eva", Use::Stream).await.unwrap();
         let second = turns.take("eva", Use::Stream).await.unwrap();
         let waiting = Arc::clone(&turns);
@@ -228,5 +280,33 @@ mod tests {
         let third = third.await.unwrap().unwrap();
         drop((second, third));
         assert!(turns.is_idle() && turns.locked().of_user.is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn searches_that_give_many_rows_leave_turns_to_others_and_wait_in_bounded_number() {
+        let turns = Turns::new(Bounds { all: 8, of_user: 3, streams_of_user: 1, waiting: 0, large_waiting: 1 });
+        let mut searches = Vec::new();
+        for _ in 0..3 {
+            searches.push(turns.take("eva", Use::Search).await.unwrap());
+        }
+        let never = || panic!("it does not wait");
+        let first = searches.pop().unwrap().grow(never).unwrap();
+        assert_eq!(first.purpose, Use::Stream);
+        let (second, third) = (searches.pop().unwrap(), searches.pop().unwrap());
+        let (told, hears) = std::sync::mpsc::channel();
+        let waiting = tokio::task::spawn_blocking(move || second.grow(move || told.send(()).unwrap()));
+        hears.recv().unwrap();
+        while turns.locked().running > 2 {
+            tokio::task::yield_now().await;
+        }
+        let third = third.grow(never).unwrap();
+        assert_eq!(third.purpose, Use::Search, "as many wait as may: it goes on as it is");
+        let other = turns.take("eva", Use::Search).await.unwrap();
+        drop(first);
+        let second = waiting.await.unwrap().unwrap();
+        assert_eq!(second.purpose, Use::Stream);
+        drop((second, third, other));
+        let queue = turns.locked();
+        assert_eq!((queue.running, queue.of_user.len(), queue.large_waiting), (0, 0, 0));
     }
 }

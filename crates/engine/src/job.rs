@@ -486,6 +486,11 @@ impl Job {
         ResultRows::new(&self.dataflow)
     }
 
+    /// A place for rows that somebody may read slowly: all but a piece of them go to a file.
+    pub fn result_rows_of_slow_reader(&self) -> ResultRows {
+        ResultRows::of_slow_reader(&self.dataflow)
+    }
+
     /// Messages for the user so far.
     pub fn messages(&self) -> Vec<String> {
         self.messages.list()

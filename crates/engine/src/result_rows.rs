@@ -24,6 +24,11 @@ impl ResultRows {
         ResultRows { kept: KeptRows::new("result", dataflow), names: SeenNames::default() }
     }
 
+    /// For rows that somebody may read slowly: one piece stays in memory.
+    pub(crate) fn of_slow_reader(dataflow: &Arc<Dataflow>) -> ResultRows {
+        ResultRows { kept: KeptRows::within(PIECE_BYTES, "result", dataflow), names: SeenNames::default() }
+    }
+
     /// Adds rows at the end.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
         self.names.add(rows);

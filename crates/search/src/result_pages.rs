@@ -14,7 +14,7 @@ pub const PART_ROWS: usize = 10_000;
 pub const PART_BYTES: usize = 8 << 20;
 
 /// Bytes of a result that stay in memory while it is sent, and of its parts on their way.
-const SENT_BYTES: usize = 1 << 20;
+pub(crate) const SENT_BYTES: usize = 1 << 20;
 
 /// A collected result, to be shown part by part.
 pub struct CollectedRows {
@@ -56,7 +56,7 @@ impl CollectedRows {
     }
 
     fn bytes(&self) -> usize {
-        self.rows.row_bytes().saturating_mul(self.len())
+        bytes_of(&self.rows)
     }
 
     /// The rows in parts of at most [`PART_ROWS`] rows and about [`PART_BYTES`]; each part has all columns.
@@ -74,6 +74,11 @@ impl CollectedRows {
         let slices = Slices { batches: self.rows.batches(), rest: None, most, bytes };
         slices.map(|part| Ok(ResultTable::with_fields(Arc::clone(&self.fields), part?, self.zone.clone())))
     }
+}
+
+/// Bytes that rows take, about.
+pub(crate) fn bytes_of(rows: &ResultRows) -> usize {
+    rows.row_bytes().saturating_mul(rows.num_rows())
 }
 
 /// Batches cut and put together to so many rows at a time.

@@ -18,6 +18,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 use crate::keeper::{JobFacts, JobKeeper, Keeping};
 use crate::pending_rows::PendingRows;
+use crate::result_pages::{SENT_BYTES, bytes_of};
 use crate::{CollectedRows, ResultTable};
 
 /// What a client asks.
@@ -376,6 +377,32 @@ impl RunningSearch {
             kept.push(&rows)?;
         }
         Ok(CollectedRows::new(kept, zone.clone()))
+    }
+
+    /// All rows there are still to come, shown in `zone`, for a client that may read slowly: in memory as far as they are
+    /// [few](CollectedRows::is_small), else in a file. `grow` is told once that they are not few, and may let others work first.
+    pub fn collect_rows_to_send(
+        &mut self,
+        zone: &TimeZone,
+        grow: impl FnOnce(&mut RunningSearch),
+    ) -> Result<CollectedRows, SearchError> {
+        let mut kept = self.job.result_rows_of_slow_reader();
+        let mut grow = Some(grow);
+        while let Some(rows) = self.next_rows()? {
+            kept.push(&rows)?;
+            drop(rows);
+            if bytes_of(&kept) > SENT_BYTES
+                && let Some(grow) = grow.take()
+            {
+                kept.leave_memory()?;
+                grow(self);
+            }
+        }
+        let mut rows = CollectedRows::new(kept, zone.clone());
+        if !rows.is_small() {
+            rows.leave_memory()?;
+        }
+        Ok(rows)
     }
 
     /// All rows there are still to come, shown in `zone`, in memory: for answers that are known to be small.

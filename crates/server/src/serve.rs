@@ -37,8 +37,9 @@ const JOBS_EVERY: Duration = Duration::from_secs(2);
 const STOP_WAIT: Duration = Duration::from_secs(10);
 /// A search may run on the thread that answers its request: it has the stack for it.
 const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
-/// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way.
-const OTHER_THREADS_MAX: usize = 448;
+/// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way, searches that
+/// are paused or have given many rows and let others work first.
+const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {

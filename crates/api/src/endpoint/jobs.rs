@@ -19,7 +19,7 @@ use quarry_search::cell::iso_time;
 use quarry_search::jobs::{
     Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
 };
-use quarry_stdx::Fault;
+use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
@@ -141,11 +141,24 @@ fn priority_of(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
 async fn run(turns: Arc<Turns>, user: String, started: StartedJob) {
     let turn = turns.take(&user, Use::Search).await;
     let work = tokio::task::spawn_blocking(move || match turn {
-        Ok(_turn) => started.run(),
+        Ok(turn) => started.run(Some(Box::new(turn))),
         Err(error) => started.refuse(error.text()),
     });
     // It tells the job whatever goes wrong.
     drop(work.await);
+}
+
+/// Lets a paused job go on as soon as there is a turn for it.
+fn resume(turns: Arc<Turns>, job: Arc<SearchJob>) {
+    if !job.resume_unless_begun() {
+        return;
+    }
+    tokio::spawn(async move {
+        match turns.take(job.user(), Use::Search).await {
+            Ok(turn) => job.resume(Some(Box::new(turn))),
+            Err(error) => log::warning(format!("job {} stays paused: {}", job.sid(), error.text())),
+        }
+    });
 }
 
 async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -193,16 +206,16 @@ async fn control(
     let action = parameters.required("action")?.to_owned();
     let ttl = parameters.number("ttl")?.map(|ttl| i64::try_from(ttl).unwrap_or(i64::MAX));
     let priority = priority_of(&parameters)?;
-    let jobs = Arc::clone(&state.jobs);
+    let (jobs, turns) = (Arc::clone(&state.jobs), Arc::clone(&state.turns));
     let text = blocking(move || -> Result<&str, ApiError> {
         let missing = |name: &str| ApiError::bad_request(format!("action={action} needs the parameter {name}"));
         Ok(match action.as_str() {
             "pause" => {
-                job.pause(true);
+                jobs.pause(&job)?;
                 "Search job paused."
             }
             "unpause" => {
-                job.pause(false);
+                resume(turns, job);
                 "Search job continued."
             }
             "finalize" => {

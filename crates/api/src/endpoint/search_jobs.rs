@@ -139,11 +139,11 @@ pub(super) async fn oneshot(
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
-        let mut rows = running.collect_rows(&zone)?;
+        let mut turn = Some(turn);
+        let rows = running.collect_rows_to_send(&zone, |running| {
+            turn = turn.take().and_then(|turn| turn.grow(|| let_go(running)));
+        })?;
         drop(turn);
-        if !rows.is_small() {
-            rows.leave_memory()?;
-        }
         Ok::<_, SearchError>((rows, running))
     });
     let (rows, running) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
@@ -356,11 +356,7 @@ fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outl
     let sent = match mode {
         // These begin with all columns, so with all rows.
         OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
-            let collected = running.collect_rows(zone).and_then(|mut rows| {
-                rows.leave_memory()?;
-                Ok(rows)
-            });
-            match collected {
+            match running.collect_rows_to_send(zone, |_| {}) {
                 Ok(rows) => {
                     drop(running);
                     return send_collected(&rows, &[], mode, outlet);

@@ -39,6 +39,8 @@ const SLACK_BYTES: usize = 64 << 10;
 pub struct KeptRows {
     dataflow: Arc<Dataflow>,
     held: MemoryReservation,
+    /// Bytes of them at most.
+    held_max: usize,
     places: VecDeque<BatchLocation>,
     file: Option<KeptFile>,
     unified: Unified,
@@ -62,6 +64,7 @@ impl KeptRows {
     pub fn new(what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
         KeptRows {
             held: dataflow.reservation(what, true),
+            held_max: dataflow.memory_bytes() / MEMORY_SHARE,
             dataflow: Arc::clone(dataflow),
             places: VecDeque::new(),
             file: None,
@@ -69,6 +72,12 @@ impl KeptRows {
             rows: 0,
             bytes: 0,
         }
+    }
+
+    /// No rows, of which only so many bytes are to be held, though there may be room for more.
+    pub fn within(bytes: usize, what: &str, dataflow: &Arc<Dataflow>) -> KeptRows {
+        let kept = KeptRows::new(what, dataflow);
+        KeptRows { held_max: kept.held_max.min(bytes), ..kept }
     }
 
     /// All rows of `rows`.
@@ -90,8 +99,7 @@ impl KeptRows {
         let bytes = bytes + batch.num_columns() * COLUMN_BYTES;
         self.rows += batch.num_rows();
         self.bytes += bytes as u64;
-        let most = self.dataflow.memory_bytes() / MEMORY_SHARE;
-        if self.held.size() + bytes > most || self.held.try_grow(bytes).is_err() {
+        if self.held.size() + bytes > self.held_max || self.held.try_grow(bytes).is_err() {
             self.places.push_back(BatchLocation::Held(batch, 0));
             return self.write_held();
         }

@@ -11,16 +11,18 @@ use jiff::tz::TimeZone;
 use quarry_engine::{ScanProgress, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
-use quarry_stdx::SharedClock;
+use quarry_stdx::{SharedClock, log};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::rows::{JobRows, RESULT_BYTES_MAX, Room, RowsView};
 use super::summary::{JobSummary, summarise};
 use super::timeline::Timeline;
+use super::work_turn::WorkTurn;
 use super::{SAVED_TTL_S, TTL_MAX_S, TTL_S};
 use crate::dispatch::KeptJobs;
 use crate::keeper::JobFacts;
+use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams, saved_name};
 
 /// What a request asks of a job beside its search.
@@ -246,6 +248,8 @@ struct Changing {
     ttl_s: Option<i64>,
     /// Second in which its time is over, once it has ended.
     until_s: Option<i64>,
+    /// The turn in which it works.
+    turn: Option<Box<dyn WorkTurn>>,
 }
 
 /// A job; see the module.
@@ -302,9 +306,10 @@ impl StartedJob {
         &self.job
     }
 
-    /// Runs the search to its end, on this thread. What goes wrong is the job's to tell.
-    pub fn run(mut self) {
+    /// Runs the search to its end, on this thread, in a turn where these count. What goes wrong is the job's to tell.
+    pub fn run(mut self, turn: Option<Box<dyn WorkTurn>>) {
         self.job.begin();
+        self.job.work_in(turn);
         let ended = self.take_rows();
         if self.running.is_at_its_most() {
             self.job.locked().is_truncated = true;
@@ -314,6 +319,7 @@ impl StartedJob {
             messages.push(format!("the rows are cut: those of a job take {} MB at most", RESULT_BYTES_MAX >> 20));
         }
         self.job.end(ended, messages, self.running.elapsed_ms());
+        self.job.end_turn();
     }
 
     /// The search does not run: `why` it cannot.
@@ -322,14 +328,35 @@ impl StartedJob {
     }
 
     fn take_rows(&mut self) -> Result<(), JobFailure> {
+        let mut is_large = false;
         while let Some(rows) = self.running.next_rows()? {
+            if self.job.state() == JobState::Paused {
+                self.let_go();
+            }
             self.running.stopper().wait_while_paused();
             if self.job.add(&rows)? == Room::Full {
                 self.running.cancel();
                 break;
             }
+            drop(rows);
+            if !is_large && self.job.locked().rows.bytes() > SENT_BYTES as u64 {
+                is_large = true;
+                // One that is paused has none and gets one when it goes on.
+                if let Some(turn) = self.job.end_turn() {
+                    let turn = turn.grow(&mut || self.let_go());
+                    self.job.work_in(turn);
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Takes little memory while it waits.
+    fn let_go(&mut self) {
+        // Its pending rows are none: they are taken as they come.
+        if let Err(error) = self.running.let_go() {
+            log::warning(format!("rows of a job that waits stay in memory: {error}"));
+        }
     }
 }
 
@@ -362,6 +389,7 @@ impl Changing {
             started_ns: None,
             ttl_s: None,
             until_s: None,
+            turn: None,
         }
     }
 
@@ -610,21 +638,48 @@ impl SearchJob {
         }
     }
 
-    /// Pauses its search, or lets it go on.
-    pub fn pause(&self, is_paused: bool) {
+    /// Works in this turn from now on, unless it is paused: then it is somebody else's.
+    fn work_in(&self, turn: Option<Box<dyn WorkTurn>>) {
         let mut changing = self.locked();
-        let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
-        match (is_paused, changing.state) {
-            (true, JobState::Running | JobState::Queued) => {
-                stopper.pause();
-                changing.state = JobState::Paused;
-            }
-            (false, JobState::Paused) => {
-                stopper.resume();
-                changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
-            }
-            _ => {}
+        if changing.state != JobState::Paused {
+            changing.turn = turn;
         }
+    }
+
+    fn end_turn(&self) -> Option<Box<dyn WorkTurn>> {
+        self.locked().turn.take()
+    }
+
+    /// Pauses its search, which gives its turn back.
+    pub(super) fn pause(&self) {
+        let mut changing = self.locked();
+        let Some(stopper) = &self.stopper else { return };
+        if matches!(changing.state, JobState::Running | JobState::Queued) {
+            stopper.pause();
+            changing.state = JobState::Paused;
+            changing.turn = None;
+        }
+    }
+
+    /// Lets its search go on if it has not begun to run, as it gets its turn then. Whether it has, and is paused: it needs a
+    /// turn to go on.
+    pub fn resume_unless_begun(&self) -> bool {
+        let mut changing = self.locked();
+        let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
+        if changing.started_ns.is_none() {
+            changing.state = JobState::Queued;
+            stopper.resume();
+        }
+        changing.started_ns.is_some()
+    }
+
+    /// Lets its search go on, in a turn where these count.
+    pub fn resume(&self, turn: Option<Box<dyn WorkTurn>>) {
+        let mut changing = self.locked();
+        let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
+        changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
+        changing.turn = turn;
+        stopper.resume();
     }
 
     /// Ends its search with what it has read so far.

@@ -13,17 +13,19 @@ mod job;
 mod rows;
 mod summary;
 mod timeline;
+mod work_turn;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_conf::Permissions;
-use quarry_stdx::{ErrorKind, HasKind, SharedClock};
+use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
 pub use self::job::{Asked, JobState, JobStatus, SearchJob, StartedJob};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
+pub use self::work_turn::WorkTurn;
 pub use crate::dispatch::JobFolderError;
 use crate::dispatch::KeptJobs;
 use crate::service::{SearchError, SearchParams, SearchService};
@@ -38,6 +40,9 @@ pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
 pub const ROWS_MAX: usize = 500_000;
 /// Jobs that have not ended, at most.
 pub const UNFINISHED_MAX: usize = 2_048;
+
+/// Jobs that are paused, at most.
+pub const PAUSED_MAX: usize = 128;
 
 /// Why a job is not made.
 #[derive(Debug, thiserror::Error)]
@@ -133,6 +138,17 @@ impl Jobs {
         let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| viewer.may_see(Some(job.user()))).collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.began_ns()), job.sid().to_owned()));
         jobs
+    }
+
+    /// Pauses a job: it gives its turn back, and keeps a thread and what it has read.
+    pub fn pause(&self, job: &SearchJob) -> Result<(), Fault> {
+        let is_paused = |job: &&Arc<SearchJob>| job.state() == JobState::Paused;
+        if self.locked().values().filter(is_paused).count() >= PAUSED_MAX {
+            let text = format!("{PAUSED_MAX} jobs are paused, the most that may: let some go on or end them");
+            return Err(Fault::new(ErrorKind::Busy, text));
+        }
+        job.pause();
+        Ok(())
     }
 
     /// Ends a job and removes it with its rows.

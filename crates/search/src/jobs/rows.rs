@@ -18,6 +18,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
+use quarry_engine::pieces;
 
 use crate::ResultTable;
 use crate::keeper::owned;
@@ -132,14 +133,20 @@ impl JobRows {
 
     /// Adds rows at the end; a batch without rows has columns to tell.
     pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Room, ArrowError> {
-        self.count(batch);
-        if batch.num_rows() > 0 {
-            let own = owned(batch);
-            self.tail_bytes += own.get_array_memory_size();
-            self.tail.push(own);
+        if batch.num_rows() == 0 {
+            self.count(batch);
         }
-        if self.tail_bytes >= TAIL_BYTES_MAX {
-            self.flush()?;
+        // A batch of long rows may be many parts: whoever reads has one of them in memory.
+        for piece in pieces(batch, TAIL_BYTES_MAX) {
+            if piece.num_rows() > 0 {
+                self.count(&piece);
+                let own = owned(&piece);
+                self.tail_bytes += own.get_array_memory_size();
+                self.tail.push(own);
+            }
+            if self.tail_bytes >= TAIL_BYTES_MAX {
+                self.flush()?;
+            }
         }
         Ok(if self.bytes() < RESULT_BYTES_MAX { Room::Left } else { Room::Full })
     }
@@ -243,10 +250,7 @@ impl RowsView {
 
     /// The rows in order.
     pub(crate) fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, ArrowError>> + '_ {
-        let stored = self.parts.iter().flat_map(|part| match read_part(&self.path, part) {
-            Ok(batches) => batches.into_iter().map(Ok).collect::<Vec<_>>(),
-            Err(error) => vec![Err(error)],
-        });
+        let stored = self.parts.iter().flat_map(|part| PartBatches::new(&self.path, part));
         let first = self.parts.first().map_or(self.tail_first, |part| part.first);
         stored
             .chain(self.tail.iter().cloned().map(Ok))
@@ -263,21 +267,57 @@ impl RowsView {
     }
 }
 
-fn read_part(path: &Path, part: &Part) -> Result<Vec<RecordBatch>, ArrowError> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::Start(part.at))?;
-    let batches: Vec<RecordBatch> = StreamReader::try_new(BufReader::new(file), None)?.collect::<Result<_, _>>()?;
-    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-    if rows != part.rows {
-        let text = format!("{}: {rows} rows at byte {}, where {} were written", path.display(), part.at, part.rows);
-        return Err(ArrowError::IpcError(text));
+/// The batches of a part, one at a time in memory.
+struct PartBatches<'v> {
+    path: &'v Path,
+    part: &'v Part,
+    reader: Option<StreamReader<BufReader<File>>>,
+    /// Rows read so far.
+    rows: usize,
+    is_over: bool,
+}
+
+impl<'v> PartBatches<'v> {
+    fn new(path: &'v Path, part: &'v Part) -> PartBatches<'v> {
+        PartBatches { path, part, reader: None, rows: 0, is_over: false }
     }
-    Ok(batches)
+
+    fn read(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            none => {
+                let mut file = File::open(self.path)?;
+                file.seek(SeekFrom::Start(self.part.at))?;
+                none.insert(StreamReader::try_new(BufReader::new(file), None)?)
+            }
+        };
+        let batch = reader.next().transpose()?;
+        self.rows += batch.as_ref().map_or(0, RecordBatch::num_rows);
+        if batch.is_none() && self.rows != self.part.rows {
+            let (path, rows, at, written) = (self.path.display(), self.rows, self.part.at, self.part.rows);
+            let text = format!("{path}: {rows} rows at byte {at}, where {written} were written");
+            return Err(ArrowError::IpcError(text));
+        }
+        Ok(batch)
+    }
+}
+
+impl Iterator for PartBatches<'_> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
+        }
+        let next = self.read().transpose();
+        self.is_over = !matches!(next, Some(Ok(_)));
+        next
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray};
     use arrow::datatypes::Int64Type;
 
     use super::*;
@@ -290,6 +330,27 @@ mod tests {
     fn numbers(view: &RowsView) -> Vec<i64> {
         let values = |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
         view.batches().flat_map(|batch| values(batch.unwrap())).collect()
+    }
+
+    #[test]
+    fn long_rows_are_read_a_few_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.arrow");
+        let mut rows = JobRows::new(path.clone());
+        let text = |row: usize| format!("{}{row:03}", "0".repeat(300_000));
+        let texts: StringViewArray = (0..40).map(|row| Some(text(row))).collect();
+        let texts: ArrayRef = Arc::new(texts);
+        rows.push(&RecordBatch::try_from_iter([("a", texts)]).unwrap()).unwrap();
+        for mut rows in [JobRows::stored(path, rows.len(), rows.bytes()), rows] {
+            let view = rows.view(5, 20).unwrap();
+            let batches: Vec<RecordBatch> = view.batches().map(Result::unwrap).collect();
+            assert!(batches.iter().all(|batch| batch.num_rows() <= 4), "a megabyte of them");
+            let found: Vec<usize> = batches
+                .iter()
+                .flat_map(|batch| batch.column(0).as_string_view().iter().map(|text| text.unwrap().parse().unwrap()))
+                .collect();
+            assert_eq!(found, (5..25).collect::<Vec<usize>>());
+        }
     }
 
     #[test]

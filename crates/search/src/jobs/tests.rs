@@ -1,5 +1,6 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -49,7 +50,7 @@ impl World {
     fn run(&self, text: &str) -> Arc<SearchJob> {
         let started = self.create("eva", text, Asked { status_buckets: 100, ..Asked::default() }).unwrap();
         let job = Arc::clone(started.job());
-        started.run();
+        started.run(None);
         assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
         job
     }
@@ -75,7 +76,7 @@ fn a_job_is_there_while_it_waits_runs_and_after_a_restart_until_its_time_is_over
     let get = |world: &World, user: &str| world.jobs.get(&sid, &viewer(user));
     assert_eq!(get(&world, "eva").unwrap().state(), JobState::Queued);
     assert!(get(&world, "tom").is_none(), "it is another's");
-    started.run();
+    started.run(None);
     let job = get(&world, "eva").unwrap();
     let status = job.status();
     assert_eq!(
@@ -131,13 +132,13 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
     for end in ["resume", "finalize", "cancel"] {
         let started = world.create("eva", "* | stats count", Asked::default()).unwrap();
         let job = Arc::clone(started.job());
-        job.pause(true);
+        world.jobs.pause(&job).unwrap();
         assert_eq!(job.state(), JobState::Paused);
         thread::scope(|scope| {
-            let running = scope.spawn(|| started.run());
+            let running = scope.spawn(|| started.run(None));
             assert_eq!((job.state(), job.status().rows), (JobState::Paused, 0));
             match end {
-                "resume" => job.pause(false),
+                "resume" => job.resume(None),
                 "finalize" => job.finalize(),
                 _ => world.jobs.remove(&job),
             }
@@ -155,6 +156,64 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
     }
 }
 
+/// Tells what becomes of it.
+struct CountedTurn {
+    held: Arc<AtomicUsize>,
+    grown: Arc<AtomicUsize>,
+}
+
+impl CountedTurn {
+    fn take(held: &Arc<AtomicUsize>, grown: &Arc<AtomicUsize>) -> Option<Box<dyn WorkTurn>> {
+        held.fetch_add(1, Ordering::SeqCst);
+        Some(Box::new(CountedTurn { held: Arc::clone(held), grown: Arc::clone(grown) }))
+    }
+}
+
+impl WorkTurn for CountedTurn {
+    fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>> {
+        let_go();
+        self.grown.fetch_add(1, Ordering::SeqCst);
+        Some(self)
+    }
+}
+
+impl Drop for CountedTurn {
+    fn drop(&mut self) {
+        self.held.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn a_job_gives_its_turn_back_while_it_is_paused_and_tells_that_its_rows_are_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let (held, grown) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let turn = || CountedTurn::take(&held, &grown);
+    let counts = || (held.load(Ordering::SeqCst), grown.load(Ordering::SeqCst));
+    for (text, grows) in [("* | stats count", 0), ("* | eval long=printf(\"%0200d\", number)", 1)] {
+        let started = world.create("eva", text, Asked::default()).unwrap();
+        let job = Arc::clone(started.job());
+        world.jobs.pause(&job).unwrap();
+        grown.store(0, Ordering::SeqCst);
+        let first = turn();
+        thread::scope(|scope| {
+            let running = scope.spawn(|| started.run(first));
+            while counts().0 > 0 {
+                thread::yield_now();
+            }
+            assert!(job.resume_unless_begun(), "it needs a turn");
+            assert_eq!(job.state(), JobState::Paused);
+            job.resume(turn());
+            running.join().unwrap();
+        });
+        assert_eq!((job.state(), counts()), (JobState::Done, (0, grows)), "{text}");
+    }
+    let waiting: Vec<StartedJob> =
+        (0..=PAUSED_MAX).map(|_| world.create("eva", "*", Asked::default()).unwrap()).collect();
+    let paused = waiting.iter().map(|started| world.jobs.pause(started.job()).is_ok());
+    assert_eq!(paused.filter(|is_paused| *is_paused).count(), PAUSED_MAX);
+}
+
 #[test]
 fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     let folder = tempfile::tempdir().unwrap();
@@ -168,13 +227,13 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     for name in ["../x", ".x", "a/b", "", &"x".repeat(300)] {
         assert!(matches!(world.create("eva", "*", asked(name)), Err(CreateError::Folder(JobFolderError::NotAName(_)))));
     }
-    named.run();
+    named.run(None);
     let before = std::fs::read_dir(folder.path().join("dispatch")).unwrap().count();
     assert!(matches!(world.create("eva", "* | stast", Asked::default()), Err(CreateError::Search(_))));
     assert_eq!(std::fs::read_dir(folder.path().join("dispatch")).unwrap().count(), before, "no folder is left");
     let failing = world.create("eva", "| loadjob nosuch.1", Asked::default()).unwrap();
     let job = Arc::clone(failing.job());
-    failing.run();
+    failing.run(None);
     let status = job.status();
     assert!(status.state == JobState::Failed && status.failure.unwrap().contains("nosuch.1"));
     let limited =
@@ -184,7 +243,7 @@ fn what_a_job_asks_for_is_kept_and_what_goes_wrong_is_told() {
     world.clock.advance_ns(4 * NS_PER_SEC);
     world.jobs.look_after();
     assert!(world.jobs.get(job.sid(), &viewer("eva")).is_none(), "nobody looked at it for longer than 3 seconds");
-    limited.run();
+    limited.run(None);
     assert_eq!(world.jobs.list(&viewer("eva")).len(), 2);
     assert!(world.jobs.list(&viewer("tom")).is_empty());
 }
