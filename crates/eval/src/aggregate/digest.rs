@@ -1,10 +1,16 @@
 //! A sketch of a distribution for percentiles: exact while there are few distinct values, a t-digest beyond.
 //!
-//! The exact phase keeps each distinct value with its count. Above [`EXACT_VALUES_MAX`] values neighbours join into
-//! centroids, small ones at the ends, so that extreme percentiles stay sharp. Source: Dunning and Ertl, "Computing
-//! extremely accurate quantiles using t-digests" (2019), scale function k1.
+//! The exact phase keeps each distinct value with its count; values with more digits than a double keep them. Above
+//! [`EXACT_VALUES_MAX`] values neighbours join into centroids of doubles, small ones at the ends, so that extreme
+//! percentiles stay sharp. Source: Dunning and Ertl, "Computing extremely accurate quantiles using t-digests" (2019), scale
+//! function k1.
 
+use std::cmp::Ordering;
+
+use quarry_event::value::Number;
 use quarry_spl::ast::PercentileMethod;
+
+use super::numbers::Figure;
 
 /// Distinct values kept exactly (limits.conf `[stats] perc_digest_type` exactness bound).
 const EXACT_VALUES_MAX: usize = 10_000;
@@ -13,11 +19,21 @@ const BUFFER_MAX: usize = 4_096;
 /// Size of the sketch: about this many centroids.
 const COMPRESSION: f64 = 400.0;
 
+/// Numbers of a value in a state: the value, what it is more than its double, its weight.
+const STATE_POINT: usize = 3;
+
+/// A number that is no double: the double next to it, and billionths it is more.
+type LongNumber = (f64, i64);
+
 /// The sketch.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
     /// Sorted values or centroids with their weights.
     points: Vec<(f64, f64)>,
+    /// The same of values with more digits than a double, the last ones not sorted in yet; none where points have been joined.
+    longs: Vec<(LongNumber, f64)>,
+    /// How many of them are sorted.
+    longs_sorted: usize,
     /// Values not sorted in yet.
     buffer: Vec<f64>,
     /// Whether points have been joined.
@@ -40,13 +56,34 @@ impl Digest {
         }
     }
 
+    /// Adds a number with all its digits.
+    pub fn add_number(&mut self, number: Number) {
+        self.add_figure(Figure::without_scale(number));
+    }
+
+    /// As [`Digest::add_number`].
+    pub(super) fn add_figure(&mut self, figure: Figure) {
+        if figure.rest == 0 {
+            return self.add(figure.value);
+        }
+        self.longs.push(((figure.value, figure.rest), 1.0));
+        if self.longs.len() - self.longs_sorted >= BUFFER_MAX {
+            self.settle();
+        }
+    }
+
     /// Adds another sketch in state form.
     pub fn merge_state(&mut self, state: &[f64]) {
         self.settle();
         let Some((rounded, points)) = state.split_first() else { return };
-        assert!(points.len().is_multiple_of(2), "values and weights in turn, as they were written");
+        assert!(points.len().is_multiple_of(STATE_POINT), "whole points, as they were written");
         self.rounded |= *rounded != 0.0;
-        self.points.extend(points.chunks_exact(2).map(|point| (point[0], point[1])));
+        for point in points.chunks_exact(STATE_POINT) {
+            match (point[0], point[1], point[2]) {
+                (value, 0.0, weight) => self.points.push((value, weight)),
+                (value, rest, weight) => self.longs.push(((value, rest as i64), weight)),
+            }
+        }
         self.join();
     }
 
@@ -54,59 +91,75 @@ impl Digest {
     pub fn bytes(&self) -> usize {
         size_of::<Digest>()
             + self.points.capacity() * size_of::<(f64, f64)>()
+            + self.longs.capacity() * size_of::<(LongNumber, f64)>()
             + self.buffer.capacity() * size_of::<f64>()
     }
 
-    /// As state: whether it rounds, then values and weights in turn.
+    /// As state: whether it rounds, then each value with what it is more than its double and its weight.
     pub fn into_state(mut self) -> Vec<f64> {
         self.settle();
         assert!(
             self.buffer.is_empty() && !(self.exact && self.rounded),
             "a state holds all, and exact ones do not round"
         );
+        assert!(!self.rounded || self.longs.is_empty(), "centroids are doubles");
         let head = if self.rounded { 1.0 } else { 0.0 };
-        std::iter::once(head).chain(self.points.into_iter().flat_map(|(value, weight)| [value, weight])).collect()
+        let points = self.points.iter().flat_map(|(value, weight)| [*value, 0.0, *weight]);
+        let longs = self.longs.iter().flat_map(|((value, rest), weight)| [*value, *rest as f64, *weight]);
+        std::iter::once(head).chain(points).chain(longs).collect()
     }
 
     /// The value below which `percent` of the numbers lie; `None` without numbers. A sketch that rounds goes by line.
-    pub fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<f64> {
+    pub fn percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         self.settle();
-        let total: f64 = self.points.iter().map(|(_, weight)| weight).sum();
-        let (first, last) = (self.points.first()?.0, self.points.last()?.0);
+        let weights = self.points.iter().map(|(_, weight)| weight).chain(self.longs.iter().map(|(_, weight)| weight));
+        let total: f64 = weights.sum();
         // Divided last: 29 of a hundred are 29 of 100, but 0.29 times 100 is less.
         let of = |numbers: f64| percent.clamp(0.0, 100.0) * numbers / 100.0;
         match method {
-            _ if self.rounded => Some(self.interpolated(of(total), first, last)),
+            _ if self.rounded => self.interpolated(of(total)).map(Number::of_float),
             PercentileMethod::NearestRank => self.exact_at(of(total).floor().min(total - 1.0)),
             PercentileMethod::Interpolated => self.exact_at(of(total - 1.0)),
         }
     }
 
     /// As [`Digest::percentile`]; of a sketch that rounds not the value on the line, but the point above it.
-    pub fn upper_percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<f64> {
+    pub fn upper_percentile(&mut self, percent: f64, method: PercentileMethod) -> Option<Number> {
         let value = self.percentile(percent, method)?;
-        let above = self.points.iter().map(|(point, _)| *point).find(|point| *point >= value);
-        Some(if self.rounded { above.unwrap_or(value) } else { value })
+        if !self.rounded {
+            return Some(value);
+        }
+        let above = self.points.iter().map(|(point, _)| *point).find(|point| *point >= value.as_f64());
+        Some(above.map_or(value, Number::of_float))
     }
 
     /// Value at a rank from 0, where each value stands for `weight` equal ones.
-    fn exact_at(&self, rank: f64) -> Option<f64> {
+    fn exact_at(&self, rank: f64) -> Option<Number> {
         let (low, part) = (rank.floor(), rank.fract());
-        let value_at = |rank: f64| {
-            let mut seen = 0.0;
-            let at = |(_, weight): &&(f64, f64)| {
-                seen += weight;
-                rank < seen
-            };
-            let found = self.points.iter().find(at).or(self.points.last());
-            found.map(|(value, _)| *value)
-        };
-        let below = value_at(low)?;
-        if part == 0.0 { Some(below) } else { value_at(low + 1.0).map(|above| below + (above - below) * part) }
+        if self.longs.is_empty() {
+            let below = value_at(&self.points, low)?;
+            let between = |above: f64| below + (above - below) * part;
+            let value = if part == 0.0 { Some(below) } else { value_at(&self.points, low + 1.0).map(between) };
+            return value.map(Number::of_float);
+        }
+        let mut all = std::borrow::Cow::Borrowed(&self.longs);
+        if !self.points.is_empty() {
+            let all = all.to_mut();
+            all.extend(self.points.iter().map(|(value, weight)| ((*value, 0), *weight)));
+            all.sort_unstable_by(|a, b| order(a.0, b.0));
+        }
+        let number = |(value, rest): LongNumber| Figure { value, rest, scale: 0 }.number();
+        let below = number(value_at(&all, low)?);
+        if part == 0.0 {
+            return Some(below);
+        }
+        let above = number(value_at(&all, low + 1.0)?);
+        Some(below.plus(above.minus(below).times(Number::Float(part))))
     }
 
     /// Value at a cumulated weight, where a centroid's weight lies half before and half after it.
-    fn interpolated(&self, target: f64, first: f64, last: f64) -> f64 {
+    fn interpolated(&self, target: f64) -> Option<f64> {
+        let (first, last) = (self.points.first()?.0, self.points.last()?.0);
         let mut before = 0.0;
         let mut previous = (0.0, first);
         for (value, weight) in &self.points {
@@ -114,16 +167,16 @@ impl Digest {
             if target < middle {
                 let width = middle - previous.0;
                 let part = if width > 0.0 { (target - previous.0) / width } else { 0.0 };
-                return previous.1 + (value - previous.1) * part;
+                return Some(previous.1 + (value - previous.1) * part);
             }
             previous = (middle, *value);
             before += weight;
         }
-        last
+        Some(last)
     }
 
     fn settle(&mut self) {
-        if !self.buffer.is_empty() {
+        if !self.buffer.is_empty() || self.longs.len() > self.longs_sorted {
             self.points.extend(self.buffer.drain(..).map(|value| (value, 1.0)));
             self.join();
         }
@@ -139,10 +192,25 @@ impl Digest {
             }
             same
         });
-        if !self.exact
-            && (self.rounded || self.points.len() > EXACT_VALUES_MAX)
-            && self.points.len() as f64 > COMPRESSION
-        {
+        self.longs.sort_unstable_by(|a, b| order(a.0, b.0));
+        self.longs.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 += next.1;
+            }
+            same
+        });
+        self.longs_sorted = self.longs.len();
+        let is_full = self.rounded || self.points.len() + self.longs.len() > EXACT_VALUES_MAX;
+        if self.exact || !is_full {
+            return;
+        }
+        if !self.longs.is_empty() {
+            self.points.extend(self.longs.drain(..).map(|((value, _), weight)| (value, weight)));
+            self.points.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+            self.longs_sorted = 0;
+        }
+        if self.points.len() as f64 > COMPRESSION {
             self.compress();
         }
     }
@@ -171,6 +239,20 @@ impl Digest {
     }
 }
 
+/// The value at a rank from 0.
+fn value_at<T: Copy>(points: &[(T, f64)], rank: f64) -> Option<T> {
+    let mut seen = 0.0;
+    let at = |(_, weight): &&(T, f64)| {
+        seen += weight;
+        rank < seen
+    };
+    points.iter().find(at).or(points.last()).map(|(value, _)| *value)
+}
+
+fn order(a: LongNumber, b: LongNumber) -> Ordering {
+    a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+}
+
 /// The quantile where a centroid that starts at `quantile` must end.
 fn next_bound(quantile: f64) -> f64 {
     let scale = COMPRESSION / std::f64::consts::TAU;
@@ -184,23 +266,29 @@ mod tests {
     use super::*;
     use PercentileMethod::{Interpolated, NearestRank};
 
+    fn percentile(digest: &mut Digest, percent: f64, method: PercentileMethod) -> Option<f64> {
+        digest.percentile(percent, method).map(Number::as_f64)
+    }
+
     #[test]
     fn few_values_are_exact() {
         let mut digest = Digest::new(false);
         (1..=10).for_each(|value| digest.add(f64::from(value)));
-        assert_eq!(digest.percentile(50.0, Interpolated), Some(5.5));
-        assert!((digest.percentile(95.0, Interpolated).unwrap() - 9.55).abs() < 1e-9);
+        assert_eq!(percentile(&mut digest, 50.0, Interpolated), Some(5.5));
+        assert!((percentile(&mut digest, 95.0, Interpolated).unwrap() - 9.55).abs() < 1e-9);
         for method in [NearestRank, Interpolated] {
-            assert_eq!(digest.percentile(0.0, method), Some(1.0));
-            assert_eq!(digest.percentile(100.0, method), Some(10.0));
-            assert_eq!(Digest::new(false).percentile(50.0, method), None);
+            assert_eq!(percentile(&mut digest, 0.0, method), Some(1.0));
+            assert_eq!(percentile(&mut digest, 100.0, method), Some(10.0));
+            assert_eq!(percentile(&mut Digest::new(false), 50.0, method), None);
         }
         let ranks = [(10.0, 2.0), (25.0, 3.0), (50.0, 6.0), (89.9, 9.0), (95.0, 10.0)];
-        ranks.iter().for_each(|(percent, value)| assert_eq!(digest.percentile(*percent, NearestRank), Some(*value)));
+        ranks
+            .iter()
+            .for_each(|(percent, value)| assert_eq!(percentile(&mut digest, *percent, NearestRank), Some(*value)));
         let mut hundred = Digest::new(false);
         (1..=100).for_each(|value| hundred.add(f64::from(value)));
         (0..100).for_each(|percent| {
-            assert_eq!(hundred.percentile(f64::from(percent), NearestRank), Some(f64::from(percent + 1)));
+            assert_eq!(percentile(&mut hundred, f64::from(percent), NearestRank), Some(f64::from(percent + 1)));
         });
     }
 
@@ -210,12 +298,12 @@ mod tests {
         (1..=5_000).for_each(|value| digest.add(f64::from(value) * f64::from(value)));
         for percent in [1, 10, 50, 75, 95, 99] {
             let exact = f64::from(percent * 50 + 1).powi(2);
-            let upper = digest.upper_percentile(f64::from(percent), NearestRank).unwrap();
+            let upper = digest.upper_percentile(f64::from(percent), NearestRank).unwrap().as_f64();
             assert!(exact <= upper && upper < exact * 1.2 + 1_000.0, "{percent}: {upper}, exactly {exact}");
         }
         let mut few = Digest::new(false);
         (1..=10).for_each(|value| few.add(f64::from(value)));
-        assert_eq!(few.upper_percentile(50.0, NearestRank), Some(6.0));
+        assert_eq!(few.upper_percentile(50.0, NearestRank), Some(Number::Int(6)));
     }
 
     #[test]
@@ -228,8 +316,37 @@ mod tests {
         left.merge_state(&right.into_state());
         for percent in [1.0, 25.0, 50.0, 90.0, 99.0, 99.9] {
             let expected = 200_000.0 * percent / 100.0;
-            let found = left.percentile(percent, NearestRank).unwrap();
+            let found = percentile(&mut left, percent, NearestRank).unwrap();
             assert!((found - expected).abs() < 200_000.0 * 0.003, "{percent}: {found} is far from {expected}");
         }
+    }
+
+    #[test]
+    fn long_numbers_keep_their_digits_through_states_until_points_are_joined() {
+        let second = 1_700_000_000;
+        let figure = |at: i64| Figure::of(Number::Nanos((second + at) * 1_000_000_000 + 123_456_789));
+        for exact in [false, true] {
+            let (mut left, mut right) = (Digest::new(exact), Digest::new(exact));
+            for at in 0..9_000 {
+                let digest = if at % 2 == 0 { &mut left } else { &mut right };
+                digest.add_figure(figure(at));
+                digest.add_figure(Figure::of(Number::Int(at % 100)));
+            }
+            left.merge_state(&right.into_state());
+            let expected = Number::Nanos((second + 4_500) * 1_000_000_000 + 123_456_789);
+            assert_eq!(left.percentile(75.0, NearestRank), Some(expected));
+            assert_eq!(left.upper_percentile(75.0, NearestRank), Some(expected));
+            assert_eq!(left.percentile(0.0, NearestRank), Some(Number::Int(0)));
+            let last = Number::Nanos((second + 8_999) * 1_000_000_000 + 123_456_789);
+            assert_eq!(left.percentile(100.0, Interpolated), Some(last));
+            (9_000..20_000).for_each(|at| left.add_figure(figure(at)));
+            let last = left.percentile(100.0, NearestRank).unwrap();
+            let expected = figure(19_999).number();
+            assert_eq!(last == expected, exact, "{last:?}");
+            assert!((last.as_f64() - expected.as_f64()).abs() < 1.0, "{last:?}");
+        }
+        let mut two = Digest::new(false);
+        [0, 1].into_iter().for_each(|at| two.add_figure(figure(at)));
+        assert_eq!(two.percentile(50.0, Interpolated), Some(Number::Nanos(second * 1_000_000_000 + 623_456_789)));
     }
 }

@@ -132,15 +132,15 @@ fn moments(states: &[ArrayRef], value: impl Fn(&Moments) -> Option<f64>) -> Arra
 fn percentiles(
     states: &[ArrayRef],
     empty: impl Fn() -> Digest,
-    value: impl Fn(&mut Digest) -> Option<f64>,
+    value: impl Fn(&mut Digest) -> Option<Number>,
 ) -> ArrayRef {
-    let lists = states[0].as_list::<i32>();
-    let values = (0..lists.len()).map(|group| {
+    let mut values = ColumnBuilder::new(states[0].len());
+    each_state(&states[0], |_, state| {
         let mut digest = empty();
-        digest.merge_state(&number_list(lists, group));
-        value(&mut digest)
+        digest.merge_state(state);
+        values.push(value(&mut digest).map_or(Value::Null, Value::of_number));
     });
-    Arc::new(values.collect::<Float64Array>())
+    values.finish()
 }
 
 fn number_list(lists: &ListArray, group: usize) -> Vec<f64> {

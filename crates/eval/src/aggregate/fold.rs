@@ -434,7 +434,11 @@ impl Fold for DigestFold {
     fn update(&mut self, input: &Input<'_>, members: &Members<'_>) {
         grow(&mut self.digests, members.groups, Digest::new(self.exact));
         let digests = self.digests.as_mut_slice();
-        input.for_each_number(members, |_, group, number| digests[group].add(number));
+        if input.numbers.is_some_and(|numbers| !numbers.has_rests()) {
+            input.for_each_number(members, |_, group, number| digests[group].add(number));
+        } else {
+            input.for_each_figure(members, |group, figure| digests[group].add_figure(figure));
+        }
     }
 
     fn absorb(&mut self, other: Box<dyn Fold>, groups: &[u32], total: usize) {

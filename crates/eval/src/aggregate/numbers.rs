@@ -55,7 +55,8 @@ impl Figure {
         Figure { scale: scale.unwrap_or(NO_SCALE), ..Figure::without_scale(number) }
     }
 
-    fn without_scale(number: Number) -> Figure {
+    /// The figure of a number of which the scale is not asked.
+    pub(super) fn without_scale(number: Number) -> Figure {
         let value = number.as_f64();
         let exact = match number {
             Number::Int(integer) if integer.unsigned_abs() > MAX_EXACT_INTEGER as u64 => {

@@ -94,7 +94,9 @@ impl Running {
                 Running::Distinct(Box::default())
             }
             StatsFunction::List => Running::List(Vec::new()),
-            StatsFunction::Percentile { .. } => Running::Digest(Box::new(Digest::new(false))),
+            StatsFunction::Percentile { kind, .. } => {
+                Running::Digest(Box::new(Digest::new(*kind == PercentileKind::Exact)))
+            }
             StatsFunction::Sparkline { .. } => Running::Nothing,
             _ => Running::Ends(Box::default()),
         }
@@ -112,7 +114,9 @@ impl Running {
                 values.iter().filter_map(|value| exact_number(value)).for_each(|number| sums.add(number))
             }
             Running::Moments(moments) => numbers.for_each(|number| moments.add(number)),
-            Running::Digest(digest) => numbers.for_each(|number| digest.add(number)),
+            Running::Digest(digest) => {
+                values.iter().filter_map(|value| exact_number(value)).for_each(|number| digest.add_number(number))
+            }
             Running::Extremes(ends) => {
                 let only_numbers = matches!(function, StatsFunction::Range);
                 let fits = |value: &&String| !only_numbers || parse_number(value).is_some();
@@ -149,13 +153,16 @@ impl Running {
                 StatsFunction::Var => moments.variance(true),
                 _ => moments.variance(false),
             }),
-            Running::Digest(digest) => match function {
-                StatsFunction::Percentile { percent, kind: PercentileKind::Upper, method } => {
-                    number(digest.upper_percentile(*percent, *method))
-                }
-                StatsFunction::Percentile { percent, method, .. } => number(digest.percentile(*percent, *method)),
-                _ => Value::Null,
-            },
+            Running::Digest(digest) => {
+                let found = match function {
+                    StatsFunction::Percentile { percent, kind: PercentileKind::Upper, method } => {
+                        digest.upper_percentile(*percent, *method)
+                    }
+                    StatsFunction::Percentile { percent, method, .. } => digest.percentile(*percent, *method),
+                    _ => None,
+                };
+                found.map_or(Value::Null, Value::of_number)
+            }
             Running::Extremes(ends) => match function {
                 StatsFunction::Min => text(ends.0.clone()),
                 StatsFunction::Max => text(ends.1.clone()),
