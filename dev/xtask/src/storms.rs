@@ -1,14 +1,17 @@
 //! `cargo xtask storms [--binary PATH]`: clients that mean no good, many at a time, and another one that only wants to search.
 //!
-//! First 64 clients log in with wrong passwords, then 70 clients export events and do not read them: some nothing, some
-//! only the beginning; the same with rows of a kilobyte, of 64 KB and of a megabyte. What the server takes and how long
-//! another search of the same user waits, from the first of these clients on, is told, and bounded.
+//! First 64 clients log in with wrong passwords. Then 70 clients at a time ask for events, with rows of some bytes, of a
+//! kilobyte, of 64 KB and of a megabyte: exports that they do not read (some nothing, some only the beginning), and answers
+//! of 8 MB (of oneshot searches, of jobs, pages of one job) that they read at once, and ones that they do not read. What
+//! the server takes and how long another search of the same user, and one of another user, waits, from the first of these
+//! clients on, is told, and bounded.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -19,19 +22,25 @@ use crate::soak_node;
 const CLIENTS: usize = 64;
 /// Logins of each.
 const LOGINS: usize = 20;
-/// Clients that do not read: more than searches run at once.
-const STALLED: usize = 70;
+/// Clients that ask for events: more than searches run at once.
+const READERS: usize = 70;
 /// Events to export: how many, and bytes of text added to each.
 const EVENTS: [(usize, usize); 4] = [(300_000, 0), (100_000, 1_000), (2_500, 64 << 10), (160, 1 << 20)];
-/// Exports of which the beginning is read, and bytes of it.
+/// Stalled answers of which the beginning is read: one in so many, and bytes of it.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
-/// Searches of the other client beside the exports.
+const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
+/// Bytes of events of an answer that is no export.
+const ANSWER_BYTES: usize = 8 << 20;
+/// Searches of the other client beside the readers.
 const SEARCHES: usize = 30;
 /// Most memory that the server may take at any moment, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;
-/// Longest wait of the other client; generous, as other work may run beside.
+/// Longest waits of other clients, of the same user and of another one; generous, as other work may run beside.
 const WAIT_MAX: Duration = Duration::from_secs(5);
+const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
+/// The other user.
+const OTHER: (&str, &str) = ("other", "a password of storms");
 /// Longest wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -79,13 +88,30 @@ fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
         if !added.as_ref().is_ok_and(|added| added.status.success()) {
             return Err(format!("the events cannot be added: {added:?}"));
         }
+        add_user(binary, &data)?;
         if wide == 0 {
             beyond.extend(login_storm(&Server::start(binary, &data, events)?)?);
         }
-        beyond.extend(stalled_storm(&Server::start(binary, &data, events)?, wide)?);
+        for (asks, reads) in STORMS {
+            beyond.extend(reader_storm(&Server::start(binary, &data, events)?, wide, asks, reads)?);
+        }
         std::fs::remove_dir_all(folder).map_err(cannot)?;
     }
     if beyond.is_empty() { Ok(()) } else { Err(beyond.join("; ")) }
+}
+
+/// Adds the other user.
+fn add_user(binary: &Path, data: &Path) -> Result<(), String> {
+    let cannot = |error: std::io::Error| format!("no other user can be added: {error}");
+    let mut command = Command::new(binary);
+    command.arg("--data-dir").arg(data).args(["user", "add", OTHER.0]).stdin(Stdio::piped());
+    let mut adding = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+    if let Some(input) = &mut adding.stdin {
+        writeln!(input, "{}", OTHER.1).map_err(cannot)?;
+    }
+    let added = adding.wait_with_output().map_err(cannot)?;
+    let told = String::from_utf8_lossy(&added.stderr);
+    if added.status.success() { Ok(()) } else { Err(format!("no other user can be added: {told}")) }
 }
 
 /// Words of no sense, so many bytes of them, other ones for each event.
@@ -104,6 +130,8 @@ struct Server {
     child: Child,
     address: String,
     token: String,
+    /// Session of the other user.
+    session: String,
     /// Events that it has.
     events: usize,
 }
@@ -123,7 +151,7 @@ impl Server {
         let mut command = Command::new(binary);
         command.arg("--data-dir").arg(data).args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
-        let mut server = Server { child, address: String::new(), token: String::new(), events };
+        let mut server = Server { child, address: String::new(), token: String::new(), session: String::new(), events };
         let begun = now();
         while begun.elapsed() < START_MAX {
             let run: Option<Value> =
@@ -131,7 +159,7 @@ impl Server {
             if let Some(run) = run {
                 let text_of = |key: &str| run[key].as_str().unwrap_or_default().to_owned();
                 (server.address, server.token) = (text_of("mgmt"), text_of("token"));
-                return Ok(server);
+                return server.log_in();
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
@@ -164,15 +192,28 @@ impl Server {
         Ok(answer)
     }
 
+    /// With the session of the other user.
+    fn log_in(mut self) -> Result<Server, String> {
+        let body = format!("username={}&password={}&output_mode=json", OTHER.0, OTHER.1.replace(' ', "+"));
+        let answer = self.ask("/services/auth/login", "", &body).map_err(|error| format!("no login: {error}"))?;
+        let key = answer.split_once("\"sessionKey\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        self.session = key.ok_or_else(|| format!("the login of the other user is refused: {answer}"))?.0.to_owned();
+        Ok(self)
+    }
+
     fn authorization(&self) -> String {
         format!("Authorization: Splunk {}\r\n", self.token)
     }
 
-    /// One search of the client that means well; how long it took.
+    /// One search of a client that means well; how long it took.
     fn search(&self) -> Result<Duration, String> {
+        self.search_as(&self.token)
+    }
+
+    fn search_as(&self, session: &str) -> Result<Duration, String> {
         let begun = now();
         let body = "exec_mode=oneshot&output_mode=json&search=search+*+%7C+stats+count";
-        let answer = self.ask("/services/search/jobs", &self.authorization(), body);
+        let answer = self.ask("/services/search/jobs", &format!("Authorization: Splunk {session}\r\n"), body);
         let answer = answer.map_err(|error| format!("a search is not answered: {error}"))?;
         if !answer.contains(&format!("\"count\":\"{}\"", self.events)) {
             return Err(format!("a search is answered wrongly: {answer}"));
@@ -186,13 +227,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     let before = server.most_mb()?;
     let is_over = AtomicBool::new(false);
     let (statuses, worst) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let mut worst = Duration::ZERO;
-            while !is_over.load(Ordering::Relaxed) {
-                worst = worst.max(server.search()?);
-            }
-            Ok::<_, String>(worst)
-        });
+        let others = Others::begin(scope, server, &is_over);
         let log_in = |number: usize| {
             move || {
                 let user = if number.is_multiple_of(2) { "admin" } else { "nobody-here" };
@@ -206,8 +241,7 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
         let clients: Vec<_> = (0..CLIENTS).map(|number| scope.spawn(log_in(number))).collect();
         let statuses: Vec<String> = clients.into_iter().flat_map(|client| client.join().unwrap_or_default()).collect();
         is_over.store(true, Ordering::Relaxed);
-        let worst = other.join().unwrap_or(Err("the other client panicked".to_owned()));
-        (statuses, worst)
+        (statuses, others.end())
     });
     let of = |status: &str| statuses.iter().filter(|other| *other == status).count();
     let told = format!("401: {}, 429: {}, 503: {}", of("401"), of("429"), of("503"));
@@ -218,54 +252,155 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     verdict(&format!("{} wrong logins of {CLIENTS} clients ({told})", statuses.len()), server, before, quiet, worst?)
 }
 
-fn stalled_storm(server: &Server, wide: usize) -> Result<Option<String>, String> {
+/// What clients ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    Exports,
+    Oneshots,
+    /// Jobs that they wait for, and whose rows they read then.
+    Jobs,
+    /// Rows of one job.
+    Pages,
+}
+
+/// How they read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    AtOnce,
+    Stalled,
+}
+
+const STORMS: [(Asks, Reads); 6] = [
+    (Asks::Exports, Reads::Stalled),
+    (Asks::Oneshots, Reads::AtOnce),
+    (Asks::Oneshots, Reads::Stalled),
+    (Asks::Jobs, Reads::AtOnce),
+    (Asks::Pages, Reads::AtOnce),
+    (Asks::Pages, Reads::Stalled),
+];
+
+/// Events of an answer that is no export, where each has so many bytes added.
+fn rows_of_answer(wide: usize) -> usize {
+    const SHORT: usize = 150;
+    ANSWER_BYTES / (wide + SHORT)
+}
+
+impl Server {
+    /// Begins a job and waits for its end; its name.
+    fn job(&self, rows: usize) -> Result<String, String> {
+        let body = format!("exec_mode=blocking&output_mode=json&max_count={rows}&search=search+*");
+        let answer = self.ask("/services/search/jobs", &self.authorization(), &body);
+        let answer = answer.map_err(|error| format!("a job is not answered: {error}"))?;
+        let sid = answer.split_once("\"sid\":\"").and_then(|(_, rest)| rest.split_once('"'));
+        sid.map(|(sid, _)| sid.to_owned()).ok_or_else(|| format!("a job does not begin: {answer}"))
+    }
+
+    /// The beginning of an answer with rows; `page` names the job that all clients read.
+    fn rows(&self, asks: Asks, wide: usize, page: &str) -> Result<TcpStream, String> {
+        let rows = rows_of_answer(wide);
+        let results = |sid: &str| format!("/services/search/jobs/{sid}/results");
+        let (path, body) = match asks {
+            Asks::Exports => {
+                ("/services/search/jobs/export".to_owned(), "search=search+*&output_mode=json&preview=0".to_owned())
+            }
+            Asks::Oneshots => (
+                "/services/search/jobs".to_owned(),
+                format!("exec_mode=oneshot&search=search+*&output_mode=json&count={rows}"),
+            ),
+            Asks::Jobs => (results(&self.job(rows)?), format!("output_mode=json&count={rows}")),
+            Asks::Pages => (results(page), format!("output_mode=json&count={rows}")),
+        };
+        let failed = |error: std::io::Error| format!("an answer does not begin: {error}");
+        self.send(&path, &self.authorization(), &body).map_err(failed)
+    }
+}
+
+fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Result<Option<String>, String> {
     let quiet = server.search()?;
+    let page = if asks == Asks::Pages { server.job(rows_of_answer(wide))? } else { String::new() };
     let before = server.most_mb()?;
-    let body = "search=search+*&output_mode=json&preview=0";
-    let (is_over, left) = (AtomicBool::new(false), AtomicUsize::new(SEARCHES));
-    let stall = |number: usize| -> Result<TcpStream, String> {
-        let failed = |error: std::io::Error| format!("an export does not begin: {error}");
-        let mut stream = server.send("/services/search/jobs/export", &server.authorization(), body).map_err(failed)?;
-        if number.is_multiple_of(READ_EVERY) {
-            let read = std::io::copy(&mut (&mut stream).take(READ_BYTES), &mut std::io::sink());
-            read.map_err(|error| format!("an export ends early: {error}"))?;
+    let is_over = AtomicBool::new(false);
+    let read = |number: usize| -> Result<TcpStream, String> {
+        let failed = |error: std::io::Error| format!("an answer ends early: {error}");
+        let mut stream = server.rows(asks, wide, &page)?;
+        let sink = &mut std::io::sink();
+        if reads == Reads::AtOnce {
+            let bytes = std::io::copy(&mut stream, sink).map_err(failed)?;
+            let least = (rows_of_answer(wide).min(server.events) * wide) as u64;
+            if bytes <= least {
+                return Err(format!("an answer has {bytes} bytes, where its rows have {least}"));
+            }
+        } else if number.is_multiple_of(READ_EVERY) {
+            let bytes = if asks == Asks::Exports { READ_BYTES } else { READ_BYTES_OF_ANSWER };
+            std::io::copy(&mut (&mut stream).take(bytes), sink).map_err(failed)?;
         }
         Ok(stream)
     };
-    let (stalled, worst) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| {
-            let mut worst = Duration::ZERO;
-            while !is_over.load(Ordering::Relaxed) || left.fetch_sub(1, Ordering::Relaxed) > 1 {
-                worst = worst.max(server.search()?);
-            }
-            Ok::<_, String>(worst)
-        });
-        let stall = &stall;
-        let clients: Vec<_> = (0..STALLED).map(|number| scope.spawn(move || stall(number))).collect();
-        let stalled: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+    let begun = now();
+    let (answers, worst) = std::thread::scope(|scope| {
+        let others = Others::begin(scope, server, &is_over);
+        let read = &read;
+        let clients: Vec<_> = (0..READERS).map(|number| scope.spawn(move || read(number))).collect();
+        let answers: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         is_over.store(true, Ordering::Relaxed);
-        (stalled, other.join().unwrap_or(Err("the other client panicked".to_owned())))
+        (answers, others.end())
     });
     let panicked = |_| Err("a client panicked".to_owned());
-    let stalled = stalled.into_iter().map(|client| client.unwrap_or_else(panicked)).collect::<Result<Vec<_>, _>>()?;
-    verdict(&format!("{} exports that nobody reads, rows + {wide} bytes", stalled.len()), server, before, quiet, worst?)
+    let answers = answers.into_iter().map(|client| client.unwrap_or_else(panicked)).collect::<Result<Vec<_>, _>>()?;
+    let took = begun.elapsed().as_millis();
+    let what = format!("{} {asks:?} read {reads:?}, rows + {wide} bytes, {took} ms", answers.len());
+    verdict(&what, server, before, quiet, worst?)
+}
+
+/// Clients that search meanwhile, one after the other: of the same user, and of another one.
+struct Others<'scope> {
+    same: ScopedJoinHandle<'scope, Result<Duration, String>>,
+    other: ScopedJoinHandle<'scope, Result<Duration, String>>,
+}
+
+impl<'scope> Others<'scope> {
+    fn begin<'e>(scope: &'scope Scope<'scope, 'e>, server: &'scope Server, is_over: &'scope AtomicBool) -> Self {
+        let searches = move |session: &'scope str| {
+            let (mut worst, mut left) = (Duration::ZERO, SEARCHES);
+            while !is_over.load(Ordering::Relaxed) || left > 0 {
+                left = left.saturating_sub(1);
+                worst = worst.max(server.search_as(session)?);
+            }
+            Ok(worst)
+        };
+        Others {
+            same: scope.spawn(move || searches(&server.token)),
+            other: scope.spawn(move || searches(&server.session)),
+        }
+    }
+
+    fn end(self) -> Result<Waits, String> {
+        let panicked = |_| Err("a client panicked".to_owned());
+        Ok(Waits {
+            same: self.same.join().unwrap_or_else(panicked)?,
+            other: self.other.join().unwrap_or_else(panicked)?,
+        })
+    }
+}
+
+/// The longest waits of others.
+struct Waits {
+    same: Duration,
+    other: Duration,
 }
 
 /// Tells what a storm took, and gives it when that was too much.
-fn verdict(
-    what: &str,
-    server: &Server,
-    before: u64,
-    quiet: Duration,
-    worst: Duration,
-) -> Result<Option<String>, String> {
+fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Waits) -> Result<Option<String>, String> {
     let most = server.most_mb()?;
     let told = format!(
-        "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst ({} ms in quiet)",
-        worst.as_millis(),
+        "{what}: {most} MB at most ({before} before), another search of the same user {} ms at worst, of another user {} ms \
+         ({} ms in quiet)",
+        worst.same.as_millis(),
+        worst.other.as_millis(),
         quiet.as_millis()
     );
     println!("{told}");
-    let is_beyond = most > RESIDENT_MB_MAX || worst > WAIT_MAX;
-    Ok(is_beyond.then(|| format!("{told}: more than {RESIDENT_MB_MAX} MB or {} ms", WAIT_MAX.as_millis())))
+    let is_beyond = most > RESIDENT_MB_MAX || worst.same > WAIT_MAX || worst.other > WAIT_MAX_OF_OTHERS;
+    let (same, other) = (WAIT_MAX.as_millis(), WAIT_MAX_OF_OTHERS.as_millis());
+    Ok(is_beyond.then(|| format!("{told}: more than {RESIDENT_MB_MAX} MB, {same} or {other} ms")))
 }
