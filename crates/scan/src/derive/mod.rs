@@ -10,7 +10,7 @@
 //!
 //! Not here: how `EXTRACT-` and `REPORT-` cut ([`crate::fields`]), what a label stands for in a condition (engine).
 
-mod computed;
+pub(crate) mod computed;
 mod defaults;
 mod names;
 mod needs;
@@ -20,7 +20,7 @@ mod tables;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray};
 use arrow::record_batch::RecordBatch;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -34,13 +34,13 @@ use quarry_event::{Metadata, Page};
 use quarry_spl::analyse::search_fields;
 use quarry_store::Segment;
 
-use self::computed::by_plan;
-pub(crate) use self::computed::{ComputedFields, Way};
+pub(crate) use self::computed::Way;
+use self::computed::{ComputedFields, by_plan};
 use self::defaults::DefaultFields;
 pub(crate) use self::defaults::is_default_field;
 pub(crate) use self::names::{DerivedNames, Scope};
 use self::needs::Wanted;
-use self::plan::Plan;
+use self::plan::{Plan, with_column};
 pub(crate) use self::tables::Tables;
 use super::fields::Projection;
 use super::filter::EventFilter;
@@ -325,12 +325,4 @@ fn with_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanArray)]) -
         column.push_multi(values);
     }
     column.finish()
-}
-
-/// The rows with a column, or without it when no row has a value.
-fn with_column(rows: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, EngineError> {
-    if rows::ColumnReader::new(&column).present().is_some_and(|present| present.null_count() == column.len()) {
-        return rows::without(rows, |known| known == name);
-    }
-    rows::with_column(rows, name, column)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use quarry_conf::{AliasRule, SearchTimeRules};
 use quarry_eval::EngineError;
@@ -16,7 +17,6 @@ use quarry_stdx::Fault;
 
 use super::needs::Wanted;
 use super::tables::{Tables, command_of};
-use super::with_column;
 use crate::event_fields::is_given;
 use crate::fields::reports::{is_read_off_text, names_of};
 
@@ -205,4 +205,12 @@ impl Plan {
         }
         Ok(result)
     }
+}
+
+/// The rows with a column, or without it when no row has a value.
+pub(super) fn with_column(rows: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, EngineError> {
+    if rows::ColumnReader::new(&column).present().is_some_and(|present| present.null_count() == column.len()) {
+        return rows::without(rows, |known| known == name);
+    }
+    rows::with_column(rows, name, column)
 }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, TimestampNanosecondArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, TimestampNanosecondArray};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::METADATA_FIELDS;
@@ -17,40 +17,9 @@ use quarry_eval::rows;
 use super::columns;
 use super::groups::{add_extracts, read_groups, with_extracts};
 use super::outcome::{MAYBE, Outcome, YES};
-use super::page::{PageReader, Rows};
+use super::page::{ComputedRows, PageReader, Rows};
 use super::slab::FieldLocations;
 use crate::EventScan;
-
-/// Fields of some rows of a page.
-pub(super) struct ComputedRows {
-    /// The rows, ascending.
-    rows: Rows,
-    /// Their columns.
-    batch: RecordBatch,
-}
-
-impl ComputedRows {
-    /// The rows whose fields were computed.
-    pub(super) fn rows(&self) -> &Rows {
-        &self.rows
-    }
-
-    /// A field; `None` where no row has one.
-    pub(super) fn column(&self, name: &str) -> Option<&ArrayRef> {
-        rows::column(&self.batch, name)
-    }
-
-    /// The columns of some of the rows; `None` if there are others among them.
-    fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
-        if self.rows.len() == wanted.len() {
-            return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
-        }
-        let mut known = (0u32..).zip(self.rows.iter());
-        let places: Option<Vec<u32>> =
-            wanted.iter().map(|row| known.find(|(_, known)| *known == row).map(|(place, _)| place)).collect();
-        places.map(|places| rows::take(&self.batch, &UInt32Array::from(places))).transpose()
-    }
-}
 
 impl EventScan {
     /// The fields of these rows of a page that are computed; rows of which only the text tells are left out.
@@ -87,7 +56,7 @@ impl EventScan {
             };
             batch = computed.apply(batch, &metas)?;
         }
-        Ok(ComputedRows { rows: sure, batch })
+        Ok(ComputedRows::new(sure, batch))
     }
 
     /// A field as events hold it, apart from what patterns find.
@@ -121,14 +90,14 @@ impl EventScan {
         if let Some(known) = known
             && let Some(batch) = known.of(sure)?
         {
-            return Ok(Some(ComputedRows { rows: sure.clone(), batch }));
+            return Ok(Some(ComputedRows::new(sure.clone(), batch)));
         }
         let computed = self.computed_rows(sure.clone(), page)?;
-        if computed.rows.len() < sure.len() {
-            let mut told = computed.rows.iter().peekable();
+        if computed.rows().len() < sure.len() {
+            let mut told = computed.rows().iter().peekable();
             maybe.extend(sure.iter().filter(|row| told.next_if_eq(row).is_none()));
             maybe.sort_unstable();
-            *sure = computed.rows.clone();
+            *sure = computed.rows().clone();
         }
         Ok(Some(computed))
     }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::page::PageRef;
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::rows;
 use quarry_event::shape::{ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Texts};
 use quarry_event::{Page, PageColumns};
 use quarry_store::{Segment, ShapedPage};
 
-use super::computed::ComputedRows;
 use super::slab::Slab;
 
 /// Readers of one page.
@@ -61,6 +63,42 @@ impl Rows {
             Rows::All(count) => (0..count).collect(),
             Rows::Some(rows) => rows,
         }
+    }
+}
+
+/// Fields of some rows of a page that no column holds.
+pub(super) struct ComputedRows {
+    /// The rows, ascending.
+    rows: Rows,
+    /// Their columns.
+    batch: RecordBatch,
+}
+
+impl ComputedRows {
+    pub(super) fn new(rows: Rows, batch: RecordBatch) -> ComputedRows {
+        assert_eq!(rows.len(), batch.num_rows(), "every row has its fields");
+        ComputedRows { rows, batch }
+    }
+
+    /// The rows whose fields were computed.
+    pub(super) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// A field; `None` where no row has one.
+    pub(super) fn column(&self, name: &str) -> Option<&ArrayRef> {
+        rows::column(&self.batch, name)
+    }
+
+    /// The columns of some of the rows; `None` if there are others among them.
+    pub(super) fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
+        if self.rows.len() == wanted.len() {
+            return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
+        }
+        let mut known = (0u32..).zip(self.rows.iter());
+        let places: Option<Vec<u32>> =
+            wanted.iter().map(|row| known.find(|(_, known)| *known == row).map(|(place, _)| place)).collect();
+        places.map(|places| rows::take(&self.batch, &UInt32Array::from(places))).transpose()
     }
 }
 

@@ -29,7 +29,7 @@ use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
 use super::{columns, conditions};
-use crate::derive::ComputedFields;
+use crate::derive::computed::ComputedFields;
 use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
 
