@@ -132,12 +132,22 @@ pub(crate) struct Extract {
     pub regex: Regex,
     /// The field it reads; mostly `_raw`.
     pub field: String,
+    /// By group the field that it makes.
+    pub names: Vec<Option<String>>,
+    /// Whether a value without characters makes no field.
+    pub skips_empty: bool,
 }
 
 impl Extract {
+    /// The pattern of an `EXTRACT-`, whose groups have the names of the fields.
+    fn new(regex: Regex, field: &str) -> Extract {
+        let names = regex.group_names().to_vec();
+        Extract { regex, field: field.to_owned(), names, skips_empty: false }
+    }
+
     /// Whether it makes one of these fields.
     fn makes_any(&self, names: &[String]) -> bool {
-        self.regex.group_names().iter().flatten().any(|group| names.contains(group))
+        self.names.iter().flatten().any(|group| names.contains(group))
     }
 
     /// Whether it reads the text of an event, and not a field.
@@ -147,13 +157,13 @@ impl Extract {
 
     /// Whether no two groups share a name.
     fn has_distinct_groups(&self) -> bool {
-        let groups: Vec<&String> = self.regex.group_names().iter().flatten().collect();
+        let groups: Vec<&String> = self.names.iter().flatten().collect();
         groups.iter().enumerate().all(|(at, name)| !groups[..at].contains(name))
     }
 
     /// Number of the group of this name.
     pub(super) fn group(&self, name: &str) -> Option<usize> {
-        self.regex.group_names().iter().position(|group| group.as_deref() == Some(name))
+        self.names.iter().position(|group| group.as_deref() == Some(name))
     }
 }
 
@@ -173,11 +183,11 @@ pub(crate) struct Cutting {
 pub(crate) struct Class {
     /// What is automatic.
     pub cutting: Cutting,
-    /// The patterns that make wanted fields of the text, in their order.
+    /// The patterns that make wanted fields of the text, in their order; transforms that are nothing else are among them.
     pub of_text: Vec<Arc<Extract>>,
     /// Those that make wanted fields of the values of other fields.
     pub of_fields: Vec<Arc<Extract>>,
-    /// Transforms of `REPORT-` that make wanted fields.
+    /// The other transforms of `REPORT-` that make wanted fields.
     pub reports: Vec<Arc<Report>>,
 }
 
@@ -240,22 +250,29 @@ impl FieldRules {
         let of_fields: Vec<Arc<Extract>> =
             (rules.extracts.iter()).filter(|rule| !rule.reads_text() && rule.makes_any(names)).cloned().collect();
         let is_read = |rule: &Extract| of_fields.iter().any(|other| rule.group(&other.field).is_some());
-        let of_text: Vec<Arc<Extract>> = (rules.extracts.iter())
+        let mut of_text: Vec<Arc<Extract>> = (rules.extracts.iter())
             .filter(|rule| rule.reads_text() && (rule.makes_any(names) || is_read(rule)))
             .cloned()
             .collect();
         // A field that two patterns make out of fields, or out of one another, is left to the text.
         let is_simple = |(at, rule): (usize, &Arc<Extract>)| {
-            let mut groups = rule.regex.group_names().iter().flatten();
+            let mut groups = rule.names.iter().flatten();
             let is_made_twice = |group: &String| {
                 of_fields.iter().enumerate().any(|(other, rule)| other != at && rule.group(group).is_some())
             };
             !is_given(&rule.field) && !is_read(rule) && !groups.any(is_made_twice)
         };
-        let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
         let sources: Vec<String> = of_fields.iter().map(|rule| rule.field.clone()).collect();
-        let is_wanted = |report: &Report| report.makes_any(names) || report.makes_any(&sources);
-        let reports: Vec<Arc<Report>> = rules.reports.iter().filter(|report| is_wanted(report)).cloned().collect();
+        let mut reports: Vec<Arc<Report>> = Vec::new();
+        for report in &rules.reports {
+            match report.as_extract(names, &sources) {
+                _ if !report.makes_any(names) && !report.makes_any(&sources) => {}
+                // The first that finds a field wins.
+                Some(extract) if reports.is_empty() => of_text.push(Arc::clone(extract)),
+                _ => reports.push(Arc::clone(report)),
+            }
+        }
+        let are_distinct = of_text.iter().chain(&of_fields).all(|rule| rule.has_distinct_groups());
         let are_planned = reports.iter().all(|report| report.of_text().is_some());
         let by_pattern = !are_distinct || !are_planned || !of_fields.iter().enumerate().all(is_simple);
         let cutting = Cutting { kv_mode: rules.kv_mode, auto_json: rules.auto_json, by_pattern };
@@ -280,7 +297,7 @@ impl FieldRules {
         if let Some(extract) = known.get(&key) {
             return Ok(Arc::clone(extract));
         }
-        let extract = Arc::new(Extract { regex: Regex::new(pattern)?, field: field.to_owned() });
+        let extract = Arc::new(Extract::new(Regex::new(pattern)?, field));
         known.insert(key, Arc::clone(&extract));
         Ok(extract)
     }
@@ -446,7 +463,7 @@ impl<'a> CutFields<'a> {
     /// Also collects the fields that a wanted field is cut out of.
     fn collect_fields_read(&mut self, rules: &SourceRules) {
         for extract in &rules.extracts {
-            let Extract { regex, field } = extract.as_ref();
+            let Extract { regex, field, .. } = extract.as_ref();
             if field != "_raw" && self.wants_any(regex) && !self.fields.contains_key(field) && !is_given(field) {
                 self.fields.insert(field.clone(), self.values.len());
                 self.values.push((field.clone(), Vec::new()));
@@ -460,7 +477,7 @@ impl<'a> CutFields<'a> {
 
     fn cut_row(&mut self, text: &str, meta: &Metadata, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures.iter_mut()) {
-            let Extract { regex, field } = extract.as_ref();
+            let Extract { regex, field, .. } = extract.as_ref();
             if field != "_raw" || !self.wants_any(regex) || !regex.captures_into(text, captures) {
                 continue;
             }
@@ -515,7 +532,7 @@ impl<'a> CutFields<'a> {
     /// Patterns that read a field instead of the event, once the others and automatic extraction are done.
     fn cut_fields_of_row(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures) {
-            let Extract { regex, field } = extract.as_ref();
+            let Extract { regex, field, .. } = extract.as_ref();
             if field == "_raw" || !self.wants_any(regex) {
                 continue;
             }

@@ -14,7 +14,7 @@ use quarry_pipeline::extract::clean_key;
 use quarry_stdx::Fault;
 
 use super::cells::{Delimiters, cells, unquoted};
-use super::{CutFields, SourceRules};
+use super::{CutFields, Extract, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
 /// Matches of one transform in one event; more are not looked for.
@@ -34,6 +34,8 @@ pub struct Report {
     keeps_empty: bool,
     /// Names it makes; `None` where the text says.
     names: Option<Vec<String>>,
+    /// What it makes of single groups of the text's first match.
+    extract: Option<Arc<Extract>>,
 }
 
 #[derive(Debug)]
@@ -163,9 +165,11 @@ impl Report {
                 Cut::Pairs { delimiters: Delimiters::new(outer), inner: inner.as_deref().map(Delimiters::new) }
             }
         };
+        let extract = extract_of(rule, &cut).map(Arc::new);
         Ok(Report {
             source: rule.source.clone(),
             cut,
+            extract,
             adds_values: rule.adds_values,
             cleans_names: rule.cleans_names,
             keeps_empty: rule.keeps_empty,
@@ -229,6 +233,13 @@ impl Report {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
+    /// The pattern that makes what it makes of these fields, if each of them is a group of it.
+    pub(super) fn as_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
+        let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
+        let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
+        own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
+    }
+
     /// How it reads the text of an event, if that is all it reads and each name gets the first value found for it.
     pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
         if self.source != "_raw" || self.adds_values {
@@ -250,6 +261,28 @@ impl Report {
     pub(crate) fn keeps_empty(&self) -> bool {
         self.keeps_empty
     }
+}
+
+/// The pattern of a transform whose fields are groups of the first match in the text of an event, as far as they are:
+/// those of two names, or of a name that comes twice, are not among them.
+fn extract_of(rule: &ReportRule, cut: &Cut) -> Option<Extract> {
+    let Cut::Pattern { regex, pairs, repeats: false } = cut else { return None };
+    if rule.source != "_raw" || rule.adds_values {
+        return None;
+    }
+    let name_of = |pair: &Pair| pair.known_name().map(|name| cleaned(rule.cleans_names, name));
+    let all: Vec<Option<String>> = pairs.iter().map(name_of).collect();
+    let is_once = |name: &Option<String>| all.iter().filter(|known| *known == name).count() == 1;
+    let mut names: Vec<Option<String>> = vec![None; regex.group_names().len()];
+    for (pair, name) in pairs.iter().zip(&all).filter(|(_, name)| is_once(name)) {
+        if let [NamePart::Group(group)] = pair.value.as_slice()
+            && let Some(place) = names.get_mut(*group).filter(|place| place.is_none())
+        {
+            place.clone_from(name);
+        }
+    }
+    let is_any = names.iter().any(Option::is_some);
+    is_any.then(|| Extract { regex: regex.clone(), field: rule.source.clone(), names, skips_empty: !rule.keeps_empty })
 }
 
 /// A pair for each named group, and for each `_KEY_n` with its `_VAL_n`.

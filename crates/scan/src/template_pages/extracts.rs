@@ -35,8 +35,7 @@ pub(super) struct NamedRules {
 impl NamedRules {
     pub(super) fn new(extracts: &[Arc<Extract>], name: &str) -> NamedRules {
         let rule = |extract: &Arc<Extract>| {
-            let names = extract.regex.group_names();
-            let group = names.iter().position(|group| group.as_deref() == Some(name))?;
+            let group = extract.group(name)?;
             Some((group, Planner::new(&extract.regex, [group])))
         };
         NamedRules { rules: extracts.iter().filter_map(rule).collect() }

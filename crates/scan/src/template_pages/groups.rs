@@ -63,7 +63,7 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
         let is_of = |reader: &RexReader| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
         let known = readers.iter().position(is_of);
         let has = |name: &str| known.is_some_and(|at| readers[at].groups.iter().any(|(_, group)| group == name));
-        if !extract.regex.group_names().iter().flatten().any(|name| wanted(name) && !has(name)) {
+        if !extract.names.iter().flatten().any(|name| wanted(name) && !has(name)) {
             continue;
         }
         // Of another slab other groups were wanted.

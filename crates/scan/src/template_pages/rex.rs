@@ -125,7 +125,7 @@ impl RexReader {
 
     /// A reader for a search-time rule; `wanted` says which of its groups count.
     pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
-        let names = extract.regex.group_names().iter().enumerate();
+        let names = extract.names.iter().enumerate();
         let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
         RexReader::of_pattern(&extract.regex, groups.collect(), Some(Arc::clone(extract)))
     }
@@ -158,17 +158,17 @@ impl RexReader {
         };
         let roots = page.column(TEXT_COLUMN)?;
         let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
-            found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
-            found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-            found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
-            return Ok(found);
+            return Ok(self.left_to_texts(rows, is_for));
         };
         let at = self.tree(page);
-        let RexReader { regex, captures, groups, planner: Some(planner), slabs, .. } = self else { return Ok(found) };
+        let RexReader { extract, regex, captures, groups, planner: Some(planner), slabs } = self else {
+            return Ok(found);
+        };
         let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         let (text, codes, values, kept) = (String::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut work = Work { regex, captures, groups, planner, text, codes, values, found: kept };
+        let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
+        let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
         let mut cursors = Cursors::new(page);
         // Row by row, so that the cursors only step forward.
         for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
@@ -206,6 +206,15 @@ impl RexReader {
             self.doubt_absent(rows, &mut found, page)?;
         }
         Ok(found)
+    }
+
+    /// Nothing found: rows that the pattern is asked for are left to their text.
+    fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
+        let mut found = Groups::none(self.groups.len());
+        found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
+        found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
+        found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
+        found
     }
 
     /// By key whether the rule has to be asked; `None` for each. Where the templates tell where a field is, nobody asks.
@@ -299,6 +308,8 @@ fn node(template: Option<FlatTemplate>) -> TemplateNode {
 /// What a pattern needs to be asked.
 struct Work<'a> {
     regex: &'a Regex,
+    /// Whether a group without characters counts as one that takes no part.
+    skips_empty: bool,
     captures: &'a mut Captures,
     groups: &'a [(usize, String)],
     planner: &'a mut Planner,
@@ -547,7 +558,7 @@ fn evaluate(
                 let value = values.iter().find(|(known, _)| *known == part);
                 text.push_str(value.map_or("", |(_, value)| value));
             });
-            codes.push(texts.code(&work.text)?);
+            codes.push(texts.code_of(&work.text, work.skips_empty)?);
         }
         return Some(true);
     }
@@ -559,7 +570,7 @@ fn evaluate(
         let found = places.get(*group).copied().flatten();
         let found = found.and_then(|(start, end)| work.text.get(start as usize..end as usize));
         codes.push(match found {
-            Some(found) => texts.code(found)?,
+            Some(found) => texts.code_of(found, work.skips_empty)?,
             None => ABSENT,
         });
     }
@@ -654,6 +665,11 @@ impl Interner {
         self.texts.push(text.into());
         self.array = None;
         Some(code)
+    }
+
+    /// Number of the text of a group, which `skips_empty` may make one that takes no part.
+    fn code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
+        if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
     }
 
     /// All texts, the same array until there are more.

@@ -30,6 +30,14 @@ const DATA: &[&str] = &[
     "Hashes",
 ];
 
+/// What add-ons give such events: other names, and fields calculated of one field, of several and of a missing one.
+const PROPS: &str = r#"[XmlWinEventLog]
+FIELDALIAS-dest = Computer AS dest, IpAddress ASNEW src
+EVAL-severity_name = case(Level=1, "critical", Level=2, "error", Level=3, "warning", true(), "information")
+EVAL-session = dest . ":" . coalesce(LogonType, "none")
+EVAL-account = if(isnull(TargetUserName), "nobody", upper(TargetUserName))
+"#;
+
 /// A kind of event and the data it names.
 struct EventKind {
     id: u64,
@@ -121,6 +129,10 @@ impl Shape for Windows {
         vec![LogFile { name: "events.xml", sourcetype: "XmlWinEventLog" }]
     }
 
+    fn conf(&self) -> Vec<(&'static str, String)> {
+        vec![("props.conf", PROPS.to_owned())]
+    }
+
     fn columns(&self) -> Vec<Column> {
         let data = |name: &str| format!("<Data Name=[''\"]{name}[''\"]>([^<]*)</Data>");
         let by = |name, kind, pattern: &str| Column::new(name, kind, format!("part(raw, '{pattern}')"));
@@ -205,6 +217,7 @@ impl Shape for Windows {
             "stats count by EventCode Level",
             "select event_id, level, count(*) from parsed group by event_id, level",
         );
+        ask_given(&mut asked);
         asked.ask(
             "named data",
             "stats count by LogonType",
@@ -237,4 +250,26 @@ impl Shape for Windows {
         );
         asked.queries()
     }
+}
+
+/// Questions about fields that rules give.
+fn ask_given(asked: &mut Asked<'_>) {
+    asked.ask("alias", "stats dc(src) by dest", "select computer, count(distinct ip) from parsed group by computer");
+    let severity = "case when level = 1 then 'critical' when level = 2 then 'error' when level = 3 then 'warning' else 'information' end";
+    asked.ask(
+        "calculated field",
+        "stats count by severity_name",
+        &format!("select {severity}, count(*) from parsed group by all"),
+    );
+    asked.find(
+        "calculated condition",
+        "severity_name=error NOT account=nobody",
+        "stats count by EventCode",
+        "select event_id, count(*) from parsed where level = 2 and target is not null and upper(target) <> 'NOBODY' group by event_id",
+    );
+    asked.ask(
+        "calculated of two",
+        "stats dc(session) by severity_name",
+        &format!("select {severity}, count(distinct computer || ':' || coalesce(logon_type, 'none')) from parsed group by all"),
+    );
 }
