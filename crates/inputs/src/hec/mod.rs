@@ -10,6 +10,7 @@
 mod answer;
 mod body;
 mod channels;
+mod desk;
 mod envelope;
 mod other_protocols;
 mod receive;
@@ -41,6 +42,7 @@ pub(crate) use envelope::seconds;
 use answer::{Answer, Code, Told};
 use body::{BodyError, Budget, Kept, Share};
 use channels::{Channels, Receipts};
+use desk::Desk;
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Begun, Retries};
 
@@ -56,6 +58,8 @@ pub struct Collector {
     destination: Destination,
     clock: SharedClock,
     budget: Budget,
+    /// Where large bodies are read.
+    desk: Arc<Desk>,
 }
 
 impl std::fmt::Debug for Collector {
@@ -82,6 +86,7 @@ impl Collector {
             destination: Destination { store, typing: EventTyping::new(Arc::clone(&props)), props },
             clock,
             budget: Budget::new(body_bytes_max),
+            desk: Arc::default(),
         }
     }
 
@@ -289,6 +294,10 @@ async fn collect(
     };
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
+    let desk = Arc::clone(&collector.desk);
+    // One that waits for an earlier request keeps no thread of the desk: the earlier one may need it.
+    let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
+    let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if let Some(answer) = earlier.and_then(|earlier| earlier.wait()) {
             return Ok(answer);
@@ -315,7 +324,7 @@ async fn collect(
         stored
     };
     // Dropped here when the sender closes its connection; the work goes on.
-    let answer = tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()));
+    let answer = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
     // One that is answered with a number is answered when its sender asks for that and hears of it.
     let has_number = matches!(&answer, Ok(Answer { ack: Some(_), .. }));
     if let (false, false, Some(sent)) = (has_number, comes_again(&answer), &sent) {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -46,6 +46,8 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
+    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
         let now = collector.clock.now_ns();
@@ -62,7 +64,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
         wait(receiver).map_err(BodyError::Told)?;
         Ok(told(&document, outcome))
     };
-    match tokio::task::spawn_blocking(work).await.unwrap_or(Err(crate::hec::answer::Code::ServerError.into())) {
+    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok((status, body)) => elastic(status, &body),
         Err(error) => refused(error),
     }

@@ -190,6 +190,8 @@ async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Rea
 /// Stores the events of a body.
 async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     let Sent { collector, token, sender, kept, mut headers } = sent;
+    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if matches!(form, Form::Snappy) {
             // The encoding is the protocol's, not HTTP's.
@@ -216,7 +218,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
         }
         wait(receiver).map_err(BodyError::Told)
     };
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into()))
+    desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
 }
 
 /// Returns when everything is on disk.
@@ -287,6 +289,8 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         Ok(sent) => sent,
         Err(error) => return refused(error),
     };
+    let (desk, bytes) = (Arc::clone(&collector.desk), kept.bytes.len());
+    let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         let kept = kept.unpack(&headers)?;
         let body = String::from_utf8_lossy(&kept.bytes);
@@ -310,7 +314,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
         // Written as text at once: as values the answer would be many times the request.
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
-    match tokio::task::spawn_blocking(work).await.unwrap_or(Err(Code::ServerError.into())) {
+    match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
         Ok(body) => as_elastic(answer::json_text(StatusCode::OK, body)),
         Err(error) => refused(error),
     }

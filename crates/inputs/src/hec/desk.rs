@@ -1,0 +1,144 @@
+//! Threads that read large bodies, few at a time.
+//!
+//! What is made of a body is many times as large, and an allocator keeps what a thread gives back for that thread: read by
+//! any of hundreds of threads, bodies would take that much for each of them, long after they are stored. Large bodies wait
+//! here for their turn instead, with what they take of the budget of bodies.
+//!
+//! Not here: how much memory bodies may take ([`super::body`]).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::answer::Code;
+
+/// Bytes of a body from which it is large.
+const LARGE_BYTES: usize = 256 << 10;
+/// What a packed byte may become, about.
+const UNPACKED_RATIO: usize = 32;
+/// Threads at least and at most, else one per core.
+const THREADS: (usize, usize) = (2, 4);
+
+/// Bytes of large bodies that are read or wait at a time, where it is more than one of them: a sender that waited for long
+/// would give up, and send again what is stored then.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads, which end with it.
+#[derive(Default)]
+pub(super) struct Desk {
+    queue: OnceLock<Option<Sender<Work>>>,
+    waiting_bytes: Arc<AtomicUsize>,
+}
+
+impl Desk {
+    /// Runs `work` on a body of so many bytes; an error where too many wait, and where it panics.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        is_packed: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Code> {
+        let unpacked = if is_packed { bytes.saturating_mul(UNPACKED_RATIO) } else { bytes };
+        let queue = self.queue.get_or_init(begin).as_ref().filter(|_| unpacked > LARGE_BYTES);
+        let Some(queue) = queue else {
+            return tokio::task::spawn_blocking(work).await.map_err(|_| Code::ServerError);
+        };
+        let place = Place::take(&self.waiting_bytes, bytes).ok_or(Code::Busy)?;
+        let (done, outcome) = oneshot::channel();
+        let work = move || {
+            let _place = place;
+            // Who waits may have left; the work is done all the same.
+            drop(done.send(work()));
+        };
+        queue.send(Box::new(work)).map_err(|_| Code::ServerError)?;
+        outcome.await.map_err(|_| Code::ServerError)
+    }
+}
+
+/// The bytes of a body that waits or is read.
+struct Place {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Place {
+    fn take(all: &Arc<AtomicUsize>, bytes: usize) -> Option<Place> {
+        let before = all.fetch_add(bytes, Ordering::Relaxed);
+        let place = Place { all: Arc::clone(all), bytes };
+        (before == 0 || before.saturating_add(bytes) <= WAITING_BYTES_MAX).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Begins the threads; `None` where the system gives none.
+fn begin() -> Option<Sender<Work>> {
+    let (sender, queue) = channel::<Work>();
+    let queue = Arc::new(Mutex::new(queue));
+    let threads = std::thread::available_parallelism().map_or(THREADS.0, usize::from).clamp(THREADS.0, THREADS.1);
+    let started = (0..threads).filter(|_| {
+        let queue = Arc::clone(&queue);
+        std::thread::Builder::new().name("large-bodies".to_owned()).spawn(move || work_on(&queue)).is_ok()
+    });
+    (started.count() > 0).then_some(sender)
+}
+
+fn work_on(queue: &Mutex<Receiver<Work>>) {
+    loop {
+        // The lock is held while it waits: the next thread waits for the lock instead.
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(work) = next else { return };
+        // Whoever waits hears of a panic by its channel.
+        drop(catch_unwind(AssertUnwindSafe(work)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::thread;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn large_bodies_are_read_on_few_threads_and_a_panic_ends_none() {
+        let desk = Arc::new(Desk::default());
+        let (large, packed) = (LARGE_BYTES + 1, LARGE_BYTES / UNPACKED_RATIO + 1);
+        assert!(matches!(desk.run::<()>(large, false, || panic!("of this test")).await, Err(Code::ServerError)));
+        let running: Vec<_> = (0..200)
+            .map(|at| {
+                let desk = Arc::clone(&desk);
+                let bytes = if at % 2 == 0 { large } else { packed };
+                tokio::spawn(async move { desk.run(bytes, at % 2 != 0, || thread::current().id()).await })
+            })
+            .collect();
+        let mut threads = BTreeSet::new();
+        for run in running {
+            threads.insert(format!("{:?}", run.await.unwrap().unwrap()));
+        }
+        assert!((1..=THREADS.1).contains(&threads.len()), "{threads:?}");
+        let small = desk.run(LARGE_BYTES, false, || thread::current().id()).await.unwrap();
+        assert!(!threads.contains(&format!("{small:?}")));
+    }
+
+    #[test]
+    fn so_many_bytes_wait_and_one_body_of_any_size() {
+        let all = Arc::default();
+        let long = Place::take(&all, 2 * WAITING_BYTES_MAX).unwrap();
+        assert!(Place::take(&all, 1).is_none());
+        drop(long);
+        let first = Place::take(&all, WAITING_BYTES_MAX).unwrap();
+        assert!(Place::take(&all, 1).is_none());
+        drop(first);
+        assert_eq!(all.load(Ordering::Relaxed), 0);
+    }
+}
