@@ -4,6 +4,7 @@
 //! from a hot slab or a sealed bucket. Texts lie back to back in one buffer, so that nothing allocates per event.
 //! Neither type serialises itself: the WAL (store) and the container (bucket) own their layouts.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -55,6 +56,47 @@ pub struct EventBatch {
     pub metas: Vec<Metadata>,
     /// Index-time fields, sparse.
     pub fields: Vec<IndexedField>,
+    /// Finds one of many `metas`.
+    /// Finds one of many `metas`, for [`EventBatch::intern`].
+    pub known: KnownMetas,
+}
+
+/// Metadata up to which a batch is looked through; beyond, they are found by [`KnownMetas`].
+const FEW_METAS: usize = 32;
+
+/// Positions of a batch's metadata, made when they are many: senders may name another host with each event. It says nothing
+/// that the batch does not say, so any two are equal.
+#[derive(Clone, Debug, Default)]
+pub struct KnownMetas {
+    position: BTreeMap<Metadata, u32>,
+    /// How many of the batch's metadata are in it.
+    seen: usize,
+}
+
+impl PartialEq for KnownMetas {
+    fn eq(&self, _: &KnownMetas) -> bool {
+        true
+    }
+}
+
+impl Eq for KnownMetas {}
+
+impl KnownMetas {
+    fn find(&mut self, metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
+        if self.seen > metas.len() {
+            *self = KnownMetas::default();
+        }
+        for (at, meta) in metas.iter().enumerate().skip(self.seen) {
+            self.position.entry(meta.clone()).or_insert(at as u32);
+        }
+        self.seen = metas.len();
+        // Others may have been put in their place since: then one may be there twice, which says the same.
+        self.position.get(wanted).copied().filter(|at| metas[*at as usize] == *wanted)
+    }
+}
+
+fn position_in(metas: &[Metadata], wanted: &Metadata) -> Option<u32> {
+    metas.iter().position(|meta| meta == wanted).map(|at| at as u32)
 }
 
 impl EventBatch {
@@ -123,8 +165,12 @@ impl EventBatch {
 
     /// Position of `meta` in `metas`, added when new.
     pub fn intern(&mut self, meta: &Metadata) -> u32 {
-        match self.metas.iter().position(|known| known == meta) {
-            Some(at) => at as u32,
+        let known = match self.metas.len() {
+            ..=FEW_METAS => position_in(&self.metas, meta),
+            _ => self.known.find(&self.metas, meta),
+        };
+        match known {
+            Some(at) => at,
             None => {
                 self.metas.push(meta.clone());
                 (self.metas.len() - 1) as u32
@@ -211,6 +257,24 @@ mod tests {
             (&batch.ends[..], &batch.time[..], &batch.meta[..]),
             (&[3, 3, 10][..], &[10, 20, 30][..], &[0, 1, 0][..])
         );
+    }
+
+    #[test]
+    fn metadata_are_found_among_very_many_and_after_others_took_their_place() {
+        let mut batch = EventBatch::default();
+        for _ in 0..2 {
+            (0..50_000).for_each(|at| assert_eq!(batch.intern(&metadata(&at.to_string())), at));
+        }
+        assert_eq!(batch.metas.len(), 50_000);
+        let same = EventBatch { metas: batch.metas.clone(), ..EventBatch::default() };
+        assert_eq!(batch, same);
+        batch.metas.rotate_left(1);
+        let at = batch.intern(&metadata("7")) as usize;
+        assert_eq!(batch.metas[at], metadata("7"));
+        batch.metas.truncate(40);
+        assert_eq!(batch.intern(&metadata("30")), 29);
+        batch.metas.clear();
+        assert_eq!(batch.intern(&metadata("1")), 0);
     }
 
     #[test]

@@ -23,8 +23,8 @@ use crate::pattern::Pattern;
 const LOOKAHEAD: usize = 4_096;
 /// Longest host name.
 const HOST_BYTES_MAX: usize = 255;
-/// Distinct hosts of one batch; a further one keeps the source's host.
-const HOSTS_MAX: usize = 10_000;
+/// Distinct hosts of one batch, more than events of it by any limit but that of bytes; a further one keeps the source's host.
+const HOSTS_MAX: usize = 262_144;
 
 /// Rules of one source.
 #[derive(Debug)]

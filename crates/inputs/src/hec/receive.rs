@@ -27,6 +27,8 @@ const BATCH_EVENTS: usize = 65_536;
 const BATCH_FIELDS: usize = 1 << 20;
 /// Indexes a request has open at a time.
 const OPEN_BATCHES_MAX: usize = 16;
+/// Metadata of a batch that are compared with those of an event before they are looked up.
+const METAS_NEAR: usize = 16;
 /// Sourcetype when nothing names one.
 const SOURCETYPE: &str = "httpevent";
 /// Index when nothing names one.
@@ -291,8 +293,9 @@ impl<'a> Receiver<'a> {
         if batch.metas.get(last as usize).is_some_and(&is_it) {
             return last;
         }
-        if let Some(at) = batch.metas.iter().position(is_it) {
-            return at as u32;
+        let first_near = batch.metas.len().saturating_sub(METAS_NEAR);
+        if let Some(at) = batch.metas[first_near..].iter().position(is_it) {
+            return (first_near + at) as u32;
         }
         let index = batch.metas.first().map_or_else(|| Arc::clone(&default.index), |meta| Arc::clone(&meta.index));
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })

@@ -220,11 +220,12 @@ impl HotSlab {
     /// Begins a copy of events with these metadata. There must be one at a time, and none after the slab is closed.
     pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> Copying {
         let mut new_metas: Vec<Metadata> = Vec::new();
+        let mut new_codes: BTreeMap<&Metadata, usize> = BTreeMap::new();
         let mut codes = Vec::with_capacity(metas.len());
         for meta in metas {
             let known = self.code_of.get(meta).copied();
             codes.push(known.unwrap_or_else(|| {
-                let new = new_metas.iter().position(|new| new == meta).unwrap_or_else(|| {
+                let new = *new_codes.entry(meta).or_insert_with(|| {
                     new_metas.push(meta.clone());
                     new_metas.len() - 1
                 });

@@ -53,7 +53,7 @@ impl SlabRows {
 
     /// Forgets the events and keeps their memory.
     pub(crate) fn clear(&mut self) {
-        let EventBatch { raw, ends, time, index_time, meta, metas, fields } = &mut self.events;
+        let EventBatch { raw, ends, time, index_time, meta, metas, fields, .. } = &mut self.events;
         raw.clear();
         ends.clear();
         time.clear();
