@@ -216,7 +216,7 @@ fn transformer(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> R
 }
 
 fn dbscan(request: &FitRequest<'_>, encoded: &Encoded, stop: Stop<'_>) -> Result<(String, Vec<Answer>), LearnError> {
-    let distance = request.options.number("eps", (f64::MIN_POSITIVE, 1e300))?.unwrap_or(0.5);
+    let distance = request.options.number("eps", (1e-300, 1e300))?.unwrap_or(0.5);
     let neighbours = request.options.number("min_samples", (1, ROWS_MAX))?.unwrap_or(5);
     let groups = cluster::dbscan(&encoded.matrix, distance, neighbours, stop)?;
     let mut answers = vec![Answer::Null; request.rows];

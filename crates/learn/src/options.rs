@@ -1,7 +1,7 @@
 //! Options as they are written, read as what they mean.
 
 use std::collections::BTreeMap;
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
 use crate::LearnError;
@@ -49,7 +49,7 @@ impl Options {
     }
 
     /// A number within bounds; `None` where it is not given.
-    pub(crate) fn number<T: FromStr + PartialOrd + Display + Copy>(
+    pub(crate) fn number<T: FromStr + PartialOrd + Debug + Copy>(
         &self,
         name: &str,
         bounds: (T, T),
@@ -57,7 +57,7 @@ impl Options {
         let Some(text) = self.get(name) else { return Ok(None) };
         let fits = |number: &T| *number >= bounds.0 && *number <= bounds.1;
         let read = text.trim().parse().ok().filter(fits);
-        read.map(Some).ok_or_else(|| self.refuse(name, format!("a number from {} to {}", bounds.0, bounds.1)))
+        read.map(Some).ok_or_else(|| self.refuse(name, format!("a number from {:?} to {:?}", bounds.0, bounds.1)))
     }
 
     /// The seed that chance comes of: where none is given always the same, so that the same rows give the same model.

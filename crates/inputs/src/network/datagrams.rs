@@ -65,6 +65,10 @@ impl Datagrams {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
+        // Nothing but a time and an address is no event.
+        if text.trim_ascii().is_empty() {
+            return Ok(());
+        }
         let front = (!self.keeps_text && !has_syslog_time(text)).then(|| front(now, datagram.address));
         if !self.senders.contains_key(datagram.host) {
             self.make_room(out);
@@ -196,8 +200,15 @@ mod tests {
 
     #[test]
     fn priorities_go_and_times_come() {
-        let sent =
-            ["<13>Mar  3 14:07:55 gate sshd: a", "plain\n", "<34>1 2026-11-20T10:00:00Z web app - - b", "<9>c\nd"];
+        let sent = [
+            "<13>Mar  3 14:07:55 gate sshd: a",
+            "plain\n",
+            "",
+            "\n",
+            " \r\n\0",
+            "<34>1 2026-11-20T10:00:00Z web app - - b",
+            "<9>c\nd",
+        ];
         for (keeps_priority, keeps_text, expected) in [
             (
                 false,

@@ -1,7 +1,7 @@
 //! Expansion of commands that are short for others: how the text of those is written, and its parsing.
 
 use super::cursor::{Parser, Read};
-use crate::ast::Command;
+use crate::ast::{Command, FromCommand, Span, TstatsCommand, TstatsSource};
 use crate::diagnostic::Diagnostic;
 
 /// A text in double quotes.
@@ -20,7 +20,24 @@ impl Parser<'_> {
         let parsed = super::parse(text);
         match parsed.diagnostics.first() {
             Some(fault) => Err(Diagnostic::error(fault.message.clone(), self.since(self.stage_start()))),
-            None => Ok(parsed.pipeline.commands.into_iter().map(|stage| stage.command).collect()),
+            None => {
+                let start = self.stage_start();
+                let blanks = self.text[start..].len() - self.text[start..].trim_start().len();
+                let span = self.since(start + blanks);
+                let commands = parsed.pipeline.commands.into_iter();
+                Ok(commands.map(|stage| placed(stage.command, span)).collect())
+            }
         }
     }
+}
+
+/// A command written out, with what is looked for by name at the place of the one it stands for: faults of names are told
+/// with their place.
+fn placed(mut command: Command, span: Span) -> Command {
+    match &mut command {
+        Command::From(FromCommand::DataModel(name)) => name.span = span,
+        Command::Tstats(TstatsCommand { source: TstatsSource::DataModel(name), .. }) => name.span = span,
+        _ => {}
+    }
+    command
 }
