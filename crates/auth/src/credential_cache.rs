@@ -1,5 +1,6 @@
-//! Credentials that were found right a short while ago, so that a client which sends them with each request costs a
-//! hash now and then. They are kept under a keyed hash, never as they are.
+//! Credentials that were found right, or wrong, a short while ago: a client that sends them with each request costs a hash now
+//! and then, and one that goes on with an old password is refused without a hash and counts once. They are kept under a
+//! keyed hash, never as they are.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,12 @@ pub const VERIFIED_S_MAX: i64 = 300;
 /// Credentials kept; the oldest goes first.
 const VERIFIED_MAX: usize = 1_000;
 
-/// Credentials found right.
+/// Credentials that were checked of late, all with one outcome.
 #[derive(Default)]
-pub(crate) struct Verified(BTreeMap<Keyed, (String, i64)>);
+pub(crate) struct Checked(BTreeMap<Keyed, (String, i64)>);
 
-impl Verified {
-    /// The user whose credentials these are, if they were found right of late.
+impl Checked {
+    /// The user who is named by these credentials, if they were checked of late.
     pub(crate) fn user(&mut self, credentials: &Keyed, now_ns: i64) -> Option<&str> {
         let (_, since) = self.0.get(credentials)?;
         if !(0..=VERIFIED_S_MAX * 1_000_000_000).contains(&(now_ns - since)) {
@@ -25,7 +26,7 @@ impl Verified {
         self.0.get(credentials).map(|(user, _)| user.as_str())
     }
 
-    /// Keeps credentials that were found right just now.
+    /// Keeps credentials that were checked just now.
     pub(crate) fn keep(&mut self, credentials: Keyed, user: &str, now_ns: i64) {
         if self.0.len() >= VERIFIED_MAX && !self.0.contains_key(&credentials) {
             let oldest = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(credentials, _)| *credentials);
@@ -46,7 +47,7 @@ mod tests {
 
     #[test]
     fn credentials_are_known_for_a_while_and_until_they_change() {
-        let mut verified = Verified::default();
+        let mut verified = Checked::default();
         verified.keep([1; 32], "eva", 0);
         verified.keep([2; 32], "tom", 0);
         assert_eq!(verified.user(&[1; 32], VERIFIED_S_MAX * 1_000_000_000), Some("eva"));

@@ -33,7 +33,7 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
-pub use roles::{is_capability, is_role, permissions, role_names};
+pub use roles::{Role, is_capability, is_role, permissions, role_names, shipped_roles};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
 pub use users::{
@@ -42,7 +42,7 @@ pub use users::{
 };
 pub use users_file::{UsersFile, hash_with_new_salt};
 
-use credential_cache::Verified;
+use credential_cache::Checked;
 use hashing::Hashing;
 use keyed_hash::{HashKey, Keyed};
 use ledger::Ledger;
@@ -132,7 +132,10 @@ pub struct Auth {
 struct State {
     users: Vec<UserRecord>,
     sessions: Sessions,
-    verified: Verified,
+    /// Right credentials.
+    verified: Checked,
+    /// Wrong ones.
+    refused: Checked,
     throttle: Throttle,
     ledger: Ledger,
 }
@@ -156,9 +159,9 @@ impl Auth {
         random(&mut salt);
         random(&mut output);
         let password_hash = password::unknown_user_hash(&salt, &output)?;
-        let (sessions, verified, throttle, ledger) = Default::default();
+        let (sessions, verified, refused, throttle, ledger) = Default::default();
         Ok(Auth {
-            state: Mutex::new(State { users, sessions, verified, throttle, ledger }),
+            state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger }),
             hashing: Hashing::default(),
             changing: Mutex::default(),
             keeper,
@@ -287,6 +290,7 @@ impl Auth {
         state.users = users;
         state.sessions.end_of(name);
         state.verified.forget(name);
+        state.refused.forget(name);
         let event = AuditEvent {
             user: by.user.clone(),
             action: "edit_user",
@@ -338,7 +342,11 @@ impl Auth {
         let mut state = self.locked();
         let now_ns = self.clock.elapsed_ns();
         // Another password since then counts.
-        let record = record.filter(|record| is_right && attempt.may_be_right && state.users.contains(record));
+        let is_same = state.users.iter().find(|other| other.name == user) == record.as_ref();
+        if !is_right && is_same {
+            state.refused.keep(attempt.credentials, user, now_ns);
+        }
+        let record = record.filter(|_| is_right && attempt.may_be_right && is_same);
         let Some(record) = record else {
             state.throttle.failed(attempt.user_hash, origin, now_ns);
             drop(state);
@@ -365,6 +373,12 @@ impl Auth {
     ) -> Result<Option<Identity>, AuthError> {
         let mut state = self.locked();
         let now_ns = self.clock.elapsed_ns();
+        // The same wrong password again tells whoever guesses nothing, and is not counted.
+        if state.refused.user(&attempt.credentials, now_ns) == Some(attempt.user) {
+            drop(state);
+            self.note(attempt, "failed", Some("wrong user name or password"));
+            return Err(AuthError::Denied);
+        }
         if let Some(retry_after_s) = state.throttle.wait_s(attempt.user_hash, attempt.origin, now_ns) {
             drop(state);
             self.note(attempt, "failed", Some("too many wrong logins"));

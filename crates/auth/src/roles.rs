@@ -11,13 +11,20 @@ use quarry_conf::Permissions;
 use crate::Identity;
 
 /// A role as it is shipped.
-struct Role {
-    name: &'static str,
-    imports: &'static [&'static str],
-    capabilities: &'static [&'static str],
-    allowed_indexes: &'static [&'static str],
-    default_indexes: &'static [&'static str],
-    delete_indexes: &'static [&'static str],
+#[derive(Debug)]
+pub struct Role {
+    /// Its name.
+    pub name: &'static str,
+    /// Roles whose capabilities and indexes it has, too.
+    pub imports: &'static [&'static str],
+    /// Its own capabilities.
+    pub capabilities: &'static [&'static str],
+    /// Patterns of indexes that may be searched.
+    pub allowed_indexes: &'static [&'static str],
+    /// Indexes searched where none is named.
+    pub default_indexes: &'static [&'static str],
+    /// Patterns of indexes from which events may be deleted.
+    pub delete_indexes: &'static [&'static str],
 }
 
 /// The shipped roles.
@@ -83,6 +90,7 @@ const ROLES: &[Role] = &[
             "edit_forwarders",
             "edit_httpauths",
             "edit_indexer_cluster",
+            "edit_local_apps",
             "edit_monitor",
             "edit_roles",
             "edit_scripted",
@@ -94,6 +102,7 @@ const ROLES: &[Role] = &[
             "edit_splunktcp",
             "edit_splunktcp_ssl",
             "edit_splunktcp_token",
+            "edit_storage_passwords",
             "edit_tcp",
             "edit_token_http",
             "edit_tokens_all",
@@ -109,6 +118,7 @@ const ROLES: &[Role] = &[
             "list_introspection",
             "list_search_scheduler",
             "list_settings",
+            "list_storage_passwords",
             "list_tokens_all",
             "never_expire",
             "never_lockout",
@@ -140,6 +150,11 @@ pub fn is_capability(name: &str) -> bool {
 /// Whether a role of this name is shipped.
 pub fn is_role(name: &str) -> bool {
     ROLES.iter().any(|role| role.name == name)
+}
+
+/// The shipped roles.
+pub fn shipped_roles() -> &'static [Role] {
+    ROLES
 }
 
 /// Names of the shipped roles.

@@ -90,12 +90,12 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
     let clock = ManualClock::shared(0);
     for name in ["eva", "nobody-there"] {
         let auth = auth(clock.clone());
-        for _ in 0..FREE_OF_USER_AT_ADDRESS {
-            assert_eq!(auth.login(name, "wrong", &AFAR), Err(AuthError::Denied));
+        for guess in 0..FREE_OF_USER_AT_ADDRESS {
+            assert_eq!(auth.login(name, &format!("wrong {guess}"), &AFAR), Err(AuthError::Denied));
         }
         let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
         assert_eq!(
-            auth.login(name, "wrong", &AFAR),
+            auth.login(name, "wrong once more", &AFAR),
             Err(AuthError::Throttled { retry_after_s: 1 }),
             "no place is asked for"
         );
@@ -105,15 +105,33 @@ fn wrong_logins_wait_before_anything_is_hashed_whether_or_not_there_is_such_a_us
         let wrong = u64::from(FREE_OF_USER_AT_ADDRESS);
         assert_eq!(told, [("too many wrong logins", 1), ("wrong user name or password", wrong)]);
         clock.advance_ns(SECOND_NS);
-        assert_eq!(auth.login(name, "wrong", &AFAR), Err(AuthError::Denied));
+        assert_eq!(auth.login(name, "wrong once more", &AFAR), Err(AuthError::Denied));
     }
     let auth = auth(clock.clone());
-    for _ in 0..FREE_OF_USER_AT_ADDRESS {
-        assert_eq!(auth.login("eva", "wrong", &AFAR), Err(AuthError::Denied));
+    for guess in 0..FREE_OF_USER_AT_ADDRESS {
+        assert_eq!(auth.login("eva", &format!("wrong {guess}"), &AFAR), Err(AuthError::Denied));
     }
     assert!(matches!(auth.login("eva", "evas secret", &AFAR), Err(AuthError::Throttled { .. })));
     clock.advance_ns(SECOND_NS);
     assert!(auth.login("eva", "evas secret", &AFAR).is_ok());
+}
+
+#[test]
+fn the_same_wrong_password_again_counts_once_and_costs_no_hash_until_it_may_be_right() {
+    let clock = ManualClock::shared(0);
+    let auth = auth(clock.clone());
+    assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied));
+    let held: Vec<_> = (0..HASHES_MAX).map(|_| auth.hashing.place().unwrap()).collect();
+    for _ in 0..10 * FREE_OF_USER_AT_ADDRESS {
+        assert_eq!(auth.login("eva", "an old one", &AFAR), Err(AuthError::Denied), "no place is asked for");
+    }
+    drop(held);
+    assert!(auth.login("eva", "evas secret", &AFAR).is_ok(), "nobody is kept out");
+    let admin = Identity { user: "admin".to_owned(), roles: vec![ADMIN_ROLE.to_owned()], is_console: true };
+    let password = Some("an old one".to_owned());
+    let change = UserChange::Edit { name: "eva".to_owned(), password, old_password: None, roles: None };
+    auth.change(&admin, &change, &AFAR).unwrap();
+    assert!(auth.login("eva", "an old one", &AFAR).is_ok(), "it is right from now on");
 }
 
 #[test]

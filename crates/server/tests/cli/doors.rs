@@ -84,7 +84,7 @@ fn wrong_logins_wait_take_no_memory_and_are_written_down() {
             let place = &place;
             let user = if number.is_multiple_of(2) { "admin" } else { "nobody-here" };
             move || {
-                let answers = (0..4).map(|_| login(place, user, "wrong-password"));
+                let answers = (0..4).map(|guess| login(place, user, &format!("wrong-password-{number}-{guess}")));
                 answers.collect::<Vec<String>>()
             }
         };
@@ -185,7 +185,7 @@ fn users_are_looked_after_through_the_server_and_over_rest() {
     let users = "/services/authentication/users";
     assert!(ask(&place, "GET", users, &eva, "").starts_with("HTTP/1.1 403"));
     let own = format!("{users}/eva");
-    let shown = ask(&place, "GET", &own, &eva, "");
+    let shown = ask(&place, "GET", &format!("{own}?output_mode=json"), &eva, "");
     assert!(shown.contains("\"name\":\"eva\"") && !shown.contains("argon2"), "{shown}");
     for (body, status) in [
         ("password=another+password", "400"),
@@ -200,7 +200,8 @@ fn users_are_looked_after_through_the_server_and_over_rest() {
     assert!(!is_in(&place, &eva), "its sessions have ended");
     assert!(login(&place, "eva", "evas+password").starts_with("HTTP/1.1 401"));
     assert!(login(&place, "eva", "another+password").starts_with("HTTP/1.1 200"));
-    let made = ask(&place, "POST", users, &admin, "name=tom&password=toms+password&roles=power&roles=user");
+    let made =
+        ask(&place, "POST", users, &admin, "name=tom&password=toms+password&roles=power&roles=user&output_mode=json");
     assert!(made.starts_with("HTTP/1.1 201") && made.contains("\"roles\":[\"power\",\"user\"]"), "{made}");
     assert_eq!(place.run(&["user", "remove", "tom"]).code, 0);
     let last = ask(&place, "DELETE", &format!("{users}/admin"), &admin, "");
@@ -264,12 +265,13 @@ fn every_refusal_is_in_splunks_form() {
         let told: Value = serde_json::from_str(body).unwrap();
         assert!(told["messages"][0]["text"].as_str().is_some_and(|text| !text.is_empty()), "{answer}");
     }
-    let wrong = request(&place, "POST", jobs, &form, "search=x+%7C+stast+count&exec_mode=oneshot&output_mode=json");
+    let wrong =
+        request(&place, "POST", jobs, &form, "search=search+x+%7C+stast+count&exec_mode=oneshot&output_mode=json");
     assert!(
-        wrong.contains("at character 5: `stast`") && wrong.contains("\"start\":4") && wrong.contains("stats"),
+        wrong.contains("at character 12: `stast`") && wrong.contains("\"start\":11") && wrong.contains("stats"),
         "{wrong}"
     );
-    let xml = request(&place, "POST", jobs, &form, "search=x+%7C+stast&exec_mode=oneshot");
+    let xml = request(&place, "POST", jobs, &form, "search=search+x+%7C+stast&exec_mode=oneshot");
     assert!(xml.contains("<msg type=\"FATAL\">") && xml.contains("text/xml"), "{xml}");
     let denied = request(&place, "POST", LOGIN, "", "username=admin&password=x");
     assert!(denied.contains("<msg type=\"WARN\">login failed") && denied.starts_with("HTTP/1.1 401"), "{denied}");
