@@ -10,6 +10,7 @@ use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
 use quarry_stdx::{Fault, log};
 
 use crate::folders::{app_name, folders_in, user_folder};
+use crate::objects::APP_DEFAULT;
 
 /// Largest conf file read, in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -20,6 +21,16 @@ const APPS_OF_OLD: [&str; 2] = ["search", "system"];
 /// Merged configuration of a data folder, built-in defaults included.
 pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
+}
+
+/// As [`read`], with what a user has of their own in the app that nobody has to name.
+pub fn read_with_own(data_dir: &Path, user: &str) -> Layers {
+    let mut own = Vec::new();
+    let namespace = Namespace::new(user, APP_DEFAULT).ok().flatten();
+    if let Some(folder) = namespace.and_then(|namespace| user_folder(data_dir, &namespace)) {
+        collect(&folder.join("local"), Layer::User, Some(APP_DEFAULT.to_owned()), &mut own);
+    }
+    Layers::with_own(sources(data_dir), &own)
 }
 
 /// The configuration as a namespace sees it; an error where there is no such app.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use quarry_conf::text::DEFAULT_STANZA;
 use quarry_conf::{Layers, MacrosConf, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
@@ -137,6 +138,8 @@ impl KnowledgeSource for KnowledgeFiles {
     }
 
     fn saved_searches(&self) -> Vec<String> {
-        self.layers.conf("savedsearches").stanzas().iter().map(|stanza| stanza.name.clone()).collect()
+        let conf = self.layers.conf("savedsearches");
+        let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
+        named.map(|stanza| stanza.name.clone()).collect()
     }
 }

@@ -10,8 +10,10 @@ const BUILTIN: &[(&str, &str)] = &[
     ("indexes", include_str!("../default/indexes.conf")),
     ("limits", include_str!("../default/limits.conf")),
     ("props", include_str!("../default/props.conf")),
+    ("savedsearches", include_str!("../default/savedsearches.conf")),
     ("server", include_str!("../default/server.conf")),
     ("transforms", include_str!("../default/transforms.conf")),
+    ("web", include_str!("../default/web.conf")),
 ];
 
 /// The built-in files as sources.

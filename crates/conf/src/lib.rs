@@ -12,6 +12,7 @@
 
 mod check;
 mod default_files;
+pub mod edit;
 pub mod file_name;
 pub mod layers;
 mod merge;

@@ -134,6 +134,19 @@ pub(crate) fn parts_of(name: &str) -> Vec<String> {
     if name.is_empty() { Vec::new() } else { name.split('/').map(|part| decoded(part).into_owned()).collect() }
 }
 
+/// A part of a stanza's name as a URL has it: what is not a letter, a digit or one of `-_.~` is `%XX`.
+pub(crate) fn encoded(part: &str) -> String {
+    let mut out = String::with_capacity(part.len());
+    for byte in part.bytes() {
+        match byte {
+            b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => out.push(char::from(byte)),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
 /// A text without its `%XX`; what is no such code stays.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
@@ -190,7 +203,7 @@ impl View {
     }
 
     /// Whether a conf follows app and user.
-    pub(crate) fn concerns(conf: &str) -> bool {
+    pub fn concerns(conf: &str) -> bool {
         SEARCH_TIME.contains(&conf)
     }
 

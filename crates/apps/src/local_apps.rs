@@ -1,0 +1,193 @@
+//! Apps as folders of `etc/apps`: which there are, making one, changing what it says of itself, removing it.
+//!
+//! What an app says of itself is `app.conf`: `[ui]`, `[launcher]` and `[install]`, its `local` over its `default`. An app that is removed is
+//! first given another name, so that nothing is seen of one that is half gone. Not here: installing archives.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use quarry_conf::file_name::check_file_name;
+use quarry_conf::{Conf, Permissions};
+
+use crate::configuration::read_text;
+use crate::folders::{app_name, folders_in};
+use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
+
+/// The conf of what an app says of itself.
+const CONF: &str = "app";
+/// Apps that nobody makes or removes.
+const FIXED: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
+/// Longest name of an app, in bytes (Splunk's limit).
+const NAME_BYTES_MAX: usize = 100;
+/// Members of an app, and the stanza and setting each is.
+const MEMBERS: [(&str, &str, &str); 7] = [
+    ("author", "launcher", "author"),
+    ("configured", "install", "is_configured"),
+    ("description", "launcher", "description"),
+    ("disabled", "install", "state"),
+    ("label", "ui", "label"),
+    ("version", "launcher", "version"),
+    ("visible", "ui", "is_visible"),
+];
+
+/// An app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalApp {
+    /// Name of its folder.
+    pub name: String,
+    /// What it says of itself, by member.
+    pub members: BTreeMap<String, String>,
+    /// Whether it can be removed.
+    pub is_removable: bool,
+}
+
+/// Names of what an app can say of itself.
+pub fn member_names() -> Vec<&'static str> {
+    MEMBERS.iter().map(|(member, ..)| *member).collect()
+}
+
+impl Objects {
+    /// The apps, by name; the app that nobody has to name is always there.
+    pub fn apps(&self) -> Vec<LocalApp> {
+        let mut names: Vec<String> = folders_in(&self.apps_folder()).iter().map(|path| app_name(path)).collect();
+        names.retain(|name| check_file_name(name).is_ok());
+        if !names.iter().any(|name| name == APP_DEFAULT) {
+            names.push(APP_DEFAULT.to_owned());
+        }
+        names.sort();
+        names.into_iter().map(|name| self.shown_app(name)).collect()
+    }
+
+    /// One app.
+    pub fn app(&self, name: &str) -> Result<LocalApp, ObjectError> {
+        let found = self.apps().into_iter().find(|app| app.name == name);
+        found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+    }
+
+    /// Makes an app.
+    pub fn create_app(
+        &self,
+        name: &str,
+        members: &[(String, String)],
+        viewer: &Permissions,
+    ) -> Result<LocalApp, ObjectError> {
+        check_file_name(name)?;
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+        if name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+            return Err(ObjectError::Invalid(format!(
+                "{name}: the name of an app is letters, digits, _, - and ., at most 100"
+            )));
+        }
+        let folder = self.apps_folder().join(name);
+        if folder.exists() || FIXED.contains(&name) {
+            return Err(ObjectError::Exists(name.to_owned()));
+        }
+        std::fs::create_dir_all(folder.join("local")).map_err(|error| failed(&folder, &error))?;
+        let mut all = vec![("version".to_owned(), "1.0.0".to_owned()), ("label".to_owned(), name.to_owned())];
+        all.retain(|(member, _)| !members.iter().any(|(given, _)| given == member));
+        all.extend_from_slice(members);
+        self.edit_app(name, &all, viewer)
+    }
+
+    /// Changes what an app says of itself.
+    pub fn edit_app(
+        &self,
+        name: &str,
+        members: &[(String, String)],
+        viewer: &Permissions,
+    ) -> Result<LocalApp, ObjectError> {
+        self.app(name)?;
+        let scope = Scope::of_namespace(crate::objects::NOBODY, name)?;
+        for (member, value) in members {
+            let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else {
+                return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
+            };
+            let value = match member.as_str() {
+                "disabled" if is_yes(value) => "disabled",
+                "disabled" => "enabled",
+                _ => value,
+            };
+            self.put(CONF, stanza, &[((*key).to_owned(), value.to_owned())], &scope, viewer)?;
+        }
+        self.app(name)
+    }
+
+    /// Removes an app with all that it holds.
+    pub fn remove_app(&self, name: &str) -> Result<(), ObjectError> {
+        let app = self.app(name)?;
+        if !app.is_removable {
+            return Err(ObjectError::Denied(format!("the app {name} is part of the program: it cannot be removed")));
+        }
+        let (folder, gone) = (self.apps_folder().join(name), self.apps_folder().join(format!(".{name}.removed")));
+        drop(std::fs::remove_dir_all(&gone));
+        std::fs::rename(&folder, &gone).map_err(|error| failed(&folder, &error))?;
+        std::fs::remove_dir_all(&gone).map_err(|error| failed(&gone, &error))
+    }
+
+    fn apps_folder(&self) -> PathBuf {
+        self.data_dir().join("etc/apps")
+    }
+
+    fn shown_app(&self, name: String) -> LocalApp {
+        let folder = self.apps_folder().join(&name);
+        let mut members = BTreeMap::new();
+        for layer in ["default", "local"] {
+            let text = read_text(&folder.join(layer).join("app.conf")).unwrap_or_default();
+            let (conf, _) = Conf::parse("app.conf", &text);
+            for (member, stanza, key) in MEMBERS {
+                if let Some(value) = conf.stanza(stanza).and_then(|stanza| stanza.get(key)) {
+                    members.insert(member.to_owned(), value.to_owned());
+                }
+            }
+        }
+        let is_off = members.get("disabled").is_some_and(|state| state == "disabled");
+        members.insert("disabled".to_owned(), if is_off { "1" } else { "0" }.to_owned());
+        members.entry("label".to_owned()).or_insert_with(|| name.clone());
+        members.entry("visible".to_owned()).or_insert_with(|| "1".to_owned());
+        members.entry("configured".to_owned()).or_insert_with(|| "0".to_owned());
+        let is_removable = !FIXED.contains(&name.as_str());
+        LocalApp { name, members, is_removable }
+    }
+}
+
+fn is_yes(value: &str) -> bool {
+    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "t" | "y")
+}
+
+fn failed(path: &std::path::Path, error: &std::io::Error) -> ObjectError {
+    ObjectError::Failed(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn apps_come_change_and_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let objects = Objects::new(folder.path());
+        let admin =
+            Permissions::of_user("boss", BTreeSet::from(["admin_all_objects".to_owned()]), Vec::new(), Vec::new());
+        let names = || objects.apps().into_iter().map(|app| app.name).collect::<Vec<_>>();
+        assert_eq!(names(), ["search"]);
+        let given = |pairs: &[(&str, &str)]| {
+            pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect::<Vec<_>>()
+        };
+        let made = objects.create_app("shop", &given(&[("description", "d")]), &admin).unwrap();
+        assert_eq!((made.members["version"].as_str(), made.members["description"].as_str()), ("1.0.0", "d"));
+        let changed = objects.edit_app("shop", &given(&[("version", "2.0"), ("disabled", "true")]), &admin).unwrap();
+        assert_eq!((changed.members["version"].as_str(), changed.members["disabled"].as_str()), ("2.0", "1"));
+        assert_eq!(names(), ["search", "shop"]);
+        assert_eq!(objects.create_app("shop", &[], &admin), Err(ObjectError::Exists("shop".to_owned())));
+        for name in ["", "..", "a/b", ".x", "a b", "search", "system"] {
+            assert!(objects.create_app(name, &[], &admin).is_err(), "{name}");
+        }
+        assert!(objects.edit_app("shop", &given(&[("colour", "red")]), &admin).is_err());
+        assert!(matches!(objects.remove_app("search"), Err(ObjectError::Denied(_))));
+        objects.remove_app("shop").unwrap();
+        assert_eq!(objects.remove_app("shop"), Err(ObjectError::Unknown("shop".to_owned())));
+        assert_eq!(names(), ["search"]);
+    }
+}

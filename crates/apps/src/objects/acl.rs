@@ -1,0 +1,105 @@
+//! Whom an object belongs to and who sees it.
+
+use quarry_conf::{ObjectAccess, Permissions, Sharing};
+
+use super::{NOBODY, Place};
+
+/// Who sees an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ObjectSharing {
+    /// Its user alone.
+    User,
+    /// Who works in its app.
+    App,
+    /// Everybody.
+    Global,
+    /// Everybody; it belongs to no app.
+    System,
+}
+
+impl ObjectSharing {
+    /// Splunk's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            ObjectSharing::User => "user",
+            ObjectSharing::App => "app",
+            ObjectSharing::Global => "global",
+            ObjectSharing::System => "system",
+        }
+    }
+
+    /// What a word means.
+    pub fn of(word: &str) -> Option<ObjectSharing> {
+        [ObjectSharing::User, ObjectSharing::App, ObjectSharing::Global, ObjectSharing::System]
+            .into_iter()
+            .find(|sharing| sharing.word() == word)
+    }
+}
+
+/// What is to be another owner, sharing or list of roles; what is `None` stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AclChange {
+    /// Whom it belongs to from now on.
+    pub owner: Option<String>,
+    /// Who sees it from now on.
+    pub sharing: Option<ObjectSharing>,
+    /// Roles that may read it.
+    pub readers: Option<Vec<String>>,
+    /// Roles that may change it.
+    pub writers: Option<Vec<String>>,
+}
+
+/// What a place's metadata say of its objects.
+pub(super) struct PlaceAcl {
+    place: Place,
+    access: ObjectAccess,
+    sharing: Sharing,
+}
+
+impl PlaceAcl {
+    /// From the texts of `default.meta` and `local.meta`.
+    pub(super) fn new(place: &Place, default: &str, local: &str) -> PlaceAcl {
+        let (access, sharing) = (ObjectAccess::new(default, local), Sharing::new(default, local));
+        PlaceAcl { place: place.clone(), access, sharing }
+    }
+
+    pub(super) fn owner(&self, kind: &str, name: &str) -> String {
+        match &self.place {
+            Place::User { user, .. } => user.clone(),
+            Place::System | Place::App(_) => self.access.owner(kind, name).unwrap_or(NOBODY).to_owned(),
+        }
+    }
+
+    pub(super) fn sharing(&self, kind: &str, name: &str) -> ObjectSharing {
+        match &self.place {
+            Place::User { .. } => ObjectSharing::User,
+            Place::System => ObjectSharing::System,
+            Place::App(_) if self.sharing.exports(&[kind, name]) => ObjectSharing::Global,
+            Place::App(_) => ObjectSharing::App,
+        }
+    }
+
+    pub(super) fn readers(&self, kind: &str, name: &str) -> Vec<String> {
+        if self.place.user().is_some() { Vec::new() } else { self.access.readers(kind, name) }
+    }
+
+    pub(super) fn writers(&self, kind: &str, name: &str) -> Vec<String> {
+        if self.place.user().is_some() { Vec::new() } else { self.access.writers(kind, name) }
+    }
+
+    pub(super) fn may_read(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
+        match &self.place {
+            Place::User { user, .. } => super::may_see_user(viewer, user),
+            Place::System => true,
+            Place::App(_) => self.access.may_read(kind, name, viewer),
+        }
+    }
+
+    pub(super) fn may_write(&self, kind: &str, name: &str, viewer: &Permissions) -> bool {
+        match &self.place {
+            Place::User { user, .. } => super::may_see_user(viewer, user),
+            Place::System => viewer.holds(quarry_conf::permissions::ADMIN_ALL_OBJECTS),
+            Place::App(_) => self.access.may_write(kind, name, viewer),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Why an object is not shown or not changed.
+
+use quarry_stdx::{ErrorKind, Fault, HasKind};
+
+/// Why an object is not shown or not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ObjectError {
+    /// There is none of this name in sight.
+    #[error("Could not find object id={0}")]
+    Unknown(String),
+    /// There is one of this name already.
+    #[error("An object with name={0} already exists")]
+    Exists(String),
+    /// The user may not do this.
+    #[error("{0}")]
+    Denied(String),
+    /// The request cannot be served as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// A file could not be read or written.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl HasKind for ObjectError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            ObjectError::Unknown(_) => ErrorKind::NotFound,
+            ObjectError::Denied(_) => ErrorKind::Denied,
+            ObjectError::Exists(_) | ObjectError::Invalid(_) => ErrorKind::Invalid,
+            ObjectError::Failed(_) => ErrorKind::Unavailable,
+        }
+    }
+}
+
+impl From<Fault> for ObjectError {
+    fn from(fault: Fault) -> ObjectError {
+        let text = fault.to_string();
+        match fault.kind() {
+            ErrorKind::NotFound => ObjectError::Unknown(text),
+            ErrorKind::Denied => ObjectError::Denied(text),
+            ErrorKind::Invalid => ObjectError::Invalid(text),
+            _ => ObjectError::Failed(text),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The files of places: which there are, what stands in them, and writing one of them.
+
+use std::path::{Path, PathBuf};
+
+use quarry_conf::{Conf, builtin_sources};
+use quarry_stdx::private_file;
+
+use super::acl::PlaceAcl;
+use super::{APP_SYSTEM, ObjectError, Objects, Place, Scope, Users};
+use crate::configuration::read_text;
+use crate::folders::{app_name, folders_in};
+
+/// Metadata that an app comes with.
+const DEFAULT_META: &str = "metadata/default.meta";
+/// Metadata that were changed.
+pub(super) const LOCAL_META: &str = "metadata/local.meta";
+/// Folder of what was changed.
+pub(super) const LOCAL: &str = "local";
+
+/// What a place holds of one conf.
+pub(super) struct PlaceConf {
+    pub(super) place: Place,
+    pub(super) acl: PlaceAcl,
+    /// What comes with it.
+    pub(super) default: Conf,
+    /// What was changed.
+    pub(super) local: Conf,
+}
+
+fn parsed(file: &str, text: &str) -> Conf {
+    // Faults are told where the configuration is read for use.
+    Conf::parse(file, text).0
+}
+
+impl Objects {
+    /// The places that a scope looks at, the strongest first.
+    pub(super) fn places(&self, scope: &Scope) -> Vec<Place> {
+        let users: Vec<String> = match &scope.users {
+            Users::None => Vec::new(),
+            Users::One(user) => vec![user.clone()],
+            Users::All => folders_in(&self.data_dir.join("etc/users")).iter().map(|path| app_name(path)).collect(),
+        };
+        let mut places = Vec::new();
+        for user in users {
+            let folder = self.data_dir.join("etc/users").join(&user);
+            for app in folders_in(&folder).iter().map(|path| app_name(path)) {
+                let is_seen = match &scope.app {
+                    Some(own) => *own == app,
+                    // Without a namespace it is the app that nobody has to name.
+                    None => !scope.is_merged || app == super::APP_DEFAULT,
+                };
+                if is_seen {
+                    places.push(Place::User { user: user.clone(), app });
+                }
+            }
+        }
+        // Of other apps the one whose name sorts last wins, as in a view.
+        let mut apps: Vec<String> =
+            folders_in(&self.data_dir.join("etc/apps")).iter().map(|path| app_name(path)).collect();
+        apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
+        places.extend(apps.into_iter().map(Place::App));
+        places.push(Place::System);
+        places
+    }
+
+    /// What a place holds of a conf.
+    pub(super) fn place_conf(&self, place: &Place, conf: &str) -> PlaceConf {
+        let folder = place.folder(&self.data_dir);
+        let file = format!("{conf}.conf");
+        let text = |path: PathBuf| read_text(&path).unwrap_or_default();
+        let default = match place {
+            Place::System => {
+                let found = builtin_sources().into_iter().find(|source| Path::new(&source.file).ends_with(&file));
+                found.map(|source| source.text).unwrap_or_default()
+            }
+            Place::App(_) => text(folder.join("default").join(&file)),
+            Place::User { .. } => String::new(),
+        };
+        PlaceConf {
+            acl: self.place_acl(place),
+            default: parsed(&file, &default),
+            local: parsed(&file, &text(folder.join(LOCAL).join(&file))),
+            place: place.clone(),
+        }
+    }
+
+    /// Who may do what with the objects of a place.
+    pub(super) fn place_acl(&self, place: &Place) -> PlaceAcl {
+        let folder = place.folder(&self.data_dir);
+        let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
+        PlaceAcl::new(place, &text(DEFAULT_META), &text(LOCAL_META))
+    }
+
+    /// Names of the confs of which any place of the scope has a file.
+    pub fn conf_names(&self, scope: &Scope) -> Vec<String> {
+        let mut names: Vec<String> = builtin_sources()
+            .iter()
+            .filter_map(|source| Path::new(&source.file).file_stem().map(|stem| stem.to_string_lossy().into_owned()))
+            .collect();
+        for place in self.places(scope) {
+            let folder = place.folder(&self.data_dir);
+            for layer in ["default", LOCAL] {
+                let entries = std::fs::read_dir(folder.join(layer)).into_iter().flatten().flatten();
+                names.extend(entries.filter_map(|entry| {
+                    let name = entry.file_name().to_string_lossy().into_owned();
+                    name.strip_suffix(".conf").map(str::to_owned)
+                }));
+            }
+        }
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Changes a file of a place as `change` makes another text of its text; a file that comes out empty is left empty.
+    pub(super) fn rewrite(
+        &self,
+        place: &Place,
+        file: &str,
+        change: impl FnOnce(&str) -> String,
+    ) -> Result<(), ObjectError> {
+        let path = place.folder(&self.data_dir).join(file);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(ObjectError::Failed(format!("{}: {error}", path.display()))),
+        };
+        let changed = change(&text);
+        if changed.len() > super::write::FILE_BYTES_MAX {
+            let most = super::write::FILE_BYTES_MAX;
+            return Err(ObjectError::Invalid(format!(
+                "{file} would have more than {most} bytes, the most a file may have"
+            )));
+        }
+        if changed != text || !path.is_file() {
+            private_file::write(&path, &changed)?;
+        }
+        Ok(())
+    }
+
+    /// Refuses an app that is not there: nobody makes one by writing into it.
+    pub(super) fn check_app(&self, app: &str) -> Result<(), ObjectError> {
+        let is_there = [APP_SYSTEM, super::APP_DEFAULT, super::APP_PREFERENCES].contains(&app)
+            || self.data_dir.join("etc/apps").join(app).is_dir();
+        if is_there { Ok(()) } else { Err(ObjectError::Unknown(app.to_owned())) }
+    }
+}

@@ -1,0 +1,100 @@
+//! Lists objects and shows one.
+
+use std::collections::BTreeMap;
+
+use quarry_conf::{Permissions, Stanza};
+
+use super::files::PlaceConf;
+use super::{ConfObject, DEFAULT_STANZA, ObjectError, Objects, Place, Scope, check_conf};
+
+impl Objects {
+    /// The stanzas of a conf that a scope shows to a viewer, by name; not `[default]`, which they inherit from.
+    pub fn list(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
+        let places = self.seen_places(conf, scope, viewer)?;
+        let mut names: Vec<&str> =
+            places.iter().flat_map(|place| stanzas(place).map(|stanza| stanza.name.as_str())).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| *name != DEFAULT_STANZA);
+        let objects = names.into_iter().flat_map(|name| seen(conf, name, &places, scope, viewer));
+        Ok(objects.collect())
+    }
+
+    /// One stanza. `default` is always there, with what the places say of it.
+    pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
+        let places = self.seen_places(conf, scope, viewer)?;
+        let found = seen(conf, name, &places, scope, viewer).into_iter().next();
+        let default =
+            || places.last().filter(|_| name == DEFAULT_STANZA).map(|place| object(conf, name, place, viewer));
+        found.or_else(default).ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+    }
+
+    fn seen_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<PlaceConf>, ObjectError> {
+        check_conf(conf)?;
+        let mut places = self.places(scope);
+        places.retain(|place| place.user().is_none_or(|user| super::may_see_user(viewer, user)));
+        Ok(places.iter().map(|place| self.place_conf(place, conf)).collect())
+    }
+}
+
+fn stanzas(place: &PlaceConf) -> impl Iterator<Item = &Stanza> {
+    place.local.stanzas.iter().chain(&place.default.stanzas)
+}
+
+/// Whether a scope shows an object of a place.
+fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Permissions) -> bool {
+    let is_near = match (&place.place, &scope.app) {
+        (Place::App(app), Some(own)) if app != own => place.acl.sharing(conf, name) == super::ObjectSharing::Global,
+        _ => true,
+    };
+    is_near && place.acl.may_read(conf, name, viewer)
+}
+
+/// The objects of one name: the strongest alone, or each where they are not merged. `places` are the strongest first.
+fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
+    let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_seen(conf, name, place, scope, viewer)).collect();
+    let has = |place: &&&PlaceConf| stanzas(place).any(|stanza| stanza.name == name);
+    let mut objects = Vec::new();
+    for (at, place) in seen.iter().enumerate().filter(|(_, place)| has(place)) {
+        let mut shown = object(conf, name, place, viewer);
+        // Weak places first, so that strong ones overwrite; what all inherit is weaker than what any says of this one.
+        let behind: Vec<&PlaceConf> = match scope.is_merged {
+            true => seen[at..].iter().rev().copied().collect(),
+            false => places.last().into_iter().filter(|last| last.place != place.place).chain([*place]).collect(),
+        };
+        shown.settings = settings_of(&[DEFAULT_STANZA], &behind);
+        shown.settings.extend(settings_of(&[name], &behind));
+        objects.push(shown);
+        if scope.is_merged {
+            break;
+        }
+    }
+    objects
+}
+
+fn settings_of(names: &[&str], places: &[&PlaceConf]) -> BTreeMap<String, String> {
+    let mut settings = BTreeMap::new();
+    for place in places {
+        for conf in [&place.default, &place.local] {
+            let own = names.iter().filter_map(|name| conf.stanza(name)).flat_map(|stanza| &stanza.settings);
+            settings.extend(own.map(|setting| (setting.key.clone(), setting.value.clone())));
+        }
+    }
+    settings
+}
+
+/// An object of a place without its settings.
+fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> ConfObject {
+    ConfObject {
+        conf: conf.to_owned(),
+        name: name.to_owned(),
+        place: place.place.clone(),
+        settings: BTreeMap::new(),
+        owner: place.acl.owner(conf, name),
+        sharing: place.acl.sharing(conf, name),
+        readers: place.acl.readers(conf, name),
+        writers: place.acl.writers(conf, name),
+        can_write: place.acl.may_write(conf, name, viewer) && (!super::is_of_node(conf) || super::is_admin(viewer)),
+        is_local: place.default.stanza(name).is_none() && place.local.stanza(name).is_some(),
+    }
+}

@@ -1,0 +1,226 @@
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::*;
+
+fn of(user: &str, roles: &[&str]) -> Permissions {
+    let capabilities =
+        if roles.contains(&"admin") { BTreeSet::from(["admin_all_objects".to_owned()]) } else { BTreeSet::new() };
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Permissions::of_user(user, capabilities, Vec::new(), Vec::new()).with_roles(roles)
+}
+
+fn settings(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+struct World {
+    folder: tempfile::TempDir,
+    objects: Objects,
+}
+
+impl World {
+    fn new(files: &[(&str, &str)]) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = folder.path().join("etc").join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        World { objects: Objects::new(folder.path()), folder }
+    }
+
+    fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.folder.path().join("etc").join(path)).unwrap_or_default()
+    }
+
+    /// Names, places and a setting of what a scope shows.
+    fn shown(&self, scope: &Scope, viewer: &Permissions) -> Vec<String> {
+        let objects = self.objects.list("macros", scope, viewer).unwrap();
+        let told = |object: &ConfObject| {
+            let (sharing, app) = (object.sharing.word(), object.place.app());
+            format!("{} {app} {sharing} {} {}", object.name, object.owner, object.get("definition").unwrap_or_default())
+        };
+        objects.iter().map(told).collect()
+    }
+}
+
+fn ns(user: &str, app: &str) -> Scope {
+    Scope::of_namespace(user, app).unwrap()
+}
+
+fn world() -> World {
+    World::new(&[
+        ("apps/a/default/macros.conf", "[default]\niseval = 0\n[m]\ndefinition = a\n[own]\ndefinition = a\n"),
+        ("apps/a/local/macros.conf", "[m]\ndefinition = a local\n"),
+        ("apps/b/default/macros.conf", "[m]\ndefinition = b\n[shared]\ndefinition = b\n[closed]\ndefinition = b\n"),
+        (
+            "apps/b/metadata/default.meta",
+            "[macros/shared]\nexport = system\nowner = eva\n[macros/closed]\nexport = system\naccess = read : [ power ], write : [ admin ]\n",
+        ),
+        ("users/eva/a/local/macros.conf", "[m]\ndefinition = eva\n"),
+    ])
+}
+
+#[test]
+fn a_namespace_shows_the_nearest_of_each_name() {
+    let world = world();
+    let (eva, tom, admin) = (of("eva", &["user"]), of("tom", &["power"]), of("boss", &["admin"]));
+    assert_eq!(world.shown(&ns("eva", "a"), &eva), ["m a user eva eva", "own a app nobody a", "shared b global eva b"]);
+    assert_eq!(
+        world.shown(&ns("tom", "a"), &tom),
+        ["closed b global nobody b", "m a app nobody a local", "own a app nobody a", "shared b global eva b"]
+    );
+    assert_eq!(
+        world.shown(&ns("eva", "a"), &tom),
+        world.shown(&ns("tom", "a"), &tom),
+        "eva's own are not tom's to see"
+    );
+    assert_eq!(world.shown(&ns("nobody", "b"), &eva), ["m b app nobody b", "shared b global eva b"]);
+    assert_eq!(
+        world.shown(&ns("-", "-"), &admin),
+        [
+            "closed b global nobody b",
+            "m a user eva eva",
+            "m b app nobody b",
+            "m a app nobody a local",
+            "own a app nobody a",
+            "shared b global eva b"
+        ]
+    );
+    let found = world.objects.get("macros", "m", &ns("eva", "a"), &eva).unwrap();
+    assert_eq!((found.get("iseval"), found.can_write, found.is_local), (Some("0"), true, true), "it inherits");
+    assert!(!world.objects.get("macros", "own", &ns("eva", "a"), &eva).unwrap().can_write);
+}
+
+#[test]
+fn what_is_made_is_the_makers_own_until_it_is_shared() {
+    let world = world();
+    let (eva, tom) = (of("eva", &["power"]), of("tom", &["user"]));
+    let scope = Scope::of_caller("eva");
+    let made = world.objects.create("macros", "new", &settings(&[("definition", "1\n2")]), &scope, &eva).unwrap();
+    assert_eq!((made.sharing, made.owner.as_str(), made.get("definition")), (ObjectSharing::User, "eva", Some("1\n2")));
+    assert_eq!(world.text("users/eva/search/local/macros.conf"), "[new]\ndefinition = 1\\\n2\n");
+    assert_eq!(
+        world.objects.create("macros", "new", &[], &scope, &eva),
+        Err(ObjectError::Exists("new".to_owned())),
+        "there is one"
+    );
+    let of_tom = Scope::of_caller("tom");
+    assert_eq!(world.objects.get("macros", "new", &of_tom, &tom), Err(ObjectError::Unknown("new".to_owned())));
+    let change = AclChange { sharing: Some(ObjectSharing::Global), ..AclChange::default() };
+    fs::create_dir_all(world.folder.path().join("etc/apps/search")).unwrap();
+    let shared = world.objects.set_acl("macros", "new", &change, &scope, &eva).unwrap();
+    assert_eq!(
+        (shared.place, shared.owner.as_str(), shared.sharing),
+        (Place::App("search".to_owned()), "eva", ObjectSharing::Global)
+    );
+    assert_eq!((shared.readers, shared.writers), (vec!["*".to_owned()], vec!["admin".to_owned(), "power".to_owned()]));
+    assert_eq!(world.text("users/eva/search/local/macros.conf"), "");
+    let seen = world.objects.get("macros", "new", &of_tom, &tom).unwrap();
+    assert!(!seen.can_write && seen.get("definition") == Some("1\n2"));
+    assert!(matches!(
+        world.objects.edit("macros", "new", &settings(&[("definition", "3")]), &of_tom, &tom),
+        Err(ObjectError::Denied(_))
+    ));
+    assert!(matches!(world.objects.remove("macros", "new", &of_tom, &tom), Err(ObjectError::Denied(_))));
+    let readers = AclChange { readers: Some(vec!["power".to_owned()]), ..AclChange::default() };
+    world.objects.set_acl("macros", "new", &readers, &scope, &eva).unwrap();
+    assert_eq!(world.objects.get("macros", "new", &of_tom, &tom), Err(ObjectError::Unknown("new".to_owned())));
+    world.objects.remove("macros", "new", &scope, &eva).unwrap();
+    assert_eq!(world.objects.get("macros", "new", &scope, &eva), Err(ObjectError::Unknown("new".to_owned())));
+    assert_eq!(world.text("apps/search/metadata/local.meta"), "", "nothing is left of it");
+}
+
+#[test]
+fn what_comes_with_an_app_stays_and_is_changed_beside_it() {
+    let world = world();
+    let admin = of("boss", &["admin"]);
+    let scope = ns("nobody", "a");
+    let changed = world.objects.edit("macros", "own", &settings(&[("definition", "new")]), &scope, &admin).unwrap();
+    assert_eq!((changed.get("definition"), changed.is_local), (Some("new"), false));
+    assert_eq!(world.text("apps/a/local/macros.conf"), "[m]\ndefinition = a local\n[own]\ndefinition = new\n");
+    assert!(matches!(world.objects.remove("macros", "own", &scope, &admin), Err(ObjectError::Denied(_))));
+    let same = world.objects.edit("macros", "default", &settings(&[("iseval", "1")]), &scope, &admin).unwrap();
+    assert_eq!(same.get("iseval"), Some("0"), "nobody changes what all inherit");
+}
+
+#[test]
+fn confs_of_the_node_are_administrators_and_nobodys_own() {
+    let world = World::new(&[]);
+    let (eva, admin) = (of("eva", &["power"]), of("boss", &["admin"]));
+    let set = settings(&[("homePath", "x")]);
+    for conf in NOT_OWN.into_iter().filter(|conf| *conf != "app") {
+        for scope in [Scope::of_caller("eva"), ns("eva", "search"), ns("nobody", "search"), ns("nobody", "system")] {
+            let made = world.objects.create(conf, "x", &set, &scope, &eva);
+            assert!(matches!(made, Err(ObjectError::Denied(_))), "{conf} {scope:?}: {made:?}");
+        }
+        let made = world.objects.create(conf, "x", &set, &Scope::of_caller("boss"), &admin).unwrap();
+        assert_eq!(made.place, Place::App("search".to_owned()), "{conf}");
+        let own =
+            AclChange { sharing: Some(ObjectSharing::User), owner: Some("boss".to_owned()), ..AclChange::default() };
+        assert!(world.objects.set_acl(conf, "x", &own, &Scope::of_caller("boss"), &admin).is_err(), "{conf}");
+    }
+    let made = world.objects.create("props", "x", &set, &ns("nobody", "system"), &eva);
+    assert!(matches!(made, Err(ObjectError::Denied(_))), "{made:?}");
+    assert!(world.objects.create("props", "x", &set, &ns("nobody", "system"), &admin).is_ok());
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused() {
+    let world = World::new(&[]);
+    let admin = of("boss", &["admin"]);
+    for name in ["..", "../x", "a/b", "", ".x", "a\nb"] {
+        assert!(Scope::of_namespace(name, "search").is_err() && Scope::of_namespace("boss", name).is_err(), "{name:?}");
+        let scope = Scope::of_caller("boss");
+        assert!(world.objects.list(name, &scope, &admin).is_err(), "{name:?}");
+        assert!(world.objects.create(name, "x", &[], &scope, &admin).is_err(), "{name:?}");
+    }
+    let made = world.objects.create("macros", "x", &[], &ns("boss", "absent"), &admin);
+    assert_eq!(made, Err(ObjectError::Unknown("absent".to_owned())));
+    for owner in ["../eva", "..", "a/b"] {
+        world.objects.create("macros", owner, &[], &Scope::of_caller("boss"), &admin).unwrap();
+        let change = AclChange { owner: Some(owner.to_owned()), ..AclChange::default() };
+        assert!(world.objects.set_acl("macros", owner, &change, &Scope::of_caller("boss"), &admin).is_err(), "{owner}");
+    }
+    assert!(matches!(
+        world.objects.create("macros", "y", &settings(&[("a\n[z]\nb", "c")]), &Scope::of_caller("boss"), &admin),
+        Err(ObjectError::Invalid(_))
+    ));
+}
+
+#[test]
+fn views_are_files_with_the_same_rules() {
+    let world = World::new(&[
+        ("apps/a/default/data/ui/views/home.xml", "<view/>"),
+        ("apps/b/default/data/ui/views/theirs.xml", "<b/>"),
+        ("apps/b/default/data/ui/views/shared.xml", "<c/>"),
+        ("apps/b/metadata/default.meta", "[views/shared]\nexport = system\n"),
+    ]);
+    let (eva, tom) = (of("eva", &["user"]), of("tom", &["power"]));
+    let names = |scope: &Scope, viewer: &Permissions| {
+        let found = world.objects.texts("views", scope, viewer).unwrap().into_iter();
+        found.map(|object| format!("{} {}", object.name, object.place.app())).collect::<Vec<_>>()
+    };
+    let own = ns("eva", "a");
+    assert_eq!(names(&own, &eva), ["home a", "shared b"]);
+    let made = world.objects.put_text("views", "mine", "<view/>", true, &own, &eva).unwrap();
+    assert_eq!((made.sharing, made.get(texts::TEXT), made.is_local), (ObjectSharing::User, Some("<view/>"), true));
+    assert_eq!(names(&own, &eva), ["home a", "mine a", "shared b"]);
+    assert_eq!(names(&ns("tom", "a"), &tom), ["home a", "shared b"]);
+    assert!(matches!(world.objects.put_text("views", "mine", "x", true, &own, &eva), Err(ObjectError::Exists(_))));
+    let changed = world.objects.put_text("views", "mine", "<new/>", false, &own, &eva).unwrap();
+    assert_eq!(changed.get(texts::TEXT), Some("<new/>"));
+    assert!(matches!(world.objects.put_text("views", "home", "x", false, &own, &eva), Err(ObjectError::Denied(_))));
+    assert!(world.objects.put_text("views", "home", "<w/>", false, &ns("nobody", "a"), &tom).is_ok());
+    assert!(matches!(
+        world.objects.remove_text("views", "shared", &ns("nobody", "b"), &tom),
+        Err(ObjectError::Denied(_))
+    ));
+    world.objects.remove_text("views", "mine", &own, &eva).unwrap();
+    assert_eq!(names(&own, &eva), ["home a", "shared b"]);
+    for name in ["..", "../x", "a/b", ""] {
+        assert!(world.objects.put_text("views", name, "x", true, &own, &eva).is_err(), "{name:?}");
+    }
+    assert!(world.objects.texts("../views", &own, &eva).is_err());
+}

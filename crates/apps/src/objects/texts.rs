@@ -1,0 +1,161 @@
+//! Objects that are a file of their own: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place.
+//!
+//! Places, sharing and who may do what are those of stanzas, under the kind's own name in metadata. What stands in the files is their
+//! readers' affair.
+
+use std::collections::BTreeMap;
+use std::sync::PoisonError;
+
+use quarry_conf::Permissions;
+use quarry_conf::edit::with_settings;
+use quarry_conf::file_name::check_file_name;
+use quarry_conf::object_access::stanza_of;
+use quarry_stdx::private_file;
+
+use super::files::{LOCAL, LOCAL_META};
+use super::{ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
+use crate::configuration::read_text;
+
+/// What the names of files end with.
+const SUFFIX: &str = ".xml";
+/// The setting that holds a file's text.
+pub const TEXT: &str = "eai:data";
+/// Most bytes of a file.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+/// Kinds of such objects, as paths and metadata call them.
+pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
+
+impl Objects {
+    /// The objects of a kind that a scope shows, the nearest of each name.
+    pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
+        check_kind(kind)?;
+        let mut found: Vec<ConfObject> = Vec::new();
+        for place in self.places(scope) {
+            if place.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
+                continue;
+            }
+            for (name, is_local) in self.names_of(&place, kind) {
+                let is_known = scope.is_merged && found.iter().any(|known| known.name == name);
+                if let Some(object) = self.text_of(kind, &name, &place, is_local, scope, viewer).filter(|_| !is_known) {
+                    found.push(object);
+                }
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    /// One object.
+    pub fn text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
+        let found = self.texts(kind, scope, viewer)?.into_iter().find(|object| object.name == name);
+        found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+    }
+
+    /// Makes an object, or changes one where it lies.
+    pub fn put_text(
+        &self,
+        kind: &str,
+        name: &str,
+        text: &str,
+        is_new: bool,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        check_kind(kind)?;
+        check_file_name(&format!("{name}{SUFFIX}"))?;
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
+        }
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = if is_new {
+            let place = scope.target(true);
+            self.check_app(place.app())?;
+            if self.names_of(&place, kind).iter().any(|(known, _)| known == name) {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            place
+        } else {
+            self.text(kind, name, scope, viewer)?.place
+        };
+        if !self.place_acl(&place).may_write(kind, name, viewer) {
+            return Err(super::write::refused(name, &place, viewer));
+        }
+        if is_new && matches!(place, Place::App(_)) {
+            let said = [("owner".to_owned(), viewer.user.clone())];
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(kind, name), &said))?;
+        }
+        private_file::write(&self.file_of(&place, LOCAL, kind, name), text)?;
+        drop(alone);
+        self.text(kind, name, scope, viewer)
+    }
+
+    /// Removes an object that does not come with its app.
+    pub fn remove_text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.text(kind, name, scope, viewer)?;
+        if !found.can_write {
+            return Err(super::write::refused(name, &found.place, viewer));
+        }
+        if !found.is_local {
+            let app = found.place.app();
+            return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with {app}")));
+        }
+        let path = self.file_of(&found.place, LOCAL, kind, name);
+        std::fs::remove_file(&path).map_err(|error| ObjectError::Failed(format!("{}: {error}", path.display())))
+    }
+
+    fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> std::path::PathBuf {
+        place.folder(&self.data_dir).join(layer).join("data/ui").join(kind).join(format!("{name}{SUFFIX}"))
+    }
+
+    /// Names of a place's objects, and whether each is there in `local` alone.
+    fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
+        let mut names = BTreeMap::new();
+        for layer in [LOCAL, "default"] {
+            let folder = place.folder(&self.data_dir).join(layer).join("data/ui").join(kind);
+            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+                let file = entry.file_name().to_string_lossy().into_owned();
+                if let Some(name) = file.strip_suffix(SUFFIX) {
+                    names.insert(name.to_owned(), layer == LOCAL);
+                }
+            }
+        }
+        names
+    }
+
+    fn text_of(
+        &self,
+        kind: &str,
+        name: &str,
+        place: &Place,
+        is_local: bool,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Option<ConfObject> {
+        let acl = self.place_acl(place);
+        let is_near = match (place, &scope.app) {
+            (Place::App(app), Some(own)) if app != own => acl.sharing(kind, name) == ObjectSharing::Global,
+            _ => true,
+        };
+        if !is_near || !acl.may_read(kind, name, viewer) {
+            return None;
+        }
+        let text = [LOCAL, "default"].iter().find_map(|layer| read_text(&self.file_of(place, layer, kind, name)))?;
+        Some(ConfObject {
+            conf: kind.to_owned(),
+            name: name.to_owned(),
+            place: place.clone(),
+            settings: BTreeMap::from([(TEXT.to_owned(), text)]),
+            owner: acl.owner(kind, name),
+            sharing: acl.sharing(kind, name),
+            readers: acl.readers(kind, name),
+            writers: acl.writers(kind, name),
+            can_write: acl.may_write(kind, name, viewer),
+            is_local,
+        })
+    }
+}
+
+fn check_kind(kind: &str) -> Result<(), ObjectError> {
+    if KINDS.contains(&kind) { Ok(()) } else { Err(ObjectError::Unknown(kind.to_owned())) }
+}

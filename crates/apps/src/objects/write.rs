@@ -1,0 +1,248 @@
+//! Makes, changes, removes and shares objects.
+
+use std::sync::PoisonError;
+
+use quarry_conf::edit::{check_setting, check_stanza, with_settings, without_stanza};
+use quarry_conf::object_access::{access_text, stanza_of};
+use quarry_conf::{Permissions, permissions};
+
+use super::files::{LOCAL, LOCAL_META};
+use super::{
+    AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectError, ObjectSharing, Objects, Place, Scope,
+    can_be_own, check_conf, is_admin, is_of_node,
+};
+
+/// Largest file, in bytes; larger ones are not read.
+pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Roles that may change what somebody shares with an app, unless told otherwise.
+const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
+
+impl Objects {
+    /// Makes a stanza; gives it as the scope shows it.
+    pub fn create(
+        &self,
+        conf: &str,
+        name: &str,
+        settings: &[(String, String)],
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_conf(conf)?;
+        check_stanza(name)?;
+        check_settings(settings)?;
+        let place = self.target(conf, name, scope, viewer)?;
+        let there = self.place_conf(&place, conf);
+        if there.default.stanza(name).or(there.local.stanza(name)).is_some() {
+            return Err(ObjectError::Exists(name.to_owned()));
+        }
+        if there.local.stanzas.len() >= OBJECTS_MAX {
+            return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the most it may have")));
+        }
+        // Whom it belongs to first: a stanza without an owner would be everybody's.
+        if let Place::App(_) = place {
+            let said = [("owner".to_owned(), viewer.user.clone())];
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
+        }
+        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))?;
+        self.get(conf, name, scope, viewer)
+    }
+
+    /// Changes settings of a stanza of the place that the scope writes to, which is made where it is missing.
+    pub fn put(
+        &self,
+        conf: &str,
+        name: &str,
+        settings: &[(String, String)],
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_conf(conf)?;
+        check_stanza(name)?;
+        check_settings(settings)?;
+        let place = self.target(conf, name, scope, viewer)?;
+        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))
+    }
+
+    /// Makes a file without stanzas, if there is none.
+    pub fn create_conf(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_conf(conf)?;
+        let place = self.target(conf, DEFAULT_STANZA, scope, viewer)?;
+        self.rewrite(&place, &local(conf), str::to_owned)
+    }
+
+    /// Changes settings of a stanza where it lies; what comes with the program is changed by a stanza of the scope's. Nobody changes
+    /// `default` here, as in Splunk: it would change all others.
+    pub fn edit(
+        &self,
+        conf: &str,
+        name: &str,
+        settings: &[(String, String)],
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_settings(settings)?;
+        let found = self.get(conf, name, scope, viewer)?;
+        if name == DEFAULT_STANZA || settings.is_empty() {
+            return Ok(found);
+        }
+        let place = if found.place == Place::System {
+            self.target(conf, name, scope, viewer)?
+        } else {
+            check_may_write(&found, viewer)?;
+            found.place
+        };
+        self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))?;
+        drop(alone);
+        self.get(conf, name, scope, viewer)
+    }
+
+    /// Removes a stanza; one that comes with an app or the program cannot be.
+    pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.get(conf, name, scope, viewer)?;
+        check_may_write(&found, viewer)?;
+        if !found.is_local {
+            return Err(ObjectError::Denied(format!(
+                "Object id={name} cannot be deleted in config={conf}: it comes with {}; disable it instead",
+                found.place.app()
+            )));
+        }
+        self.rewrite(&found.place, &local(conf), |text| without_stanza(text, name))?;
+        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
+    }
+
+    /// Gives an object another owner, sharing or lists of roles; moves it where these say.
+    pub fn set_acl(
+        &self,
+        conf: &str,
+        name: &str,
+        change: &AclChange,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.get(conf, name, scope, viewer)?;
+        check_may_write(&found, viewer)?;
+        let sharing = change.sharing.unwrap_or(found.sharing);
+        let owner = change.owner.clone().unwrap_or_else(|| found.owner.clone());
+        quarry_conf::file_name::check_file_name(&owner)?;
+        let is_mine = owner == viewer.user || owner == found.owner;
+        if !is_mine && !is_admin(viewer) {
+            return Err(ObjectError::Denied(format!("user {} may not give this to {owner}", viewer.user)));
+        }
+        let place = match sharing {
+            ObjectSharing::User if !can_be_own(conf) || owner == NOBODY => {
+                return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be somebody's own")));
+            }
+            ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
+            ObjectSharing::System => Place::System,
+            ObjectSharing::App | ObjectSharing::Global if found.place.app() == super::APP_SYSTEM => Place::System,
+            ObjectSharing::App | ObjectSharing::Global => Place::App(found.place.app().to_owned()),
+        };
+        if place != found.place {
+            self.move_to(&found, &place, viewer)?;
+        }
+        let roles = |given: &Option<Vec<String>>, known: &[String], otherwise: &[&str]| match given {
+            Some(roles) => roles.clone(),
+            None if known.is_empty() => otherwise.iter().map(|role| (*role).to_owned()).collect(),
+            None => known.to_vec(),
+        };
+        let readers = roles(&change.readers, &found.readers, &["*"]);
+        let writers = roles(&change.writers, &found.writers, &WRITERS_DEFAULT);
+        check_roles(&readers)?;
+        check_roles(&writers)?;
+        let export = if sharing == ObjectSharing::Global { "system" } else { "none" };
+        let said = [("access", access_text(&readers, &writers)), ("export", export.to_owned()), ("owner", owner)];
+        let said = said.map(|(key, value)| (key.to_owned(), value));
+        if let Place::App(_) = place {
+            self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
+        }
+        drop(alone);
+        let at = self.place_conf(&place, conf);
+        debug_assert!(
+            at.local.stanza(name).or(at.default.stanza(name)).is_some(),
+            "{conf}/{name} was moved to {place:?}"
+        );
+        self.get(conf, name, scope, viewer)
+    }
+
+    /// Moves an object's own settings to another place: written there before they go here.
+    fn move_to(&self, found: &ConfObject, place: &Place, viewer: &Permissions) -> Result<(), ObjectError> {
+        let (conf, name) = (found.conf.as_str(), found.name.as_str());
+        if !found.is_local {
+            return Err(ObjectError::Invalid(format!("{name} comes with {}: it cannot be moved", found.place.app())));
+        }
+        let there = self.place_conf(place, conf);
+        if there.default.stanza(name).or(there.local.stanza(name)).is_some() {
+            return Err(ObjectError::Exists(name.to_owned()));
+        }
+        if !there.acl.may_write(conf, name, viewer) {
+            return Err(refused(name, place, viewer));
+        }
+        let here = self.place_conf(&found.place, conf);
+        let own = here.local.stanza(name).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
+        let settings: Vec<(String, String)> =
+            own.iter().map(|setting| (setting.key.clone(), setting.value.clone())).collect();
+        self.rewrite(place, &local(conf), |text| with_settings(text, name, &settings))?;
+        self.rewrite(&found.place, &local(conf), |text| without_stanza(text, name))?;
+        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
+    }
+
+    /// Where a new stanza goes, if the user may write there.
+    fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
+        let place = scope.target(can_be_own(conf));
+        self.check_app(place.app())?;
+        let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_node(conf) || is_admin(viewer));
+        if may { Ok(place) } else { Err(refused(name, &place, viewer)) }
+    }
+
+    fn rewrite_meta_if_there(&self, place: &Place, change: impl FnOnce(&str) -> String) -> Result<(), ObjectError> {
+        if place.folder(&self.data_dir).join(LOCAL_META).is_file() {
+            self.rewrite(place, LOCAL_META, change)?;
+        }
+        Ok(())
+    }
+}
+
+fn local(conf: &str) -> String {
+    format!("{LOCAL}/{conf}.conf")
+}
+
+fn check_settings(settings: &[(String, String)]) -> Result<(), ObjectError> {
+    settings.iter().try_for_each(|(key, value)| check_setting(key, value))?;
+    Ok(())
+}
+
+fn check_roles(roles: &[String]) -> Result<(), ObjectError> {
+    let is_good = |role: &String| {
+        role == "*"
+            || (!role.is_empty()
+                && role.chars().all(|letter| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.')))
+    };
+    match roles.iter().find(|role| !is_good(role)) {
+        Some(role) => Err(ObjectError::Invalid(format!("{role:?} cannot be the name of a role"))),
+        None => Ok(()),
+    }
+}
+
+fn check_may_write(found: &ConfObject, viewer: &Permissions) -> Result<(), ObjectError> {
+    if found.can_write { Ok(()) } else { Err(refused(&found.name, &found.place, viewer)) }
+}
+
+pub(super) fn refused(name: &str, place: &Place, viewer: &Permissions) -> ObjectError {
+    let user = &viewer.user;
+    ObjectError::Denied(match place {
+        Place::User { user: owner, .. } => format!("{name} is {owner}'s own: user {user} may not change it"),
+        Place::App(app) => format!("{name} belongs to the app {app}: user {user} has no write permission there"),
+        Place::System => {
+            let capability = permissions::ADMIN_ALL_OBJECTS;
+            format!(
+                "{name} belongs to the node: user {user} may not change it, which takes the capability {capability}"
+            )
+        }
+    })
+}

@@ -1,0 +1,113 @@
+//! Seals texts that apps keep in conf files, such as passwords, under a key of the data folder.
+//!
+//! AES-256-GCM with a nonce drawn for each text; what is sealed is `$q1$` and the hexadecimal digits of nonce, text and tag. The key is a
+//! file that only the node's account can read, made when it is first needed. Not here: who may see what is opened.
+
+use std::path::{Path, PathBuf};
+
+use quarry_stdx::{Fault, private_file, random};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+/// File with the key, below the data folder.
+const FILE: &str = "etc/auth/quarry.secret";
+/// What a sealed text begins with.
+const MARK: &str = "$q1$";
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+
+/// The key of a data folder.
+pub struct Secret {
+    key: LessSafeKey,
+    path: PathBuf,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Secret").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Secret {
+    /// The key of a data folder, made where there is none.
+    pub fn of_data_dir(data_dir: &Path) -> Result<Secret, Fault> {
+        let path = data_dir.join(FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut bytes = [0; KEY_BYTES];
+                random::fill(&mut bytes);
+                let text = digits(&bytes);
+                private_file::write(&path, &text)?;
+                text
+            }
+            Err(error) => return Err(Fault::io(path.display(), error)),
+        };
+        let wrong = || Fault::corrupt(format!("{}: it holds no key of {KEY_BYTES} bytes", path.display()));
+        let bytes = bytes_of(text.trim()).filter(|bytes| bytes.len() == KEY_BYTES).ok_or_else(wrong)?;
+        let key = UnboundKey::new(&AES_256_GCM, &bytes).map_err(|_| wrong())?;
+        Ok(Secret { key: LessSafeKey::new(key), path })
+    }
+
+    /// Seals a text.
+    pub fn seal(&self, text: &str) -> Result<String, Fault> {
+        let mut nonce = [0; NONCE_LEN];
+        random::fill(&mut nonce);
+        let mut sealed = text.as_bytes().to_vec();
+        let failed = |_| Fault::bug("a text cannot be sealed");
+        self.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::empty(), &mut sealed)
+            .map_err(failed)?;
+        Ok(format!("{MARK}{}{}", digits(&nonce), digits(&sealed)))
+    }
+
+    /// Opens what was sealed; a text without the mark was written by hand and is given as it is.
+    pub fn open(&self, sealed: &str) -> Result<String, Fault> {
+        let Some(hidden) = sealed.strip_prefix(MARK) else { return Ok(sealed.to_owned()) };
+        let wrong = || Fault::corrupt(format!("it was sealed under another key than that of {}", self.path.display()));
+        let bytes = bytes_of(hidden).ok_or_else(wrong)?;
+        let (nonce, text) = bytes.split_at_checked(NONCE_LEN).ok_or_else(wrong)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| wrong())?;
+        let mut text = text.to_vec();
+        let opened = self.key.open_in_place(nonce, Aad::empty(), &mut text).map_err(|_| wrong())?;
+        String::from_utf8(opened.to_vec()).map_err(|_| wrong())
+    }
+}
+
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    if !digits.is_ascii() || !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_is_opened_with_the_same_key_only() {
+        let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let secret = Secret::of_data_dir(folder.path()).unwrap();
+        for text in ["", "changed!", "zwei Wörter\nund \\ mehr"] {
+            let sealed = secret.seal(text).unwrap();
+            assert!(sealed.starts_with(MARK) && (text.is_empty() || !sealed.contains(text)));
+            assert_ne!(sealed, secret.seal(text).unwrap());
+            assert_eq!(Secret::of_data_dir(folder.path()).unwrap().open(&sealed).unwrap(), text);
+            assert!(Secret::of_data_dir(other.path()).unwrap().open(&sealed).is_err());
+            for cut in [sealed.len() - 2, MARK.len() + 4, MARK.len()] {
+                assert!(secret.open(&sealed[..cut]).is_err());
+            }
+        }
+        assert_eq!(secret.open("by hand").unwrap(), "by hand");
+        let mode = std::fs::metadata(folder.path().join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(folder.path().join(FILE), "zz").unwrap();
+        assert!(Secret::of_data_dir(folder.path()).is_err());
+    }
+}

@@ -1,0 +1,193 @@
+//! Changes the text of one conf file where a stanza stands and leaves the rest, comments included, as it is.
+//!
+//! What is written here reads back as the same settings ([`crate::text`]): a line break in a value becomes a continued line.
+//! Not here: files, and whether a setting means anything.
+
+use quarry_stdx::Fault;
+
+/// Most bytes of a stanza's or a setting's name.
+const NAME_BYTES_MAX: usize = 1_024;
+/// Most bytes of a value.
+pub const VALUE_BYTES_MAX: usize = 1 << 20;
+
+/// Why a text cannot be the name of a stanza, if it cannot.
+pub fn check_stanza(name: &str) -> Result<(), Fault> {
+    let text = "a name has 1 to 1024 bytes, one line, and no blank at its ends";
+    let is_good =
+        !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.trim() == name && !name.chars().any(char::is_control);
+    if is_good { Ok(()) } else { Err(Fault::invalid(text).at(format_args!("name={name:?}"))) }
+}
+
+/// Why a setting cannot be written, if it cannot.
+pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
+    let is_good_key = !key.is_empty()
+        && key.len() <= NAME_BYTES_MAX
+        && key.trim() == key
+        && !key.starts_with(['[', '#'])
+        && !key.contains('=')
+        && !key.chars().any(char::is_control);
+    if !is_good_key {
+        let text = "the name of a setting has 1 to 1024 bytes, one line, no = and no blank at its ends";
+        return Err(Fault::invalid(text).at(format_args!("{key:?}")));
+    }
+    let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\r' | '\t');
+    if value.len() > VALUE_BYTES_MAX || value.chars().any(is_odd) {
+        let text =
+            format!("a value has at most {VALUE_BYTES_MAX} bytes and no control characters but tabs and line ends");
+        return Err(Fault::invalid(text).at(key));
+    }
+    Ok(())
+}
+
+/// The text with these settings in the stanza, whose other settings stay; the stanza is put at the end where it is missing.
+pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
+    let (mut is_in, mut is_written, mut out) = (false, false, String::new());
+    let written: String = settings.iter().map(|(key, value)| format!("{key} = {}\n", continued(value))).collect();
+    for piece in pieces(text) {
+        if let Some(name) = header(piece) {
+            is_in = name == stanza;
+            out.push_str(piece);
+            if is_in && !is_written {
+                end_line(&mut out);
+                out.push_str(&written);
+                is_written = true;
+            }
+            continue;
+        }
+        let key = piece.split_once('=').map(|(key, _)| key.trim());
+        if !(is_in && settings.iter().any(|(name, _)| Some(name.as_str()) == key)) {
+            out.push_str(piece);
+        }
+    }
+    if !is_written {
+        end_line(&mut out);
+        out.push_str(&format!("[{stanza}]\n{written}"));
+    }
+    out
+}
+
+/// The text without these settings of the stanza.
+pub fn without_settings(text: &str, stanza: &str, keys: &[&str]) -> String {
+    let mut is_in = false;
+    let stays = |piece: &&str| {
+        if let Some(name) = header(piece) {
+            is_in = name == stanza;
+            return true;
+        }
+        let key = piece.split_once('=').map(|(key, _)| key.trim());
+        !(is_in && key.is_some_and(|key| keys.contains(&key)))
+    };
+    pieces(text).into_iter().filter(stays).collect()
+}
+
+/// The text without the stanza.
+pub fn without_stanza(text: &str, stanza: &str) -> String {
+    let mut is_in = false;
+    let stays = |piece: &&str| {
+        if let Some(name) = header(piece) {
+            is_in = name == stanza;
+        }
+        !is_in
+    };
+    pieces(text).into_iter().filter(stays).collect()
+}
+
+/// A value as its lines are written: each but the last ends with a backslash. A value that itself ends with one gets a blank,
+/// which reading takes away.
+fn continued(value: &str) -> String {
+    let mut written = value.replace("\r\n", "\n").replace('\n', "\\\n");
+    if written.ends_with('\\') {
+        written.push(' ');
+    }
+    written
+}
+
+/// The stanza that a line opens, as [`crate::text`] reads it.
+fn header(line: &str) -> Option<&str> {
+    let name = line.trim_start_matches('\u{feff}').trim().strip_prefix('[')?;
+    Some(name.rfind(']').map_or(name, |end| &name[..end]))
+}
+
+/// The lines of a text as the settings they make: a line that ends with a backslash has the next one with it.
+fn pieces(text: &str) -> Vec<&str> {
+    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        let (is_first, bare) = (from == at, line.trim_end_matches(['\n', '\r']));
+        at += line.len();
+        // Comments and headers go on nowhere.
+        let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
+        if is_whole || !bare.ends_with('\\') {
+            pieces.push(&text[from..at]);
+            from = at;
+        }
+    }
+    if from < text.len() {
+        pieces.push(&text[from..]);
+    }
+    pieces
+}
+
+fn end_line(text: &mut String) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Conf;
+
+    fn setting(key: &str, value: &str) -> Vec<(String, String)> {
+        vec![(key.to_owned(), value.to_owned())]
+    }
+
+    #[test]
+    fn a_stanza_is_changed_where_it_stands() {
+        let text = "# head\n[a]\nx = 1\ny = 2\\\n[b]\nz = 3\n# tail\n[b]\nx = 4";
+        assert_eq!(
+            with_settings(text, "a", &setting("y", "5")),
+            "# head\n[a]\ny = 5\nx = 1\nz = 3\n# tail\n[b]\nx = 4",
+            "what looks like a header is the value's second line"
+        );
+        assert_eq!(with_settings(text, "c", &setting("k", "v")), format!("{text}\n[c]\nk = v\n"));
+        assert_eq!(without_stanza(text, "b"), "# head\n[a]\nx = 1\ny = 2\\\n[b]\nz = 3\n# tail\n");
+        assert_eq!(without_settings(text, "b", &["x"]), "# head\n[a]\nx = 1\ny = 2\\\n[b]\nz = 3\n# tail\n[b]\n");
+    }
+
+    #[test]
+    fn any_value_reads_back_as_it_was() {
+        for value in
+            ["", "one", "a\nb", "a\\\nb", "ends with \\", "a = b", "[x]\n[y]", "# no comment\n# nor this", "é \t x"]
+        {
+            check_setting("k", value).unwrap();
+            let text = with_settings("[s]\nk = old\\\n more\nother = 1\n", "s", &setting("k", value));
+            let (conf, warnings) = Conf::parse("f", &text);
+            let stanza = conf.stanza("s").unwrap();
+            assert_eq!((stanza.get("k"), stanza.get("other")), (Some(value), Some("1")), "{text}");
+            assert!(warnings.is_empty() && conf.stanzas.len() == 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn names_with_brackets_read_back() {
+        for name in ["a]b", "[a", "a]", "a[b](2)", "default x", "source::/var/*"] {
+            check_stanza(name).unwrap();
+            let text = with_settings("", name, &setting("k", "v"));
+            let (conf, _) = Conf::parse("f", &text);
+            assert_eq!(conf.stanza(name).and_then(|stanza| stanza.get("k")), Some("v"), "{text}");
+            assert_eq!(without_stanza(&text, name), "");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_refused() {
+        for name in ["", " a", "a ", "a\nb"] {
+            assert!(check_stanza(name).is_err(), "{name:?}");
+        }
+        for (key, value) in [("", "v"), ("a=b", "v"), ("a\nb", "v"), ("#a", "v"), ("[a", "v"), ("a", "\u{0}")] {
+            assert!(check_setting(key, value).is_err(), "{key:?} {value:?}");
+        }
+        assert!(check_setting("a", &"x".repeat(VALUE_BYTES_MAX + 1)).is_err());
+    }
+}
