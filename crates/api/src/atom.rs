@@ -4,16 +4,17 @@
 //! with 1 and 0 for true and false. Members and their order are those of Splunk's answers (REST API Reference Manual,
 //! "Response elements"). Not here: results of searches (wire) and refusals (message).
 
+use std::borrow::Cow;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use quarry_apps::objects::ObjectSharing;
 use quarry_event::TimeNs;
 use quarry_search::cell::iso_time;
 use serde_json::{Map, Value, json};
 
 use crate::message::xml_text;
 
-/// Who an entity without an owner belongs to.
-pub(crate) const NOBODY: &str = "nobody";
 const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\" \
                           xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\"";
 
@@ -49,8 +50,10 @@ pub(crate) struct Entry {
     pub(crate) path: String,
     pub(crate) author: String,
     pub(crate) app: String,
-    /// Whether whoever asks may change it.
-    pub(crate) can_write: bool,
+    /// Who sees it and may change it.
+    pub(crate) acl: Acl,
+    /// Parameters of a change, where these are known.
+    pub(crate) fields: Option<Fields>,
     /// When it changed.
     pub(crate) updated: TimeNs,
     /// What may be done with it: relation and path.
@@ -58,10 +61,50 @@ pub(crate) struct Entry {
     pub(crate) content: Map<String, Value>,
 }
 
+/// Who sees an entity and may change it.
+#[derive(Clone, Debug)]
+pub(crate) struct Acl {
+    pub(crate) sharing: ObjectSharing,
+    /// Roles that may read it; none where it is one user's own.
+    pub(crate) readers: Vec<String>,
+    /// Roles that may change it.
+    pub(crate) writers: Vec<String>,
+    /// Whether whoever asks may change it.
+    pub(crate) can_write: bool,
+    /// Whether whoever asks may remove it.
+    pub(crate) can_remove: bool,
+    /// Whether it can be shared otherwise.
+    pub(crate) can_share: bool,
+}
+
+impl Acl {
+    /// Of what belongs to the node: everybody sees it and nobody changes it.
+    pub(crate) fn of_node() -> Acl {
+        let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
+        Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
+    }
+
+    /// Of what is one user's alone, or of administrators.
+    pub(crate) fn of_user(owner: &str, can_write: bool) -> Acl {
+        let only = vec![owner.to_owned()];
+        let (readers, writers) = (only.clone(), only);
+        Acl { sharing: ObjectSharing::Global, readers, writers, can_write, can_remove: can_write, can_share: false }
+    }
+}
+
+/// Parameters that an entity is changed by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields {
+    pub(crate) required: &'static [&'static str],
+    pub(crate) optional: &'static [&'static str],
+    /// Patterns of further ones.
+    pub(crate) wildcard: &'static [&'static str],
+}
+
 /// Entities of a collection.
 #[derive(Clone, Debug)]
 pub(crate) struct Feed {
-    pub(crate) title: &'static str,
+    pub(crate) title: Cow<'static, str>,
     /// Path of the collection.
     pub(crate) path: String,
     pub(crate) updated: TimeNs,
@@ -83,12 +126,16 @@ fn time(time: TimeNs) -> String {
 
 impl Entry {
     /// Who may do what with it.
-    fn acl(&self) -> Value {
+    pub(crate) fn acl(&self) -> Value {
+        let Acl { sharing, readers, writers, can_write, can_remove, can_share } = &self.acl;
+        let perms = match sharing {
+            ObjectSharing::User => Value::Null,
+            _ => json!({ "read": readers, "write": writers }),
+        };
         json!({
-            "app": self.app, "owner": self.author, "sharing": "global", "modifiable": self.can_write,
-            "can_write": self.can_write, "removable": self.can_write, "can_share_app": false, "can_share_global": false,
-            "can_share_user": false, "can_change_perms": false,
-            "perms": { "read": [self.author], "write": [self.author] },
+            "app": self.app, "owner": self.author, "sharing": sharing.word(), "modifiable": can_write, "can_list": true,
+            "can_write": can_write, "removable": can_remove, "can_share_app": can_share, "can_share_global": can_share,
+            "can_share_user": can_share, "can_change_perms": can_share, "perms": perms,
         })
     }
 
@@ -96,10 +143,14 @@ impl Entry {
         let mut links = Map::new();
         links.insert("alternate".to_owned(), self.path.as_str().into());
         links.extend(self.links.iter().map(|(relation, path)| ((*relation).to_owned(), path.as_str().into())));
-        json!({
+        let mut entry = json!({
             "name": self.name, "id": self.path, "updated": time(self.updated), "links": links, "author": self.author,
             "acl": self.acl(), "content": self.content,
-        })
+        });
+        if let Some(Fields { required, optional, wildcard }) = self.fields {
+            entry["fields"] = json!({ "required": required, "optional": optional, "wildcard": wildcard });
+        }
+        entry
     }
 
     /// The element; `namespaces` are those of a root, or nothing.
@@ -118,6 +169,11 @@ impl Entry {
         }
         let mut content = self.content.clone();
         content.insert("eai:acl".to_owned(), self.acl());
+        if let Some(Fields { required, optional, wildcard }) = self.fields {
+            let attributes =
+                json!({ "requiredFields": required, "optionalFields": optional, "wildcardFields": wildcard });
+            content.insert("eai:attributes".to_owned(), attributes);
+        }
         out.push_str("  <content type=\"text/xml\">\n");
         write_value(&Value::Object(content), out);
         out.push_str("  </content>\n</entry>\n");
@@ -138,9 +194,9 @@ impl Entry {
 
 impl Feed {
     /// All entities of a collection.
-    pub(crate) fn of(title: &'static str, path: String, entries: Vec<Entry>) -> Feed {
+    pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
-        Feed { title, path, updated, total: entries.len(), offset: 0, per_page: entries.len(), entries }
+        Feed { title: title.into(), path, updated, total: entries.len(), offset: 0, per_page: entries.len(), entries }
     }
 
     /// An answer of these entities.
@@ -220,7 +276,17 @@ mod tests {
         let path = "/services/things/a%20b".to_owned();
         let links = vec![("remove", path.clone())];
         let (author, app) = ("eva".to_owned(), "search".to_owned());
-        Entry { name: "a b".to_owned(), path, author, app, can_write: true, updated: 0, links, content }
+        Entry {
+            name: "a b".to_owned(),
+            path,
+            author,
+            app,
+            acl: Acl::of_user("eva", true),
+            fields: None,
+            updated: 0,
+            links,
+            content,
+        }
     }
 
     async fn body(response: Response) -> String {

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use quarry_auth::{ADMIN_ROLE, Identity, Origin};
 use quarry_conf::Permissions;
 
@@ -20,7 +20,7 @@ pub(crate) struct Caller {
     /// What the caller's roles come to.
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) origin: Origin,
-    /// The `Authorization` header.
+    /// The `Authorization` header, or what stands for it.
     pub(crate) shown: Option<String>,
 }
 
@@ -46,7 +46,7 @@ impl FromRequestParts<ApiState> for Caller {
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
-        let shown = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let shown = shown_by(&parts.headers);
         let Ok(Whence(origin)) = Whence::from_request_parts(parts, state).await;
         let identity = match state.auth.recognise(shown.as_deref(), &origin)? {
             Some(identity) => identity,
@@ -61,6 +61,21 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
+/// What begins the name of the cookie with a session's key.
+pub(crate) const COOKIE: &str = "splunkd_";
+
+/// What a request shows: its `Authorization`, or else the session of its cookie.
+fn shown_by(headers: &HeaderMap) -> Option<String> {
+    let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
+    if let Some(shown) = text(header::AUTHORIZATION) {
+        return Some(shown.to_owned());
+    }
+    let cookies = text(header::COOKIE)?.split(';');
+    let (_, key) =
+        cookies.filter_map(|cookie| cookie.trim().split_once('=')).find(|(name, _)| name.starts_with(COOKIE))?;
+    Some(format!("Splunk {}", key.trim_matches('"')))
+}
+
 impl FromRequestParts<ApiState> for Admin {
     type Rejection = ApiError;
 
@@ -71,5 +86,21 @@ impl FromRequestParts<ApiState> for Admin {
         }
         let user = &caller.identity.user;
         Err(ApiError::forbidden(format!("user {user} may not do this: it takes the role {ADMIN_ROLE}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_shown_by_a_header_or_a_cookie() {
+        let headers = |pairs: &[(header::HeaderName, &str)]| {
+            pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect::<HeaderMap>()
+        };
+        let cookie = (header::COOKIE, "a=b; splunkd_8089=\"key\"; c=d");
+        assert_eq!(shown_by(&headers(std::slice::from_ref(&cookie))).as_deref(), Some("Splunk key"));
+        assert_eq!(shown_by(&headers(&[cookie, (header::AUTHORIZATION, "Bearer x")])).as_deref(), Some("Bearer x"));
+        assert_eq!(shown_by(&headers(&[(header::COOKIE, "session=key")])), None);
     }
 }

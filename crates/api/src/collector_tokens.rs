@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::{HttpInputSettings, HttpToken};
 use quarry_inputs::hec::Collector;
 use quarry_stdx::{Fault, log, private_file, random};
@@ -103,7 +104,7 @@ impl CollectorTokens {
         if tokens.iter().any(is_taken) {
             return Err(TokenError::Exists { what: "with this value".to_owned() });
         }
-        let text = changed(&self.text()?, &stanza_of(name), &settings);
+        let text = with_settings(&self.text()?, &stanza_of(name), &settings);
         self.replace(&text)?;
         let made = self.put_in_force().into_iter().find(|token| token.name == *name);
         made.map(told).ok_or_else(|| TokenError::Failed(format!("{FILE} was written and has no token {name}")))
@@ -116,7 +117,7 @@ impl CollectorTokens {
             return Err(TokenError::Unknown { name: name.to_owned() });
         }
         let old = self.text()?;
-        let new = without(&old, &stanza_of(name));
+        let new = without_stanza(&old, &stanza_of(name));
         if new == old {
             let text = format!("the token {name} stands in another file than {FILE}: remove it there, or disable it");
             return Err(TokenError::Invalid(text));
@@ -230,100 +231,16 @@ fn check_setting(key: &str, value: &str, check_index: &dyn Fn(&str) -> Result<()
     Ok(())
 }
 
-/// Whether a line opens a stanza, and which; as `quarry_conf` reads it.
-fn header(line: &str) -> Option<&str> {
-    let name = line.trim_start_matches('\u{feff}').trim().strip_prefix('[')?;
-    Some(name.rfind(']').map_or(name, |end| &name[..end]))
-}
-
-/// The lines of a text as the settings they make: a line that ends with a backslash has the next one with it.
-fn pieces(text: &str) -> Vec<&str> {
-    let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
-    for line in text.split_inclusive('\n') {
-        let (is_first, bare) = (from == at, line.trim_end_matches(['\n', '\r']));
-        at += line.len();
-        // Comments and headers go on nowhere.
-        let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
-        if is_whole || !bare.ends_with('\\') {
-            pieces.push(&text[from..at]);
-            from = at;
-        }
-    }
-    if from < text.len() {
-        pieces.push(&text[from..]);
-    }
-    pieces
-}
-
-/// The text without the stanza.
-fn without(text: &str, stanza: &str) -> String {
-    let mut is_in = false;
-    let stays = |piece: &&str| {
-        if let Some(name) = header(piece) {
-            is_in = name == stanza;
-        }
-        !is_in
-    };
-    pieces(text).into_iter().filter(stays).collect()
-}
-
-/// The text with these settings in the stanza, which others of its settings stay in.
-fn changed(text: &str, stanza: &str, settings: &[(String, String)]) -> String {
-    let (mut is_in, mut is_written, mut out) = (false, false, String::new());
-    let written: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
-    for piece in pieces(text) {
-        if let Some(name) = header(piece) {
-            is_in = name == stanza;
-            out.push_str(piece);
-            if is_in && !is_written {
-                end_line(&mut out);
-                out.push_str(&written);
-                is_written = true;
-            }
-            continue;
-        }
-        let key = piece.split_once('=').map(|(key, _)| key.trim());
-        if !(is_in && settings.iter().any(|(name, _)| Some(name.as_str()) == key)) {
-            out.push_str(piece);
-        }
-    }
-    if !is_written {
-        end_line(&mut out);
-        out.push_str(&format!("[{stanza}]\n{written}"));
-    }
-    out
-}
-
-fn end_line(text: &mut String) {
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use quarry_stdx::Fault;
 
     use crate::node::{TokenChange, TokenError};
 
-    use super::{CollectorTokens, changed, without};
-
-    const TEXT: &str =
-        "# mine\n[http]\nport = 1\n[http://a]\n# kept\ntoken = 11\nsource = x\\\n  y\nhost = h\n[tcp://1]\nindex = t";
+    use super::CollectorTokens;
 
     fn settings(of: &[(&str, &str)]) -> Vec<(String, String)> {
         of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
-    }
-
-    #[test]
-    fn only_the_stanza_changes() {
-        assert_eq!(
-            changed(TEXT, "http://a", &settings(&[("source", "z"), ("disabled", "1")])),
-            "# mine\n[http]\nport = 1\n[http://a]\nsource = z\ndisabled = 1\n# kept\ntoken = 11\nhost = h\n[tcp://1]\nindex = t"
-        );
-        assert_eq!(changed(TEXT, "http://b", &settings(&[("token", "2")])), format!("{TEXT}\n[http://b]\ntoken = 2\n"));
-        assert_eq!(without(TEXT, "http://a"), "# mine\n[http]\nport = 1\n[tcp://1]\nindex = t");
-        assert_eq!(without(TEXT, "http://b"), TEXT);
     }
 
     #[test]

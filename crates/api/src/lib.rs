@@ -1,6 +1,6 @@
 //! Splunk-compatible REST on the management port: logins, searches, and what the command line asks of its server.
 //!
-//! One file per endpoint family; what each endpoint takes of its caller stands in one table ([`ENDPOINTS`]). Here and only
+//! One file per endpoint family; all endpoints stand in one table ([`ENDPOINTS`]). Here and only
 //! here values take a wire form: results have every value as a string, entities are an Atom feed or the same as JSON,
 //! errors are `{"messages": [...]}` or the same in XML. What an endpoint does is the search service's or the node's work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -25,8 +25,9 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 
 pub use collector_tokens::CollectorTokens;
-pub use endpoint::access::{Access, ENDPOINTS, EndpointAccess};
-pub use node::{AddFile, CollectorToken, Node, PreviewFile, TokenChange, TokenError};
+pub use endpoint::access::Access;
+pub use endpoint::table::{ENDPOINTS, EndpointRow};
+pub use node::{AddFile, CollectorToken, Node, PreviewFile, ReceivedText, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
 pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};
@@ -54,18 +55,7 @@ async fn without_last_slash(mut request: Request, next: Next) -> Response {
 }
 
 fn endpoints(state: ApiState) -> Router {
-    Router::new()
-        .merge(endpoint::root::routes())
-        .merge(endpoint::auth::routes())
-        .merge(endpoint::users::routes())
-        .merge(endpoint::search_jobs::routes())
-        .merge(endpoint::jobs::routes())
-        .merge(endpoint::job_results::routes())
-        .merge(endpoint::node_entries::routes())
-        .merge(endpoint::oneshot::routes())
-        .merge(endpoint::preview::routes())
-        .merge(endpoint::buckets::routes())
-        .merge(endpoint::collector_tokens::routes())
+    endpoint::table::router()
         .route_layer(from_fn_with_state(state.clone(), endpoint::access::authorise))
         .fallback(message::not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))

@@ -18,8 +18,6 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Where keys are asked for.
-pub(crate) const LOGIN_PATH: &str = "/services/auth/login";
 /// What stands in paths that answer in JSON unless told otherwise; others do so in XML, as Splunk does, and their clients
 /// parse exactly that.
 const JSON_PATHS: [&str; 5] = ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/", "/indexing/"];

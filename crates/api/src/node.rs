@@ -97,12 +97,38 @@ pub enum TokenError {
     Failed(String),
 }
 
+/// Text to be indexed that comes with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceivedText {
+    /// Where it goes.
+    pub index: String,
+    /// Host of its events.
+    pub host: String,
+    /// Source of its events.
+    pub source: String,
+    /// Sourcetype, which says how it is broken into events.
+    pub sourcetype: String,
+    /// The text.
+    pub text: Vec<u8>,
+}
+
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
     /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault>;
+
+    /// Who runs the searches of a user without a namespace: with what all apps have, and the user's own.
+    fn search_of(&self, user: &str) -> Arc<SearchService>;
+
+    /// Takes note that a conf file has changed.
+    fn configuration_changed(&self, conf: &str);
+
     /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault>;
+    /// Refuses what cannot be the name of an index.
+    fn check_index_name(&self, name: &str) -> Result<(), Fault>;
+    /// Indexes a text; returns when it is durable.
+    fn receive(&self, received: &ReceivedText) -> Result<(), Fault>;
     /// Tells what adding a file would make of it; gives a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault>;
     /// What a search would do, as text or as a JSON object.

@@ -57,6 +57,31 @@ impl Parameters {
         self.get(name).and_then(parse_flag) == Some(true)
     }
 
+    /// Those of a URL.
+    pub(crate) fn of_query(query: &str) -> Parameters {
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        Parameters(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    /// These parameters.
+    pub(crate) fn of(parameters: Vec<(String, String)>) -> Parameters {
+        Parameters(parameters)
+    }
+
+    /// Those of one name.
+    pub(crate) fn only(mut self, name: &str) -> Parameters {
+        self.0.retain(|(other, _)| other == name);
+        self
+    }
+
+    /// The same, with all entities of a collection unless a number is given.
+    pub(crate) fn unpaged(mut self) -> Parameters {
+        if self.get("count").is_none() {
+            self.0.push(("count".to_owned(), "0".to_owned()));
+        }
+        self
+    }
+
     /// All of them.
     pub(crate) fn all(self) -> Vec<(String, String)> {
         self.0
@@ -78,27 +103,44 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Parameters, Response> {
-        let mut parameters: Vec<(String, String)> = Vec::new();
-        let mut add = |bytes: &[u8]| {
-            parameters
-                .extend(form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())));
-        };
-        add(request.uri().query().unwrap_or_default().as_bytes());
-        let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
-        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
-        let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
-        let is_form = kind.as_deref().is_none_or(|kind| kind.trim().to_ascii_lowercase().starts_with(FORM));
-        if !body.is_empty() {
-            if !is_form {
-                let text = format!("parameters come as {FORM}, not as {}", kind.unwrap_or_default());
-                return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
-            }
-            add(&body);
-        }
-        parameters.iter().for_each(|(name, value)| form.note(name, value));
-        check(&parameters).map_err(IntoResponse::into_response)?;
-        Ok(Parameters(parameters))
+        let parameters = read(request, state).await?;
+        check(&parameters.0).map_err(IntoResponse::into_response)?;
+        Ok(parameters)
     }
+}
+
+/// Parameters of which some are settings of a conf: what these are called and hold is the conf's affair.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings(pub(crate) Parameters);
+
+impl<S: Send + Sync> FromRequest<S> for Settings {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Settings, Response> {
+        read(request, state).await.map(Settings)
+    }
+}
+
+/// Reads the URL and the body.
+async fn read<S: Send + Sync>(request: Request, state: &S) -> Result<Parameters, Response> {
+    let mut parameters: Vec<(String, String)> = Vec::new();
+    let mut add = |bytes: &[u8]| {
+        parameters.extend(form_urlencoded::parse(bytes).map(|(name, value)| (name.into_owned(), value.into_owned())));
+    };
+    add(request.uri().query().unwrap_or_default().as_bytes());
+    let form = request.extensions().get::<RefusalForm>().cloned().unwrap_or_default();
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).map(str::to_owned);
+    let body = Bytes::from_request(request, state).await.map_err(IntoResponse::into_response)?;
+    let is_form = kind.as_deref().is_none_or(|kind| kind.trim().to_ascii_lowercase().starts_with(FORM));
+    if !body.is_empty() {
+        if !is_form {
+            let text = format!("parameters come as {FORM}, not as {}", kind.unwrap_or_default());
+            return Err(ApiError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response());
+        }
+        add(&body);
+    }
+    parameters.iter().for_each(|(name, value)| form.note(name, value));
+    Ok(Parameters(parameters))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use quarry_apps::objects::Objects;
 use quarry_auth::Auth;
-use quarry_search::SearchService;
 use quarry_search::jobs::Jobs;
 
 use crate::message::ApiError;
@@ -16,12 +16,12 @@ use crate::turns::Turns;
 pub struct ApiState {
     /// Logins and sessions.
     pub auth: Arc<Auth>,
-    /// Runs searches.
-    pub search: Arc<SearchService>,
     /// Searches that live on after their requests.
     pub jobs: Arc<Jobs>,
-    /// The node itself: adding files, buckets.
+    /// The node itself: searching, adding files, buckets.
     pub node: Arc<dyn Node>,
+    /// Knowledge objects and other stanzas of conf files.
+    pub objects: Arc<Objects>,
     /// Turns of searches.
     pub(crate) turns: Arc<Turns>,
     /// Places of answers on their way.
@@ -30,8 +30,15 @@ pub struct ApiState {
 
 impl ApiState {
     /// The state of a node.
-    pub fn new(auth: Arc<Auth>, search: Arc<SearchService>, jobs: Arc<Jobs>, node: Arc<dyn Node>) -> ApiState {
-        ApiState { auth, search, jobs, node, turns: Turns::of_server(), answers: AnswerPlaces::of_server() }
+    pub fn new(auth: Arc<Auth>, jobs: Arc<Jobs>, node: Arc<dyn Node>, objects: Objects) -> ApiState {
+        ApiState {
+            auth,
+            jobs,
+            node,
+            objects: Arc::new(objects),
+            turns: Turns::of_server(),
+            answers: AnswerPlaces::of_server(),
+        }
     }
 
     /// The place of an answer that goes out row by row.

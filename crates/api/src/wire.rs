@@ -32,6 +32,8 @@ pub(crate) struct ResultsHead<'a> {
     pub(crate) offset: usize,
     pub(crate) fields: &'a [String],
     pub(crate) messages: &'a [WireMessage],
+    /// Rows that a search over kept ones came to, where that is what is answered.
+    pub(crate) post_processed: Option<usize>,
 }
 
 /// What an answer tells beside its rows: kind (`WARN`, `FATAL`) and text.
@@ -146,7 +148,11 @@ fn json_head(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
         write_json_text(message, out);
         out.push('}');
     }
-    out.push_str("],\"fields\":[");
+    out.push(']');
+    if let Some(rows) = head.post_processed {
+        out.push_str(&format!(",\"post_process_count\":{rows}"));
+    }
+    out.push_str(",\"fields\":[");
     for (at, field) in head.fields.iter().enumerate() {
         if at > 0 {
             out.push(',');

@@ -25,7 +25,7 @@ mod table;
 pub use cell::Cell;
 pub use dispatch::KeptJobs;
 pub use keeper::{JobFacts, JobKeeper, KEPT_BYTES_MAX, REMEMBERED_BYTES_MAX, Remembered};
-pub use namespaces::{Namespaces, ReadSettings};
+pub use namespaces::{Namespaces, ReadSettings, Sight};
 pub use result_pages::{CollectedRows, PART_BYTES, PART_ROWS};
 pub use service::{
     Outcome, RunningSearch, SearchError, SearchParams, SearchService, SearchServiceParts, WantedSummaries,

@@ -1,16 +1,19 @@
 //! The searches of a server's namespaces: a service each, made when it is first asked for and kept.
 //!
 //! All share the store, the clock, the kept results, the memory and the threads of the service without a namespace. What
-//! apps and the user have is read when the service is made; of too many services the one that was not used for
-//! longest goes, and is made anew when it is asked for again.
+//! apps and the user have is read when the service is made; after [`Namespaces::reread`] each is made anew when it is next
+//! asked for, and searches that run go on with what they began with. Of too many services the one that was not used for
+//! longest goes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_apps::folders::user_folder;
+use quarry_apps::objects::{APP_DEFAULT, concerns_searches};
 use quarry_conf::Namespace;
 use quarry_engine::{EngineError, SnapshotSource};
-use quarry_stdx::Fault;
+use quarry_stdx::{Fault, log};
 
 use crate::dispatch::KeptJobs;
 use crate::jobs::Jobs;
@@ -20,8 +23,29 @@ use crate::setup::SearchSettings;
 /// Services kept at most.
 pub(crate) const NAMESPACES_MAX: usize = 16;
 
-/// Reads the settings of a namespace; says why there is no such app.
-pub type ReadSettings = Box<dyn Fn(Namespace) -> Result<SearchSettings, Fault> + Send + Sync>;
+/// The conf that says which indexes there are, which `rest` tells of.
+const INDEXES: &str = "indexes";
+
+/// What of the configuration searches see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sight {
+    /// What all apps have.
+    Apps,
+    /// What all apps have, and the user's own in the app that nobody has to name.
+    AppsAndOwn(String),
+    /// What a namespace sees.
+    Namespace(Namespace),
+}
+
+/// Reads the settings of what is seen; says why there is no such app.
+pub type ReadSettings = Box<dyn Fn(&Sight) -> Result<SearchSettings, Fault> + Send + Sync>;
+
+/// A service, and which reading of the configuration it is of.
+struct Kept {
+    sight: Sight,
+    reading: u64,
+    service: Arc<SearchService>,
+}
 
 /// The search services of a server.
 pub struct Namespaces {
@@ -29,12 +53,14 @@ pub struct Namespaces {
     read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
     jobs: Arc<KeptJobs>,
-    /// The service without a namespace.
-    pub whole: Arc<SearchService>,
+    /// Whose memory and threads all others use.
+    first: Arc<SearchService>,
     /// Searches of all namespaces that live on after their requests.
     pub lasting: Arc<Jobs>,
-    /// Services of namespaces, the one used last in front.
-    kept: Mutex<Vec<(Namespace, Arc<SearchService>)>>,
+    /// Services, the one used last in front.
+    kept: Mutex<Vec<Kept>>,
+    /// Counts the changes of the configuration.
+    reading: AtomicU64,
 }
 
 impl Namespaces {
@@ -46,9 +72,29 @@ impl Namespaces {
     ) -> Result<Namespaces, EngineError> {
         let data_dir = settings.data_dir.clone().unwrap_or_default();
         let jobs = Arc::new(KeptJobs::of_server(&data_dir, &settings.layers, settings.clock.clone()));
-        let whole = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
+        let first = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
         let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
-        Ok(Namespaces { data_dir, read, source, jobs, whole, lasting, kept: Mutex::default() })
+        let kept = Kept { sight: Sight::Apps, reading: 0, service: Arc::clone(&first) };
+        let (kept, reading) = (Mutex::new(vec![kept]), AtomicU64::new(0));
+        Ok(Namespaces { data_dir, read, source, jobs, first, lasting, kept, reading })
+    }
+
+    /// Takes note that a conf has changed: what searches know of it is read again when they next begin.
+    pub fn reread(&self, conf: &str) {
+        if concerns_searches(conf) || conf == INDEXES {
+            self.reading.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// The service without a namespace, for a user who may have something of their own.
+    pub fn service_of_user(&self, user: &str) -> Arc<SearchService> {
+        let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
+        let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());
+        let sight = own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()));
+        self.of_sight(sight).unwrap_or_else(|fault| {
+            log::warning(format!("searches go on with the configuration that was read before: {fault}"));
+            Arc::clone(&self.first)
+        })
     }
 
     /// The service of a namespace.
@@ -58,30 +104,55 @@ impl Namespaces {
             Some(_) => namespace,
             None => namespace.without_user(),
         };
-        if let Some(kept) = self.take(&namespace, None) {
+        self.of_sight(Sight::Namespace(namespace))
+    }
+
+    fn of_sight(&self, sight: Sight) -> Result<Arc<SearchService>, Fault> {
+        // Before the files: a change meanwhile makes what is read here old.
+        let reading = self.reading.load(Ordering::SeqCst);
+        if let Some(kept) = self.take(&sight, reading) {
             return Ok(kept);
         }
         // Others go on meanwhile.
-        let settings = (self.read)(namespace.clone())?;
-        let source = Arc::clone(&self.source);
-        let made = settings.service_of_server(source, &self.jobs, Some(&self.whole))?;
-        let made = Arc::new(made);
-        Ok(self.take(&namespace, Some(Arc::clone(&made))).unwrap_or(made))
+        let settings = (self.read)(&sight)?;
+        let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
+        Ok(self.keep(Kept { sight, reading, service: Arc::new(made) }))
     }
 
-    /// The kept service, which is now the one used last; where there is none `made` is kept.
-    fn take(&self, namespace: &Namespace, made: Option<Arc<SearchService>>) -> Option<Arc<SearchService>> {
-        let mut gone = Vec::new();
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().position(|(other, _)| other == namespace).map(|at| kept.remove(at).1);
-        let service = found.or(made)?;
-        kept.insert(0, (namespace.clone(), Arc::clone(&service)));
-        if kept.len() > NAMESPACES_MAX {
-            gone = kept.split_off(NAMESPACES_MAX);
-        }
-        drop(kept);
-        drop(gone);
+    fn locked(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The kept service of this reading, which is now the one used last.
+    fn take(&self, sight: &Sight, reading: u64) -> Option<Arc<SearchService>> {
+        let mut kept = self.locked();
+        let at = kept.iter().position(|other| other.sight == *sight && other.reading == reading)?;
+        let found = kept.remove(at);
+        let service = Arc::clone(&found.service);
+        kept.insert(0, found);
         Some(service)
+    }
+
+    /// Keeps a service in the place of older ones of its sight; gives the one that others made of the same reading meanwhile.
+    fn keep(&self, made: Kept) -> Arc<SearchService> {
+        let mut kept = self.locked();
+        let newer = kept.iter().find(|other| other.sight == made.sight && other.reading >= made.reading);
+        if let Some(newer) = newer {
+            return Arc::clone(&newer.service);
+        }
+        let service = Arc::clone(&made.service);
+        let (mut gone, mut stays): (Vec<Kept>, Vec<Kept>) = kept.drain(..).partition(|other| other.sight == made.sight);
+        stays.insert(0, made);
+        // That of all apps stays.
+        let of_namespaces = |kept: &Kept| kept.sight != Sight::Apps;
+        while stays.iter().filter(|kept| of_namespaces(kept)).count() > NAMESPACES_MAX {
+            gone.extend(stays.iter().rposition(of_namespaces).map(|at| stays.remove(at)));
+        }
+        *kept = stays;
+        drop(kept);
+        // Outside of the lock: an engine ends its threads.
+        drop(gone);
+        service
     }
 }
 
@@ -118,9 +189,9 @@ mod tests {
             write(format!("etc/apps/app{app}/default/macros.conf"), definition(&app.to_string()));
         }
         write("etc/users/eva/app0/local/macros.conf".to_owned(), definition("100"));
-        let settings = settings_of(folder.path(), None).unwrap();
+        let settings = settings_of(folder.path(), &Sight::Apps).unwrap();
         let dir = folder.path().to_owned();
-        let read = Box::new(move |namespace| settings_of(&dir, Some(namespace)));
+        let read = Box::new(move |sight: &Sight| settings_of(&dir, sight));
         let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
         let text = "| makeresults | eval who=`who` | table who";
         let first = namespaces.service(namespace("tom", "app0")).unwrap();
@@ -144,5 +215,36 @@ mod tests {
         let fault = namespaces.service(namespace("eva", "gone")).map(drop).unwrap_err();
         assert_eq!(fault.kind(), ErrorKind::NotFound);
         assert!(namespaces.service(namespace("eva", "search")).is_ok(), "it is always there");
+    }
+
+    #[test]
+    fn what_changes_is_read_again_and_ones_own_is_seen_without_a_namespace() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = folder.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, format!("[who]\ndefinition = {text}\n")).unwrap();
+        };
+        write("etc/apps/a/local/macros.conf", "1");
+        let settings = settings_of(folder.path(), &Sight::Apps).unwrap();
+        let dir = folder.path().to_owned();
+        let read = Box::new(move |sight: &Sight| settings_of(&dir, sight));
+        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
+        let asked = |user: &str| {
+            answer(&namespaces.service_of_user(user), "| makeresults | eval who=`who` | table who").unwrap()
+        };
+        let in_app = || {
+            let service = namespaces.service(namespace("tom", "a")).unwrap();
+            answer(&service, "| makeresults | eval who=`who` | table who").unwrap()
+        };
+        assert_eq!((asked("eva"), asked("tom"), in_app()), ("1".to_owned(), "1".to_owned(), "1".to_owned()));
+        write("etc/apps/a/local/macros.conf", "2");
+        write("etc/users/eva/search/local/macros.conf", "3");
+        namespaces.reread("inputs");
+        assert_eq!(asked("tom"), "1", "nothing that searches know has changed");
+        namespaces.reread("macros");
+        assert_eq!((asked("eva"), asked("tom"), in_app()), ("3".to_owned(), "2".to_owned(), "2".to_owned()));
+        let before = namespaces.service_of_user("tom");
+        assert!(Arc::ptr_eq(&before, &namespaces.service_of_user("nobody")), "it is kept");
     }
 }

@@ -152,9 +152,23 @@ fn server_info(host: String, name: String) -> NodeEntry {
         field("version", env!("CARGO_PKG_VERSION")),
         field("product_type", "quarry"),
         field("os_name", std::env::consts::OS),
+        field("os_name_extended", std::env::consts::OS),
+        field("os_version", os_version()),
+        field("build", env!("CARGO_PKG_VERSION")),
+        field("isFree", "0"),
+        field("isTrial", "0"),
+        field("licenseState", "OK"),
+        field("mode", "normal"),
+        field("server_roles", "indexer"),
         field("cpu_arch", std::env::consts::ARCH),
         field("numberOfCores", cores.to_string()),
     ]
+}
+
+/// Release of the kernel, where the system tells.
+fn os_version() -> String {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if release.trim().is_empty() { "unknown".to_owned() } else { release.trim().to_owned() }
 }
 
 impl NodeFacts {

@@ -38,6 +38,8 @@ pub struct SearchSettings {
     pub layers: Layers,
     /// The namespace that `layers` are seen from, if any.
     pub view: Option<Arc<View>>,
+    /// Whether `layers` have something of one user alone.
+    pub is_of_user: bool,
     /// Rules of search time.
     pub props: Arc<PropsResolver>,
     /// The clock of the node.
@@ -93,7 +95,7 @@ impl SearchSettings {
 
     fn engine_options(&self, limits: &LimitSettings) -> EngineOptions {
         // All namespaces together keep as much as the service without one.
-        let share = if self.view.is_some() { NAMESPACES_MAX } else { 1 };
+        let share = if self.view.is_some() || self.is_of_user { NAMESPACES_MAX } else { 1 };
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         EngineOptions {
             memory_bytes: bytes(limits.search_max_mem_mb),
@@ -183,23 +185,27 @@ pub fn remove_left_spills(data_dir: &Path) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use quarry_apps::{read_configuration, read_view};
-    use quarry_conf::Namespace;
+    use quarry_apps::{read_configuration, read_view, read_with_own};
     use quarry_stdx::{Fault, SystemClock};
 
     use super::*;
+    use crate::namespaces::Sight;
 
     /// Settings of a data folder, or why there is no such namespace.
-    pub(crate) fn settings_of(dir: &Path, namespace: Option<Namespace>) -> Result<SearchSettings, Fault> {
-        let (layers, view) = match namespace {
-            None => (read_configuration(dir), None),
-            Some(namespace) => read_view(dir, namespace).map(|(layers, view)| (layers, Some(Arc::new(view))))?,
+    pub(crate) fn settings_of(dir: &Path, sight: &Sight) -> Result<SearchSettings, Fault> {
+        let (layers, view) = match sight {
+            Sight::Apps => (read_configuration(dir), None),
+            Sight::AppsAndOwn(user) => (read_with_own(dir, user), None),
+            Sight::Namespace(namespace) => {
+                read_view(dir, namespace.clone()).map(|(layers, view)| (layers, Some(Arc::new(view))))?
+            }
         };
         let props = Arc::new(PropsResolver::new(&layers));
         let (data_dir, clock) = (Some(dir.to_owned()), SystemClock::shared());
         let host = "h".to_owned();
         let record_deletion: RecordDeletion = |_, _, _, _| EventBatch::default();
         let (zone, commands) = (TimeZone::UTC, None);
-        Ok(SearchSettings { layers, view, props, clock, zone, host, data_dir, commands, record_deletion })
+        let is_of_user = matches!(sight, Sight::AppsAndOwn(_));
+        Ok(SearchSettings { layers, view, is_of_user, props, clock, zone, host, data_dir, commands, record_deletion })
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_apps::{read_configuration, read_view};
+use quarry_apps::{read_configuration, read_view, read_with_own};
 use quarry_conf::{Layers, Namespace, PropsResolver, ServerSettings, View, missing_rules};
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::EventBatch;
 use quarry_ingest::{Deleting, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
-use quarry_search::{KeptJobs, SearchSettings, remove_left_spills};
+use quarry_search::{KeptJobs, SearchSettings, Sight, remove_left_spills};
 use quarry_stdx::{Fault, SharedClock, SystemClock, log, private_file};
 use quarry_store::{MemoryStore, Store};
 
@@ -26,6 +26,8 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace that `layers` are seen from, if any.
     pub(crate) view: Option<Arc<View>>,
+    /// Whether `layers` have something of one user alone.
+    pub(crate) is_of_user: bool,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) clock: SharedClock,
 }
@@ -84,6 +86,18 @@ impl Settings {
         Ok(Settings { view: Some(Arc::new(view)), ..Settings::of(layers) })
     }
 
+    /// The configuration that searches of this sight read; says why there is no such app.
+    pub(crate) fn of_sight(data_dir: &Path, sight: &Sight) -> Result<Settings, Fault> {
+        match sight {
+            Sight::Apps => Ok(Settings::of_data_dir_quietly(data_dir)),
+            Sight::AppsAndOwn(user) => {
+                let settings = Settings::of(read_with_own(data_dir, user));
+                Ok(Settings { is_of_user: true, ..settings })
+            }
+            Sight::Namespace(namespace) => Settings::of_namespace(data_dir, namespace.clone()),
+        }
+    }
+
     /// Configuration of a data folder for a search: that of its namespace, if it has one.
     pub(crate) fn of_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
         match namespace {
@@ -100,7 +114,7 @@ impl Settings {
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props =
             PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();
-        Settings { layers, view: None, props: Arc::new(props), clock }
+        Settings { layers, view: None, is_of_user: false, props: Arc::new(props), clock }
     }
 
     /// The built-in configuration alone.
@@ -112,7 +126,7 @@ impl Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
-        Settings { layers, view: None, props: Arc::new(props), clock }
+        Settings { layers, view: None, is_of_user: false, props: Arc::new(props), clock }
     }
 
     /// What the inputs of a node are set up with.
@@ -148,6 +162,7 @@ impl Settings {
         SearchSettings {
             layers: self.layers.clone(),
             view: self.view.clone(),
+            is_of_user: self.is_of_user,
             props: Arc::clone(&self.props),
             clock: self.clock.clone(),
             zone: zone::machine(),

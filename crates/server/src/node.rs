@@ -3,17 +3,20 @@
 //! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, CollectorToken, CollectorTokens, Node, PreviewFile, TokenChange, TokenError};
+use quarry_api::{AddFile, CollectorToken, CollectorTokens, Node, PreviewFile, ReceivedText, TokenChange, TokenError};
+use quarry_apps::objects::NOBODY;
 use quarry_conf::Namespace;
 use quarry_engine::Explanation;
+use quarry_event::EventBatch;
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
+use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 use quarry_search::{Namespaces, SearchService};
 use quarry_stdx::Fault;
 
@@ -24,7 +27,9 @@ use crate::{add, bucket, preview, spl_explain, zone};
 pub(crate) struct LocalNode {
     /// Where events go.
     pub(crate) ingest: Arc<Ingest>,
-    pub(crate) settings: Arc<Settings>,
+    /// The configuration as it was last read; inputs and pipelines keep that of the start.
+    settings: RwLock<Arc<Settings>>,
+    data_dir: PathBuf,
     /// Who searches.
     namespaces: Namespaces,
     /// Tokens of senders.
@@ -42,7 +47,13 @@ impl LocalNode {
         namespaces: Namespaces,
     ) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
-        LocalNode { ingest, settings, namespaces, tokens: CollectorTokens::new(data_dir), running }
+        let (tokens, settings) = (CollectorTokens::new(data_dir), RwLock::new(settings));
+        LocalNode { ingest, settings, data_dir: data_dir.to_owned(), namespaces, tokens, running }
+    }
+
+    /// The configuration as it was last read.
+    pub(crate) fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Chooses the set that has least to do.
@@ -89,11 +100,21 @@ impl Node for LocalNode {
     fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault> {
         // What cannot be a name names nothing.
         let namespace = Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))?;
-        namespace.map_or_else(|| Ok(Arc::clone(&self.namespaces.whole)), |namespace| self.namespaces.service(namespace))
+        namespace.map_or_else(|| Ok(self.search_of(NOBODY)), |namespace| self.namespaces.service(namespace))
+    }
+
+    fn search_of(&self, user: &str) -> Arc<SearchService> {
+        self.namespaces.service_of_user(user)
+    }
+
+    fn configuration_changed(&self, conf: &str) {
+        self.namespaces.reread(conf);
+        let settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault> {
-        self.settings.check_index(&request.index)?;
+        self.settings().check_index(&request.index)?;
         self.ingest.store.check_index(&request.index)?;
         let path = Path::new(&request.path);
         if !path.is_absolute() {
@@ -110,15 +131,47 @@ impl Node for LocalNode {
             rotation: Rotation::None,
             ended: Arc::clone(has_left),
             zone: zone::of_request(request.zone.as_deref())?,
-            now: self.settings.clock.now_ns(),
+            now: self.settings().clock.now_ns(),
         };
         let running = self.begin_file();
         let mut sink = self.ingest.file_sink(running.set);
-        let added = add_file(path, &options, &self.settings.props, &mut sink, &mut UntilLeft(has_left));
+        let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilLeft(has_left));
         // What came before a fault is durable too when the fault is told.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let report = added?;
         Ok(add::to_json(&report).to_string())
+    }
+
+    fn check_index_name(&self, name: &str) -> Result<(), Fault> {
+        self.settings().check_index(name)
+    }
+
+    fn receive(&self, received: &ReceivedText) -> Result<(), Fault> {
+        let settings = self.settings();
+        settings.check_index(&received.index)?;
+        self.ingest.store.check_index(&received.index)?;
+        let info = SourceInfo {
+            index: received.index.clone(),
+            host: received.host.clone(),
+            host_is_fixed: false,
+            source: received.source.clone(),
+            sourcetype: Some(received.sourcetype.clone()),
+        };
+        let now = settings.clock.now_ns();
+        let context = PipelineContext { now, zone: None, modified: None };
+        let invalid = |error: PipelineError| Fault::invalid(error.to_string());
+        let mut pipeline = Pipeline::tolerant(info, &settings.props, context).map_err(invalid)?;
+        let running = self.begin_file();
+        let mut sink = self.ingest.file_sink(running.set);
+        let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
+        pipeline.push(&received.text, &mut batch);
+        pipeline.finish(&mut batch);
+        let stored = sink.accept(batch, None).and_then(|()| sink.flush());
+        stored.map_err(|error| Fault::unavailable(error.to_string()))?;
+        match pipeline.refused_index() {
+            Some(reason) => Err(Fault::invalid(reason)),
+            None => Ok(()),
+        }
     }
 
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault> {
@@ -134,7 +187,7 @@ impl Node for LocalNode {
         let events = request.events.unwrap_or(preview::EVENTS_DEFAULT);
         let zone = zone::of_request(request.zone.as_deref())?;
         let asked = preview::Asked { path, sourcetype: request.sourcetype.clone(), zone, events };
-        let made = preview::of_file(&asked, &self.settings)?;
+        let made = preview::of_file(&asked, &self.settings())?;
         Ok(preview::to_json(&asked, &made).to_string())
     }
 
@@ -161,7 +214,7 @@ impl Node for LocalNode {
     }
 
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault> {
-        self.settings.check_index(index)?;
+        self.settings().check_index(index)?;
         if !Path::new(folder).is_absolute() {
             return Err(not_absolute(folder));
         }
@@ -173,7 +226,7 @@ impl Node for LocalNode {
     }
 
     fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError> {
-        self.tokens.write(change, &|index| self.settings.check_index(index))
+        self.tokens.write(change, &|index| self.settings().check_index(index))
     }
 
     fn remove_collector_token(&self, name: &str) -> Result<(), TokenError> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::{ApiState, SEARCHES_MAX};
+use quarry_apps::objects::{NOBODY, Objects};
 use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
 use quarry_ingest::{
@@ -19,7 +20,7 @@ use quarry_inputs::EventStore;
 use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
-use quarry_search::{Namespaces, SearchSettings, summaries};
+use quarry_search::{Namespaces, SearchSettings, Sight, summaries};
 use quarry_stdx::{Fault, log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
@@ -57,17 +58,18 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     settings.kept_jobs(data_dir).expire();
     let searching = settings.searching(Some(data_dir));
     let of_namespace = data_dir.to_owned();
-    let read = move |namespace| -> Result<SearchSettings, Fault> {
-        Ok(Settings::of_namespace(&of_namespace, namespace)?.searching(Some(&of_namespace)))
+    let read = move |sight: &Sight| -> Result<SearchSettings, Fault> {
+        Ok(Settings::of_sight(&of_namespace, sight)?.searching(Some(&of_namespace)))
     };
     let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
-    let (search, jobs) = (Arc::clone(&namespaces.whole), Arc::clone(&namespaces.lasting));
+    let (search, jobs) = (namespaces.service_of_user(NOBODY), Arc::clone(&namespaces.lasting));
     let settings = Arc::new(settings);
     let ingest = Arc::new(Ingest::new(store, settings.inputs()));
     let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
-    let state = ApiState::new(auth, search, Arc::clone(&jobs), node.clone());
+    let objects = Objects::new(data_dir);
+    let state = ApiState::new(auth, Arc::clone(&jobs), node.clone(), objects);
     let summaries = searching.summaries(data_dir);
-    let building = summaries::start(&state.search, summaries, &node.settings.clock);
+    let building = summaries::start(&search, summaries, &node.settings().clock);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
@@ -148,6 +150,14 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
     log::info(format!("quarry serves {} on http://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
+    write_messages(
+        ingest,
+        data_dir,
+        "INFO",
+        started(data_dir, address, hec, &listeners, (state.auth.users().len(), node.settings().pipeline_sets()))
+            .iter()
+            .map(String::as_str),
+    );
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
     let auth = Arc::clone(&state.auth);
@@ -174,6 +184,31 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     drop(ended.await);
     log::info("quarry stopped");
     Ok(())
+}
+
+/// What the node tells of itself when it has started.
+fn started(
+    data_dir: &Path,
+    address: SocketAddr,
+    hec: Option<SocketAddr>,
+    listeners: &Listeners,
+    (users, pipelines): (usize, usize),
+) -> Vec<String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut told = vec![
+        format!("quarry {} has started, pid={}", env!("CARGO_PKG_VERSION"), std::process::id()),
+        format!("data folder {}", data_dir.display()),
+        format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
+        format!("management port http://{address}"),
+        format!("users {users}"),
+        format!("searches at once {SEARCHES_MAX}"),
+        format!("pipelines of files {pipelines}"),
+        format!("maintenance every {} s", MAINTENANCE_EVERY.as_secs()),
+        format!("jobs are looked after every {} s", JOBS_EVERY.as_secs()),
+    ];
+    told.extend(hec.map(|address| format!("event collector http://{address}/services/collector")));
+    told.extend(listeners.addresses.iter().map(|(what, address)| format!("input {what} on {address}")));
+    told
 }
 
 /// Ends with SIGINT or SIGTERM.
@@ -207,7 +242,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
         tokio::time::sleep(MAINTENANCE_EVERY).await;
         let (node, data_dir) = (node.clone(), data_dir.clone());
         let round = tokio::task::spawn_blocking(move || {
-            node.settings.kept_jobs(&data_dir).expire();
+            node.settings().kept_jobs(&data_dir).expire();
             maintenance_round(&node, &data_dir, told)
         });
         let round = round.await;
@@ -217,7 +252,8 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
 
 /// One round; gives the time up to which the store's messages were told.
 fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
-    let (store, layers): (&Store, _) = (&node.ingest.store, &node.settings.layers);
+    let settings = node.settings();
+    let (store, layers): (&Store, _) = (&node.ingest.store, &settings.layers);
     if let Err(error) = store.seal_idle() {
         log::warning(format!("idle events cannot be sealed: {error}"));
     }

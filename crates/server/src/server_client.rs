@@ -85,7 +85,7 @@ impl Remote {
 
     /// The users, as REST lists them.
     pub(crate) fn users(&self) -> Result<Value, Failure> {
-        let url = format!("http://{}{USERS}", self.address);
+        let url = format!("http://{}{USERS}?output_mode=json&count=0", self.address);
         read_json(&self.read_of_users(self.agent.get(&url).header("Authorization", &self.authorization()).call())?)
     }
 
@@ -122,12 +122,12 @@ impl Remote {
 
     /// Tells what a search would read, as it is to be printed.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
-        self.post(&format!("{}/quarry/explain", self.root), form)
+        self.post(&format!("{}/quarry/explain", self.root), &typed(form))
     }
 
     /// Runs a search to its end.
     pub(crate) fn search(&self, form: &[(&str, &str)]) -> Result<RemoteAnswer, Failure> {
-        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), form))?;
+        let mut answer = self.answer(self.send(&format!("{}/search/jobs", self.root), &typed(form)))?;
         let flag = |name: &str| answer.headers().get(name).is_some_and(|value| value == "1");
         let (partial, events) = (flag("x-quarry-partial"), flag("x-quarry-events"));
         if !answer.status().is_success() {
@@ -184,6 +184,11 @@ impl Remote {
 }
 
 type Response = ureq::http::Response<ureq::Body>;
+
+/// A form whose search was typed on a command line: it may begin with what is sought.
+fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
+    form.iter().copied().chain([("implied_search", "1")]).collect()
+}
 
 /// A name as a part of a path.
 fn encoded(name: &str) -> String {

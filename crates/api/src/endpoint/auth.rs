@@ -1,23 +1,39 @@
 //! Sessions: `POST /services/auth/login` gives a key for a user name and a password, `DELETE
 //! /services/authentication/httpauth-tokens/KEY` ends one, `POST /services/auth/logout` ends the one that is shown.
 
-use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, post};
 
+use quarry_auth::SESSION_IDLE_LIMIT_S;
+
+use super::access::Access;
+use super::table::Endpoint;
 use super::{blocking, json};
 use crate::ApiState;
-use crate::caller::{Caller, Whence};
-use crate::message::{ApiError, LOGIN_PATH};
+use crate::caller::{COOKIE, Caller, Whence};
+use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route(LOGIN_PATH, post(login))
-        .route("/services/auth/logout", post(logout))
-        .route("/services/authentication/httpauth-tokens/{key}", delete(end_session))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let own = Access::LoggedIn;
+    vec![
+        Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and gives its key.", post(login))
+            .of_node()
+            .needs(&["username", "password"])
+            .takes(&["cookie"]),
+        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session that the request shows.", post(logout))
+            .of_node(),
+        Endpoint::new(
+            Method::DELETE,
+            "authentication/httpauth-tokens/{key}",
+            own,
+            "Ends a session of one's own; administrators end any.",
+            delete(end_session),
+        )
+        .of_node(),
+    ]
 }
 
 /// Answers in XML unless JSON is asked for, as Splunk does: its clients parse exactly that.
@@ -29,13 +45,18 @@ async fn login(
     let auth = state.auth.clone();
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = blocking(move || auth.login(&user, &password, &origin)).await??;
+    // Other sites of a browser never send it along, and scripts of this one cannot read it.
+    let cookie = format!("{COOKIE}8089={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}");
+    let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {
-        return Ok(json(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}")));
+        return Ok(
+            (cookie, json(format!("{{\"sessionKey\":\"{key}\",\"message\":\"\",\"code\":\"\"}}"))).into_response()
+        );
     }
     let body = format!(
         "<response>\n  <sessionKey>{key}</sessionKey>\n  <messages>\n    <msg code=\"\"></msg>\n  </messages>\n</response>\n"
     );
-    Ok(([(header::CONTENT_TYPE, "text/xml; charset=UTF-8")], body).into_response())
+    Ok((cookie, [(header::CONTENT_TYPE, "text/xml; charset=UTF-8")], body).into_response())
 }
 
 async fn logout(State(state): State<ApiState>, caller: Caller) -> Result<Response, ApiError> {

@@ -1,22 +1,30 @@
 //! `/services/quarry/buckets`: what `quarry bucket` shows while a server has the data folder.
 
-use axum::Router;
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::{get, post};
+use quarry_conf::permissions::INDEXES_EDIT;
 
+use super::access::{Access, LIST_INTROSPECTION};
+use super::table::Endpoint;
 use super::{blocking, json};
 use crate::ApiState;
 use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route("/services/quarry/buckets", get(list))
-        .route("/services/quarry/buckets/verify", post(verify))
-        .route("/services/quarry/buckets/compact", post(compact))
-        .route("/services/quarry/buckets/thaw", post(thaw))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (look, change) = (Access::Capability(LIST_INTROSPECTION), Access::Capability(INDEXES_EDIT));
+    vec![
+        Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node(),
+        Endpoint::new(Method::POST, "quarry/buckets/verify", look, "Checks every block of every bucket.", post(verify))
+            .of_node(),
+        Endpoint::new(Method::POST, "quarry/buckets/compact", change, "Merges small buckets.", post(compact)).of_node(),
+        Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Brings an archived bucket back.", post(thaw))
+            .of_node()
+            .needs(&["index", "folder"]),
+    ]
 }
 
 async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {

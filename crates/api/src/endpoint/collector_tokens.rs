@@ -5,14 +5,15 @@
 
 use std::collections::BTreeMap;
 
-use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use serde_json::{Value, json};
 
-use super::{ROOTS, blocking, json as answer};
+use super::access::{Access, EDIT_TOKENS};
+use super::table::Endpoint;
+use super::{blocking, json as answer};
 use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -22,20 +23,31 @@ use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 const PATH: &str = "/services/data/inputs/http";
 /// What tokens' names start with in answers, as their stanzas do.
 const PREFIX: &str = "http://";
+/// Settings of a token.
+const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];
 /// Parameters that say how to answer, not what to do.
 const PRESENTATION: [&str; 4] = ["output_mode", "count", "offset", "search"];
 
-pub(crate) fn routes() -> Router<ApiState> {
-    let one = || get(show).post(change).delete(remove);
-    let mut router = Router::new();
-    for root in ROOTS {
-        let path = format!("{root}/data/inputs/http");
-        router = router
-            .route(&path, get(list).post(create))
-            .route(&format!("{path}/{{name}}"), one())
-            .route(&format!("{path}/{{name}}/{{action}}"), post(switch));
-    }
-    router
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (tokens, one) = ("data/inputs/http", "data/inputs/http/{name}");
+    let row = |method, path: &'static str, summary, serve| {
+        Endpoint::new(method, path, Access::Capability(EDIT_TOKENS), summary, serve)
+    };
+    vec![
+        row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)),
+        row(Method::POST, tokens, "Makes a token of the HTTP Event Collector.", post(create))
+            .needs(&["name"])
+            .takes(SETTINGS),
+        row(Method::GET, one, "Shows a token of the HTTP Event Collector.", get(show)),
+        row(Method::POST, one, "Changes a token of the HTTP Event Collector.", post(change)).takes(SETTINGS),
+        row(Method::DELETE, one, "Removes a token of the HTTP Event Collector.", delete(remove)),
+        row(
+            Method::POST,
+            "data/inputs/http/{name}/{action}",
+            "Enables or disables a token of the HTTP Event Collector.",
+            post(switch),
+        ),
+    ]
 }
 
 /// Parts of the path by name: the user and the app are there or not.

@@ -8,21 +8,24 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use jiff::tz::TimeZone;
+use quarry_conf::permissions::SEARCH;
+use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
-use quarry_search::SearchError;
 use quarry_search::cell::iso_time;
 use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, RowsView, SearchJob, Timeline};
+use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
+use super::access::Access;
+use super::blocking;
 use super::jobs::{COLLECTIONS, job_of};
-use super::search_jobs::{Answer, PathParts, body_of, mode_of, warnings};
-use super::{ROOTS, blocking};
+use super::search_jobs::{Answer, PathParts, answered, body_of, mode_of, warnings};
+use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;
@@ -36,21 +39,28 @@ const COUNT: usize = 100;
 /// Rows of a page at most (limits.conf `[restapi] maxresultrows`).
 pub(crate) const COUNT_MAX: usize = 50_000;
 
-pub(crate) fn routes() -> Router<ApiState> {
-    let mut router = Router::new();
-    for root in ROOTS {
-        for jobs in COLLECTIONS {
-            let path = format!("{root}/{jobs}/{{sid}}");
-            router = router
-                .route(&format!("{path}/results"), get(results).post(results))
-                .route(&format!("{path}/results_preview"), get(preview).post(preview))
-                .route(&format!("{path}/events"), get(events).post(events))
-                .route(&format!("{path}/timeline"), get(timeline))
-                .route(&format!("{path}/summary"), get(summary))
-                .route(&format!("{path}/search.log"), get(log));
-        }
-    }
-    router
+/// Parameters that choose rows and columns.
+const ROWS: &[&str] = &["count", "offset", "f", "field_list", "search"];
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let search = Access::Capability(SEARCH);
+    let of = |jobs: &str| {
+        let path = |name: &str| format!("{jobs}/{{sid}}/{name}");
+        let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
+        [
+            row(Method::GET, "results", "Gives the rows of a job that is done.", get(results)).takes(ROWS),
+            row(Method::POST, "results", "Gives the rows of a job that is done.", post(results)).takes(ROWS),
+            row(Method::GET, "results_preview", "Gives the rows that a job has so far.", get(preview)).takes(ROWS),
+            row(Method::POST, "results_preview", "Gives the rows that a job has so far.", post(preview)).takes(ROWS),
+            row(Method::GET, "events", "Gives the events that a job has so far.", get(events)).takes(ROWS),
+            row(Method::POST, "events", "Gives the events that a job has so far.", post(events)).takes(ROWS),
+            row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline)),
+            row(Method::GET, "summary", "Tells of each field of a job's events how often it is there.", get(summary))
+                .takes(&["f", "top_count", "min_freq"]),
+            row(Method::GET, "search.log", "Tells what happened in a job.", get(log)),
+        ]
+    };
+    COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
 /// The rows of a job that is done.
@@ -94,7 +104,16 @@ async fn events(
     }
     let mode = mode_of(&parameters)?;
     let mut body = String::new();
-    mode.head(&ResultsHead { is_preview: !job.state().is_over(), offset: 0, fields: &[], messages: &[] }, &mut body);
+    mode.head(
+        &ResultsHead {
+            is_preview: !job.state().is_over(),
+            offset: 0,
+            fields: &[],
+            messages: &[],
+            post_processed: None,
+        },
+        &mut body,
+    );
     mode.end(&mut body);
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body).into_response())
 }
@@ -106,10 +125,8 @@ async fn rows_of(
     parameters: &Parameters,
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
-    if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
-        let sid = job.sid();
-        let text = format!("search= of results is not served: run `| loadjob {sid} | …` as a search of its own");
-        return Err(ApiError::bad_request(text));
+    if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
+        return post_processed(state, caller, job, parameters, text).await;
     }
     let zone = zone_of(parameters, job)?;
     let offset = parameters.number("offset")?.unwrap_or(0);
@@ -128,6 +145,33 @@ async fn rows_of(
     // A page that cannot be read at all is an answer of its own.
     let first = answer.next().await.transpose().map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body_of(first, answer)).into_response())
+}
+
+/// The rows of a job with further commands run over them: `search` begins with a command, or is what rows must hold.
+async fn post_processed(
+    state: &ApiState,
+    caller: &Caller,
+    job: &Arc<SearchJob>,
+    parameters: &Parameters,
+    text: &str,
+) -> Result<Response, ApiError> {
+    if !job.state().is_over() {
+        return Err(ApiError::bad_request(
+            "search= is for rows of a job that is done: wait for it, or leave search= out",
+        ));
+    }
+    let text = text.trim().trim_start_matches('|');
+    let count = parameters.number("count")?.unwrap_or(COUNT);
+    let params = SearchParams {
+        text: format!("| loadjob {} | {text}", job.sid()),
+        zone: Some(zone_of(parameters, job)?),
+        rows_max: Some(if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }),
+        permissions: Arc::clone(&caller.permissions),
+        ..SearchParams::default()
+    };
+    let (node, user) = (state.node.clone(), caller.identity.user.clone());
+    let service = blocking(move || node.search_of(&user)).await?;
+    answered(state.clone(), service, caller.clone(), params, (mode_of(parameters)?, true)).await
 }
 
 fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
@@ -181,7 +225,8 @@ impl Page {
 
     fn write(&self, outlet: &mut Outlet) -> Result<(), Ended> {
         let (fields, offset) = (self.view.fields(), self.view.offset());
-        let head = ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages };
+        let head =
+            ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
         // Rows are looked at before the head goes out: a file that is gone is told as such.
         let mut tables = self.view.tables(&self.zone).peekable();
         if let Some(Err(_)) = tables.peek() {
@@ -232,14 +277,44 @@ async fn timeline(
     }))
 }
 
+/// A span of a timeline as it is shown, in seconds.
+struct ShownSpan {
+    start: Value,
+    duration: Value,
+    count: u64,
+    time: TimeNs,
+}
+
+/// The spans of a timeline; where all events are of one millisecond that one, as in Splunk.
+fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
+    const NS_PER_MS: TimeNs = 1_000_000;
+    let spans: Vec<_> = timeline.spans().collect();
+    match (timeline.bounds(), spans.as_slice()) {
+        (Some((first, last)), [span]) if first.div_euclid(NS_PER_MS) == last.div_euclid(NS_PER_MS) => {
+            let time = first - first.rem_euclid(NS_PER_MS);
+            let start = json!(time.div_euclid(NS_PER_MS) as f64 / 1_000.0);
+            vec![ShownSpan { start, duration: json!(0.001), count: span.count, time }]
+        }
+        _ => {
+            let shown = |span: &quarry_search::jobs::TimeSpan| ShownSpan {
+                start: json!(span.start),
+                duration: json!(span.seconds),
+                count: span.count,
+                time: span.start * NS_PER_SEC,
+            };
+            spans.iter().map(shown).collect()
+        }
+    }
+}
+
 fn timeline_json(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> Value {
-    let buckets: Vec<Value> = timeline
-        .spans()
-        .map(|span| {
+    let buckets: Vec<Value> = shown_spans(timeline)
+        .into_iter()
+        .map(|ShownSpan { start, duration, count, time }| {
             json!({
-                "total_count": span.count, "available_count": span.count, "earliest_time": span.start,
-                "earliest_time_offset": 0, "duration": span.seconds, "is_finalized": is_final,
-                "earliest_strftime": iso_time(span.start * NS_PER_SEC, zone),
+                "total_count": count, "available_count": count, "earliest_time": start, "earliest_time_offset": 0,
+                "latest_time_offset": 0, "duration": duration, "is_finalized": is_final,
+                "earliest_strftime": iso_time(time, zone),
             })
         })
         .collect();
@@ -253,14 +328,11 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String 
     let cursor = timeline.bounds().map_or(0, |(first, _)| first.div_euclid(NS_PER_SEC));
     let mut out =
         format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<timeline c=\"{events}\" cursor=\"{cursor}\">\n");
-    for span in timeline.spans() {
+    for ShownSpan { start, duration, count, time } in shown_spans(timeline) {
         out.push_str(&format!(
-            "<bucket c=\"{count}\" a=\"{count}\" t=\"{}\" d=\"{}\" f=\"{}\" etz=\"0\" ltz=\"0\">{}</bucket>\n",
-            span.start,
-            span.seconds,
+            "<bucket c=\"{count}\" a=\"{count}\" t=\"{start}\" d=\"{duration}\" f=\"{}\" etz=\"0\" ltz=\"0\">{}</bucket>\n",
             u8::from(is_final),
-            iso_time(span.start * NS_PER_SEC, zone),
-            count = span.count,
+            iso_time(time, zone),
         ));
     }
     out.push_str("</timeline>\n");

@@ -8,24 +8,27 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use axum::extract::{Path, State};
-use axum::http::{StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
+use quarry_conf::permissions::SEARCH;
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_search::cell::iso_time;
 use quarry_search::jobs::{
     Asked, CreateError, JobFolderError, JobState, JobStatus, ROWS_MAX, SAVED_TTL_S, SearchJob, StartedJob, TTL_S,
 };
+use quarry_search::{SearchParams, SearchService};
 use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
+use super::access::Access;
+use super::blocking;
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
-use super::{ROOTS, blocking};
+use super::table::Endpoint;
 use crate::ApiState;
-use crate::atom::{Entry, Feed, Form, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
@@ -34,26 +37,49 @@ use crate::turns::{Turns, Use};
 /// Paths of the collection below a root.
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
 /// The app of searches without a namespace.
-const APP: &str = "search";
+pub(super) const APP: &str = "search";
 /// Jobs of a page unless told otherwise (Splunk's default); 0 is all.
 const PAGE: usize = 30;
 /// Priority of a job unless told otherwise.
-const PRIORITY: u8 = 5;
+pub(super) const PRIORITY: u8 = 5;
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;
 
-pub(crate) fn routes() -> Router<ApiState> {
-    let mut router = Router::new();
-    for root in ROOTS {
-        for jobs in COLLECTIONS {
-            let path = format!("{root}/{jobs}");
-            router = router
-                .route(&path, get(list).post(create))
-                .route(&format!("{path}/{{sid}}"), get(show).delete(remove))
-                .route(&format!("{path}/{{sid}}/control"), post(control));
-        }
-    }
-    router
+/// Parameters of a new job beside those that say what is searched.
+const CREATED: &[&str] = &[
+    "earliest_time",
+    "latest_time",
+    "zone",
+    "exec_mode",
+    "id",
+    "label",
+    "max_count",
+    "max_time",
+    "auto_cancel",
+    "timeout",
+    "status_buckets",
+    "priority",
+    "namespace",
+];
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let search = Access::Capability(SEARCH);
+    let of = |jobs: &str| {
+        let (one, control_path) = (format!("{jobs}/{{sid}}"), format!("{jobs}/{{sid}}/control"));
+        [
+            Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
+                .takes(&["count", "offset"]),
+            Endpoint::new(Method::POST, jobs, search, "Begins a search.", post(create))
+                .needs(&["search"])
+                .takes(CREATED),
+            Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show)),
+            Endpoint::new(Method::DELETE, one, search, "Ends a job and removes it.", delete(remove)),
+            Endpoint::new(Method::POST, control_path, search, "Pauses, ends or keeps a job.", post(control))
+                .needs(&["action"])
+                .takes(&["ttl", "priority"]),
+        ]
+    };
+    COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
 /// The job that a path names, for whoever asks.
@@ -82,15 +108,27 @@ async fn create(
     let most = parameters.number("max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
     let params = params_of(&parameters, &caller, Some(most))?;
     let asked = asked_of(&parameters, &place)?;
-    let (text, jobs) = (params.text.clone(), Arc::clone(&state.jobs));
+    let is_waited_for = mode == Some("blocking");
+    begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
+}
+
+/// Begins a job, waits for its end where somebody does, and answers with its name.
+pub(super) async fn begin(
+    state: &ApiState,
+    caller: &Caller,
+    service: &Arc<SearchService>,
+    params: SearchParams,
+    asked: Asked,
+    (is_waited_for, form): (bool, Form),
+) -> Result<Response, ApiError> {
+    let (text, jobs, service) = (params.text.clone(), Arc::clone(&state.jobs), Arc::clone(service));
     let started = blocking(move || jobs.create(&service, params, asked)).await?;
     let started = started.map_err(|error| refusal(&text, error))?;
     let sid = started.job().sid().to_owned();
-    let running = tokio::spawn(run(Arc::clone(&state.turns), caller.identity.user, started));
-    if mode == Some("blocking") {
+    let running = tokio::spawn(run(Arc::clone(&state.turns), caller.identity.user.clone(), started));
+    if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;
     }
-    let form = Form::of(parameters.get("output_mode"));
     let body = match form {
         Form::Json => json!({ "sid": sid }).to_string(),
         // A name has no character that XML would have to escape.
@@ -121,6 +159,7 @@ fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, A
     Ok(Asked {
         id: text("id"),
         label: text("label"),
+        saved: None,
         app: parts.get("app").cloned().or_else(|| text("namespace")).unwrap_or_else(|| APP.to_owned()),
         status_buckets: parameters.number("status_buckets")?.unwrap_or(0),
         ttl_s: seconds("timeout")?,
@@ -260,7 +299,7 @@ async fn control(
 }
 
 /// An answer that only says what was done.
-fn told(form: Form, text: &str) -> Response {
+pub(super) fn told(form: Form, text: &str) -> Response {
     form.answer(match form {
         Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
         Form::Atom => format!(
@@ -271,7 +310,7 @@ fn told(form: Form, text: &str) -> Response {
 }
 
 /// The job as an entity.
-fn entry(status: &JobStatus, caller: &Caller) -> Entry {
+pub(super) fn entry(status: &JobStatus, caller: &Caller) -> Entry {
     let record = &status.record;
     let path = format!("/services/{}/{}", COLLECTIONS[0], escaped(record.sid()));
     let below = |name: &str| format!("{path}/{name}");
@@ -289,7 +328,8 @@ fn entry(status: &JobStatus, caller: &Caller) -> Entry {
         path: path.clone(),
         author: record.user().to_owned(),
         app: record.app().to_owned(),
-        can_write: caller.permissions.may_see(Some(record.user())),
+        acl: Acl::of_user(record.user(), caller.permissions.may_see(Some(record.user()))),
+        fields: None,
         updated: record.began_ns(),
         links,
         content: content(status),

@@ -1,25 +1,35 @@
 //! Endpoint families, one file each.
 
 pub(crate) mod access;
+pub(crate) mod apps;
 pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod collector_tokens;
+pub(crate) mod configurations;
+pub(crate) mod entities;
+pub(crate) mod fixed_facts;
+pub(crate) mod indexes;
 pub(crate) mod job_results;
 pub(crate) mod jobs;
+pub(crate) mod listing;
 pub(crate) mod node_entries;
 pub(crate) mod oneshot;
+pub(crate) mod passwords;
 pub(crate) mod preview;
+pub(crate) mod receivers;
+pub(crate) mod roles;
 pub(crate) mod root;
+pub(crate) mod saved_searches;
 pub(crate) mod search_jobs;
+pub(crate) mod search_language;
+pub(crate) mod table;
 pub(crate) mod users;
+pub(crate) mod views;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use crate::message::ApiError;
-
-/// Where paths begin: without a namespace, and with that of a user and an app.
-pub(crate) const ROOTS: [&str; 2] = ["/services", "/servicesNS/{user}/{app}"];
 
 /// Runs blocking work off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {

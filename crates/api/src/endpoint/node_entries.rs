@@ -1,54 +1,53 @@
-//! What the node knows of itself, to be read: its indexes, apps, lookups, saved searches and so on.
+//! What the node knows of itself, to be read: its lookup files, data models, field extractions and so on.
 //!
-//! The entries are those of `| rest`, of which this is the HTTP form. `count`, `offset` and `search` (a text that an entry's
-//! name must hold) choose among them; `PATH/NAME` is one of them. Not here: changing them.
+//! The entries are those of `| rest`, of which this is the HTTP form; `PATH/NAME` is one of them. Not here: changing them, and
+//! objects of conf files ([`super::entities`]).
 
 use std::collections::BTreeMap;
 
-use axum::Router;
 use axum::extract::{MatchedPath, Path, State};
-use axum::http::{StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
+use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
-use super::{ROOTS, blocking};
+use super::access::{Access, REST_PROPERTIES};
+use super::blocking;
+use super::listing::{LISTED, page};
+use super::table::Endpoint;
 use crate::ApiState;
-use crate::atom::{Entry, Feed, Form, NOBODY, escaped};
+use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Collections below a root, and what Atom calls them. Each has a row of [`super::access::ENDPOINTS`].
-const COLLECTIONS: [(&str, &str); 9] = [
-    ("admin/macros", "macros"),
-    ("admin/summarization", "summarization"),
-    ("apps/local", "localapps"),
-    ("data/indexes", "indexes"),
-    ("data/lookup-table-files", "lookup-table-files"),
-    ("data/props/extractions", "props-extract"),
-    ("data/transforms/lookups", "transforms-lookup"),
-    ("datamodel/model", "datamodel"),
-    ("saved/searches", "savedsearch"),
+/// Collections, what Atom calls them and what they take.
+const COLLECTIONS: [(&str, &str, Access); 4] = [
+    ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
+    ("data/lookup-table-files", "lookup-table-files", Access::Capability(REST_PROPERTIES)),
+    ("data/props/extractions", "props-extract", Access::Capability(REST_PROPERTIES)),
+    ("datamodel/model", "datamodel", Access::Capability(REST_PROPERTIES)),
 ];
 /// What has one entry alone.
-const SERVER_INFO: (&str, &str) = ("server/info", "server-info");
-/// Entries of a page unless told otherwise (Splunk's default); 0 is all.
-const PAGE: usize = 30;
-/// The app of what belongs to the node.
-const APP: &str = "system";
+const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);
 
-pub(crate) fn routes() -> Router<ApiState> {
-    let mut router = Router::new();
-    for root in ROOTS {
-        for (path, _) in COLLECTIONS {
-            let path = format!("{root}/{path}");
-            router = router.route(&path, get(list)).route(&format!("{path}/{{name}}"), get(list));
-        }
-        router = router.route(&format!("{root}/{}", SERVER_INFO.0), get(list));
-    }
-    router
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let of = |(path, _, access): &(&'static str, &'static str, Access)| {
+        [
+            Endpoint::new(Method::GET, *path, *access, "Lists what the node has.", get(list)).takes(LISTED),
+            Endpoint::new(
+                Method::GET,
+                format!("{path}/{{name}}"),
+                *access,
+                "Shows one of what the node has.",
+                get(list),
+            ),
+        ]
+    };
+    let info = Endpoint::new(Method::GET, SERVER_INFO.0, SERVER_INFO.2, "Shows what the node is.", get(list));
+    COLLECTIONS.iter().flat_map(of).chain([info]).collect()
 }
 
 async fn list(
@@ -61,30 +60,19 @@ async fn list(
 ) -> Result<Response, ApiError> {
     let known = COLLECTIONS.iter().chain([&SERVER_INFO]);
     let path = matched.as_str().trim_end_matches("/{name}");
-    let Some((collection, title)) = known.copied().find(|(end, _)| path.ends_with(&format!("/{end}"))) else {
+    let Some((collection, title, _)) = known.copied().find(|(end, ..)| path.ends_with(&format!("/{end}"))) else {
         return Err(ApiError::with_status(StatusCode::NOT_FOUND, "Not Found"));
     };
-    let (search, permissions) = (state.search.clone(), caller.permissions.clone());
+    let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let asked = format!("/services/{collection}");
-    let entries = blocking(move || search.node_entries(&asked, &permissions)).await?;
+    let entries = blocking(move || node.search_of(&permissions.user).node_entries(&asked, &permissions)).await?;
     let entries = entries?.unwrap_or_default();
-    let place = format!("/servicesNS/{NOBODY}/{APP}/{collection}");
-    let mut entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();
-    let form = Form::of(parameters.get("output_mode"));
-    if let Some(name) = parts.get("name") {
-        let found = entries.into_iter().find(|entry| entry.name == *name);
-        let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
-        return Ok(Feed::of(title, place, vec![found.ok_or_else(missing)?]).answer(form));
-    }
-    if let Some(text) = parameters.get("search").filter(|text| !text.is_empty()) {
-        let text = text.trim_matches('*').to_lowercase();
-        entries.retain(|entry| entry.name.to_lowercase().contains(&text));
-    }
-    let (count, offset) = (parameters.number("count")?.unwrap_or(PAGE), parameters.number("offset")?.unwrap_or(0));
-    let total = entries.len();
-    let per_page = if count == 0 { total } else { count };
-    let entries = entries.into_iter().skip(offset).take(per_page).collect();
-    Ok(Feed { total, offset, per_page, ..Feed::of(title, uri.path().to_owned(), entries) }.answer(form))
+    let place = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}");
+    let entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();
+    let Some(name) = parts.get("name") else { return page(title, uri.path().to_owned(), entries, &parameters) };
+    let found = entries.into_iter().find(|entry| entry.name == *name);
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
+    Ok(Feed::of(title, place, vec![found.ok_or_else(missing)?]).answer(Form::of(parameters.get("output_mode"))))
 }
 
 /// An entry of the node as an entity; its name is its `title`.
@@ -100,6 +88,6 @@ fn entry(node: NodeEntry, place: &str) -> Entry {
     }
     let path = format!("{place}/{}", escaped(&name));
     let links = vec![("list", path.clone())];
-    let (author, app) = (NOBODY.to_owned(), APP.to_owned());
-    Entry { name, path, author, app, can_write: false, updated: 0, links, content }
+    let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
+    Entry { name, path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
 }

@@ -3,19 +3,33 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Router;
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 
+use super::access::{Access, EDIT_MONITOR};
+use super::table::Endpoint;
 use super::{blocking, json};
 use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{AddFile, ApiState};
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new().route("/services/data/inputs/oneshot", post(add))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let access = Access::Capability(EDIT_MONITOR);
+    vec![
+        Endpoint::new(
+            Method::POST,
+            "data/inputs/oneshot",
+            access,
+            "Indexes a file of the node's machine once.",
+            post(add),
+        )
+        .of_node()
+        .needs(&["name"])
+        .takes(&["index", "host", "rename-source", "sourcetype", "again", "zone"]),
+    ]
 }
 
 /// Tells the node when the client has left: the file may be one that never ends.

@@ -1,18 +1,27 @@
 //! `POST /services/indexing/preview`: what adding a file of the server's machine would make of it.
 
-use axum::Router;
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 
+use super::access::{Access, EDIT_MONITOR};
+use super::table::Endpoint;
 use super::{blocking, json};
 use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, PreviewFile};
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new().route("/services/indexing/preview", post(preview))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (access, summary) =
+        (Access::Capability(EDIT_MONITOR), "Tells what indexing a file of the node's machine would make of it.");
+    vec![
+        Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
+            .of_node()
+            .needs(&["name"])
+            .takes(&["sourcetype", "zone", "count"]),
+    ]
 }
 
 async fn preview(State(state): State<ApiState>, _: Admin, parameters: Parameters) -> Result<Response, ApiError> {

@@ -1,11 +1,11 @@
 //! `/`: what is here, for whoever opens the port in a browser or with curl.
 
-use axum::Router;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use crate::ApiState;
+use super::access::Access;
+use super::table::Endpoint;
 use crate::message::xml_text;
 
 /// Host of the examples where the request names none.
@@ -13,8 +13,8 @@ const HOST: &str = "127.0.0.1:8089";
 /// Characters of a host name that is shown.
 const HOST_CHARS_MAX: usize = 100;
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new().route("/", get(page))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    vec![Endpoint::new(Method::GET, "", Access::Open, "A page that says what is here.", get(page)).of_node()]
 }
 
 /// A page for who takes HTML, the same as text for others.

@@ -8,20 +8,22 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::{StreamExt, stream};
 use jiff::tz::TimeZone;
+use quarry_conf::permissions::SEARCH;
 use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
 use quarry_stdx::log;
 
-use super::{ROOTS, blocking};
+use super::access::Access;
+use super::blocking;
+use super::table::Endpoint;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
@@ -36,15 +38,24 @@ const COUNT_DEFAULT: usize = 100;
 /// In the place of a user: all of them, none.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
-pub(crate) fn routes() -> Router<ApiState> {
-    let mut router = Router::new();
-    for root in ROOTS {
-        router = router
-            .route(&format!("{root}/quarry/explain"), post(explain))
-            .route(&format!("{root}/search/jobs/export"), get(export).post(export))
-            .route(&format!("{root}/search/v2/jobs/export"), get(export).post(export));
+/// What says which events are searched.
+pub(super) const SEARCHED: &[&str] = &["earliest_time", "latest_time", "zone"];
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let search = Access::Capability(SEARCH);
+    let mut endpoints = vec![
+        Endpoint::new(Method::POST, "quarry/explain", search, "Tells what a search would read.", post(explain))
+            .needs(&["search"])
+            .takes(SEARCHED),
+    ];
+    for jobs in super::jobs::COLLECTIONS {
+        let path = format!("{jobs}/export");
+        let summary = "Searches and sends rows as they are found.";
+        endpoints.extend([(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
+            Endpoint::new(method, path.as_str(), search, summary, serve).needs(&["search"]).takes(SEARCHED)
+        }));
     }
-    router
+    endpoints
 }
 
 /// Parts of the path by name: the user and the app, or nothing.
@@ -59,7 +70,8 @@ pub(super) async fn service_of(
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
-        return Ok(state.search.clone());
+        let (node, user) = (state.node.clone(), identity.user.clone());
+        return blocking(move || node.search_of(&user)).await;
     };
     if !NOT_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
@@ -78,7 +90,7 @@ pub(super) fn params_of(
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let zone = text("zone").map(|name| parse_zone(&name).ok_or_else(|| unknown(&name))).transpose()?;
     Ok(SearchParams {
-        text: required_search(parameters)?,
+        text: search_text(parameters)?,
         earliest: text("earliest_time"),
         latest: text("latest_time"),
         zone,
@@ -87,6 +99,21 @@ pub(super) fn params_of(
         permissions: Arc::clone(&caller.permissions),
         sid: None,
     })
+}
+
+/// The search of a request. It begins with a command, with or without `|`, as Splunk's interface has it: a word that is none
+/// is told, and not searched for. The command line's texts may begin with what is sought (`implied_search`).
+fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
+    let text = required_search(parameters)?;
+    Ok(if parameters.is_set("implied_search") { text } else { explicit(&text) })
+}
+
+/// A search whose first word is a command, with the `|` that says so.
+pub(super) fn explicit(text: &str) -> String {
+    let first = text.trim_start();
+    let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
+    let is_whole = first.starts_with(['|', '`', '[']) || word.eq_ignore_ascii_case("search");
+    if is_whole { text.to_owned() } else { format!("|{text}") }
 }
 
 /// The search that a request must have, in Splunk's words where it has none.
@@ -129,8 +156,19 @@ pub(super) async fn oneshot(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let mode = mode_of(&parameters)?;
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
+    answered(state, service, caller, params, (mode_of(&parameters)?, false)).await
+}
+
+/// Answers with the rows of a search; `form` is that of the answer, and whether it says that kept rows were searched.
+pub(super) async fn answered(
+    state: ApiState,
+    service: Arc<SearchService>,
+    caller: Caller,
+    params: SearchParams,
+    form: (OutputMode, bool),
+) -> Result<Response, ApiError> {
+    let mode = form.0;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
     let turn = state.turns.take(&caller.identity.user, Use::Search).await?;
@@ -161,7 +199,7 @@ pub(super) async fn oneshot(
     drop(running);
     let body = if rows.is_small() {
         let mut body = String::new();
-        let written = write_collected(&rows, &messages, mode, &mut |write| {
+        let written = write_collected(&rows, &messages, form, &mut |write| {
             write(&mut body);
             Ok(())
         });
@@ -173,7 +211,7 @@ pub(super) async fn oneshot(
         }
     } else {
         let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
-        tokio::task::spawn_blocking(move || send_collected(&rows, &messages, mode, &mut outlet));
+        tokio::task::spawn_blocking(move || send_collected(&rows, &messages, form, &mut outlet));
         body_of(None, Answer { chunks, attendance: None })
     };
     Ok((flags, body).into_response())
@@ -270,10 +308,11 @@ pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
 fn write_collected(
     rows: &CollectedRows,
     messages: &[WireMessage],
-    mode: OutputMode,
+    (mode, is_post_processed): (OutputMode, bool),
     take: Take<'_>,
 ) -> Result<(), Ended> {
-    let head = ResultsHead { is_preview: false, offset: 0, fields: rows.fields(), messages };
+    let post_processed = is_post_processed.then(|| rows.len());
+    let head = ResultsHead { is_preview: false, offset: 0, fields: rows.fields(), messages, post_processed };
     take(&|out| mode.head(&head, out))?;
     if mode == OutputMode::JsonCols {
         for column in 0..rows.fields().len() {
@@ -305,8 +344,8 @@ fn write_column(rows: &CollectedRows, column: usize, take: Take<'_>) -> Result<(
 }
 
 /// Sends the answer with rows that are all there.
-fn send_collected(rows: &CollectedRows, messages: &[WireMessage], mode: OutputMode, outlet: &mut Outlet) {
-    let written = write_collected(rows, messages, mode, &mut |write| outlet.write(write, &mut || {}));
+fn send_collected(rows: &CollectedRows, messages: &[WireMessage], form: (OutputMode, bool), outlet: &mut Outlet) {
+    let written = write_collected(rows, messages, form, &mut |write| outlet.write(write, &mut || {}));
     // Who has left is told nothing.
     let _left = match written {
         Ok(()) => outlet.flush(&mut || {}),
@@ -359,7 +398,7 @@ fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outl
             match running.collect_rows_to_send(zone, |_| {}) {
                 Ok(rows) => {
                     drop(running);
-                    return send_collected(&rows, &[], mode, outlet);
+                    return send_collected(&rows, &[], (mode, false), outlet);
                 }
                 Err(error) => outlet.fail(error),
             }
@@ -386,7 +425,7 @@ fn send_tables(
     let mut table = next_rows(running, zone)?;
     let head = |fields: &[String], offset: usize, out: &mut String| {
         if mode == OutputMode::Xml {
-            mode.head(&ResultsHead { is_preview: false, offset, fields, messages: &[] }, out);
+            mode.head(&ResultsHead { is_preview: false, offset, fields, messages: &[], post_processed: None }, out);
         }
     };
     let end = |out: &mut String| {

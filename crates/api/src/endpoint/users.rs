@@ -1,50 +1,114 @@
 //! `/services/authentication/users`: who may log in, with which roles; passwords are changed here.
 //!
-//! Answers are JSON with Splunk's members. Users see and change themselves, administrators all. Not here: real names,
-//! addresses, default apps and time zones of users.
+//! Users see and change themselves, administrators all. What a user is called and where one's mail goes are settings of the user's
+//! own (`user-prefs.conf`). Not here: what a role may do ([`super::roles`]).
 
-use axum::Router;
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
-use quarry_auth::{UserChange, UserError};
-use serde_json::{Value, json};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Scope};
+use quarry_auth::{Identity, UserChange, UserError};
+use serde_json::{Map, Value, json};
 
-use super::{blocking, json as answer};
+use super::access::{Access, EDIT_USER};
+use super::blocking;
+use super::entities::{change, with_objects};
+use super::listing::{LISTED, page};
+use super::table::Endpoint;
 use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::{Admin, Caller};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Where the collection is.
+/// Where the collection is, behind a root.
+const COLLECTION: &str = "authentication/users";
+/// What Atom calls it.
+const TITLE: &str = "users";
+/// The same from the root.
 const PATH: &str = "/services/authentication/users";
 
-pub(crate) fn routes() -> Router<ApiState> {
-    Router::new()
-        .route(PATH, get(list).post(create))
-        .route(&format!("{PATH}/{{name}}"), get(show).post(edit).delete(remove))
-        .route("/services/authentication/current-context", get(current))
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (one, edit_user, own) = (format!("{COLLECTION}/{{name}}"), Access::Capability(EDIT_USER), Access::LoggedIn);
+    vec![
+        Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).of_node().takes(LISTED),
+        Endpoint::new(Method::POST, COLLECTION, edit_user, "Makes a user.", post(create))
+            .of_node()
+            .needs(&["name", "password"])
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows a user: oneself, or any to administrators.", get(show))
+            .of_node(),
+        Endpoint::new(Method::POST, one.as_str(), own, "Changes a user's password or roles.", post(edit))
+            .of_node()
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Removes a user.", delete(remove)).of_node(),
+        Endpoint::new(
+            Method::GET,
+            "authentication/current-context",
+            own,
+            "Shows who asks, with roles and capabilities.",
+            get(current),
+        )
+        .of_node(),
+    ]
 }
 
-async fn list(State(state): State<ApiState>, _: Admin) -> Response {
-    answer(feed(&state.auth.users()))
+/// A user's name and roles.
+type User = (String, Vec<String>);
+/// What a user says of oneself, kept in the user's own settings: parameter and setting.
+const DETAILS: [(&str, &str); 4] =
+    [("realname", "realname"), ("email", "email"), ("defaultApp", "default_namespace"), ("tz", "tz")];
+/// The conf and the stanza that these are in.
+const PREFERENCES: (&str, &str) = ("user-prefs", "general");
+/// Parameters of a user.
+const FIELDS: Fields = Fields {
+    required: &[],
+    optional: &["defaultApp", "email", "oldpassword", "password", "realname", "roles", "tz"],
+    wildcard: &[],
+};
+
+async fn list(
+    State(state): State<ApiState>,
+    _: Admin,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let mut entries = Vec::new();
+    for user in state.auth.users() {
+        entries.push(entry(&state, &caller, user).await?);
+    }
+    page(TITLE, PATH.to_owned(), entries, &parameters)
 }
 
-async fn show(State(state): State<ApiState>, caller: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
+async fn show(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
     if !caller.identity.is_admin() && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may see nobody else", caller.identity.user)));
     }
-    Ok(answer(feed(&[named(&state, &name)?])))
+    let user = named(&state, &name)?;
+    answer(&state, &caller, user, &parameters).await
+}
+
+async fn answer(state: &ApiState, caller: &Caller, user: User, parameters: &Parameters) -> Result<Response, ApiError> {
+    let entries = vec![entry(state, caller, user).await?];
+    Ok(Feed::of(TITLE, PATH.to_owned(), entries).answer(Form::of(parameters.get("output_mode"))))
 }
 
 /// Whoever asks.
-async fn current(caller: Caller) -> Response {
-    let Caller { identity, .. } = caller;
-    let mut content = content(&identity.roles);
-    content["username"] = Value::String(identity.user);
-    let entry = json!({ "name": "context", "content": content });
-    answer(json!({ "entry": [entry], "messages": [] }).to_string())
+async fn current(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let user = (caller.identity.user.clone(), caller.identity.roles.clone());
+    let mut entry = entry(&state, &caller, user).await?;
+    let (name, path) = ("context".to_owned(), "/services/authentication/current-context".to_owned());
+    entry.content.insert("username".to_owned(), caller.identity.user.clone().into());
+    let entry = Entry { name, path: path.clone(), ..entry };
+    Ok(Feed::of("current-context", path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
@@ -53,8 +117,9 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
         password: parameters.required("password")?.to_owned(),
         roles: parameters.list("roles"),
     };
-    let made = change_users(&state, caller, change).await?;
-    Ok((StatusCode::CREATED, answer(feed(&[made]))).into_response())
+    let made = change_users(&state, &caller, change).await?;
+    put_details(&state, &caller, &made.0, &parameters).await?;
+    Ok((StatusCode::CREATED, answer(&state, &caller, made, &parameters).await?).into_response())
 }
 
 async fn edit(
@@ -65,30 +130,44 @@ async fn edit(
 ) -> Result<Response, ApiError> {
     let roles = parameters.get("roles").is_some().then(|| parameters.list("roles"));
     let (password, old_password) = (parameters.text("password"), parameters.text("oldpassword"));
-    if password.is_none() && roles.is_none() {
+    let says_details = DETAILS.iter().any(|(parameter, _)| parameters.get(parameter).is_some());
+    if password.is_none() && roles.is_none() && !says_details {
         return Err(ApiError::bad_request(
-            "nothing is to be changed: give password (with oldpassword for your own) or roles",
+            "nothing is to be changed: give password (with oldpassword for your own), roles, realname, email, defaultApp or tz",
         ));
     }
-    let change = UserChange::Edit { name, password, old_password, roles };
-    Ok(answer(feed(&[change_users(&state, caller, change).await?])))
+    if !caller.identity.is_admin() && caller.identity.user != name {
+        return Err(ApiError::forbidden(format!("user {} may change nobody else", caller.identity.user)));
+    }
+    let user = match password.is_some() || roles.is_some() {
+        true => change_users(&state, &caller, UserChange::Edit { name, password, old_password, roles }).await?,
+        false => named(&state, &name)?,
+    };
+    put_details(&state, &caller, &user.0, &parameters).await?;
+    answer(&state, &caller, user, &parameters).await
 }
 
-async fn remove(State(state): State<ApiState>, caller: Caller, Path(name): Path<String>) -> Result<Response, ApiError> {
-    let Caller { identity, origin, .. } = caller;
-    let auth = state.auth.clone();
-    let is_admin = identity.is_admin();
+async fn remove(
+    State(state): State<ApiState>,
+    caller: Caller,
+    Path(name): Path<String>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     blocking(move || auth.change(&identity, &UserChange::Remove { name }, &origin)).await??;
-    Ok(answer(feed(&if is_admin { state.auth.users() } else { Vec::new() })))
+    let mut entries = Vec::new();
+    let users = if caller.identity.is_admin() { state.auth.users() } else { Vec::new() };
+    for user in users {
+        entries.push(entry(&state, &caller, user).await?);
+    }
+    page(TITLE, PATH.to_owned(), entries, &parameters.only("output_mode"))
 }
-
-type User = (String, Vec<String>);
 
 /// Makes a change; gives the user as it is now.
-async fn change_users(state: &ApiState, caller: Caller, change: UserChange) -> Result<User, ApiError> {
-    let auth = state.auth.clone();
+async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> Result<User, ApiError> {
+    let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let name = change.name().to_owned();
-    blocking(move || auth.change(&caller.identity, &change, &caller.origin)).await??;
+    blocking(move || auth.change(&identity, &change, &origin)).await??;
     named(state, &name)
 }
 
@@ -97,30 +176,46 @@ fn named(state: &ApiState, name: &str) -> Result<User, ApiError> {
     found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
 }
 
-fn feed(users: &[User]) -> String {
-    let entries: Vec<Value> = users.iter().map(entry).collect();
-    json!({
-        "links": { "create": format!("{PATH}/_new") },
-        "origin": PATH,
-        "generator": { "version": env!("CARGO_PKG_VERSION") },
-        "entry": entries,
-        "paging": { "total": entries.len(), "perPage": entries.len(), "offset": 0 },
-        "messages": [],
-    })
-    .to_string()
+/// Keeps what the request says of the user.
+async fn put_details(state: &ApiState, caller: &Caller, user: &str, parameters: &Parameters) -> Result<(), ApiError> {
+    let said = |(parameter, setting): &(&str, &str)| Some(((*setting).to_owned(), parameters.text(parameter)?));
+    let settings: Vec<(String, String)> = DETAILS.iter().filter_map(said).collect();
+    if settings.is_empty() {
+        return Ok(());
+    }
+    let scope = Scope::of_namespace(user, APP_PREFERENCES)?;
+    let (conf, stanza) = PREFERENCES;
+    change(state, caller, conf, move |objects, viewer| objects.put(conf, stanza, &settings, &scope, viewer)).await
 }
 
-fn entry((name, roles): &User) -> Value {
-    let escaped: String = form_urlencoded::byte_serialize(name.as_bytes()).collect();
-    let place = format!("{PATH}/{}", escaped.replace('+', "%20"));
-    json!({
-        "name": name,
-        "id": place,
-        "links": { "alternate": place, "list": place, "edit": place, "remove": place },
-        "content": content(roles),
-    })
-}
-
-fn content(roles: &[String]) -> Value {
-    json!({ "roles": roles, "type": "Splunk", "defaultApp": "search" })
+async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result<Entry, ApiError> {
+    let scope = Scope::of_namespace(&name, APP_PREFERENCES)?;
+    let (conf, stanza) = PREFERENCES;
+    let said = with_objects(state, caller, move |objects, viewer| match objects.get(conf, stanza, &scope, viewer) {
+        Ok(object) => Ok(object.settings),
+        Err(ObjectError::Unknown(_)) => Ok(BTreeMap::new()),
+        Err(error) => Err(error),
+    });
+    let (said, path) = (said.await?, format!("{PATH}/{}", escaped(&name)));
+    let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
+    let content = json!({
+        "roles": roles, "type": "Splunk", "capabilities": quarry_auth::permissions(&identity).capabilities,
+        "locked-out": false, "defaultAppIsUserOverride": said.contains_key("default_namespace"),
+    });
+    let mut content = if let Value::Object(members) = content { members } else { Map::new() };
+    for (parameter, setting) in DETAILS {
+        let otherwise = if parameter == "defaultApp" { super::jobs::APP } else { "" };
+        content.insert(parameter.to_owned(), said.get(setting).map_or(otherwise, String::as_str).into());
+    }
+    let may = caller.identity.is_admin();
+    let mut links = vec![("list", path.clone())];
+    if may || caller.identity.user == name {
+        links.push(("edit", path.clone()));
+    }
+    if may {
+        links.push(("remove", path.clone()));
+    }
+    let acl = Acl { can_write: may, can_remove: may, ..Acl::of_node() };
+    let (author, app) = ("system".to_owned(), "system".to_owned());
+    Ok(Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content })
 }

@@ -32,6 +32,8 @@ pub struct Asked {
     pub id: Option<String>,
     /// What its user calls it.
     pub label: Option<String>,
+    /// The saved search that it runs, where its text does not say so.
+    pub saved: Option<String>,
     /// The app in whose namespace it runs.
     pub app: String,
     /// Spans of its timeline at most; 0 for none.
@@ -73,7 +75,7 @@ impl Asked {
             user: params.permissions.user.clone(),
             app: self.app.clone(),
             search: params.text.clone(),
-            saved: saved_name(&params.text),
+            saved: self.saved.clone().or_else(|| saved_name(&params.text)),
             label: self.label.clone(),
             earliest: params.earliest.clone(),
             latest: params.latest.clone(),

@@ -10,6 +10,7 @@ use quarry_stdx::ManualClock;
 use quarry_store::MemoryStore;
 
 use super::*;
+use crate::namespaces::Sight;
 use crate::setup::tests::settings_of;
 
 const START: i64 = 1_795_186_800;
@@ -27,7 +28,7 @@ struct World {
 impl World {
     fn new(folder: &Path) -> World {
         let clock = ManualClock::shared(START * NS_PER_SEC);
-        let mut settings = settings_of(folder, None).unwrap();
+        let mut settings = settings_of(folder, &Sight::Apps).unwrap();
         settings.clock = Arc::clone(&clock) as SharedClock;
         let store = MemoryStore::new("main");
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "st".into() };
@@ -256,7 +257,7 @@ fn a_search_that_ran_when_its_server_ended_was_interrupted() {
     world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
     KeptJobs::new(
         folder.path(),
-        &settings_of(folder.path(), None).unwrap().layers,
+        &settings_of(folder.path(), &Sight::Apps).unwrap().layers,
         Arc::clone(&world.clock) as SharedClock,
     )
     .expire();

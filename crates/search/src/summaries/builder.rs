@@ -203,6 +203,7 @@ mod tests {
     use tempfile::tempdir;
 
     use super::*;
+    use crate::namespaces::Sight;
     use crate::setup::tests::settings_of;
 
     const MODEL: &str = r#"{"objects": [{"objectName": "Orders", "parentName": "BaseEvent",
@@ -227,7 +228,7 @@ mod tests {
         if !app.join("lookups/people.csv").exists() {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
-        let settings = settings_of(dir, None).unwrap();
+        let settings = settings_of(dir, &Sight::Apps).unwrap();
         let store = Store::open(StoreOptions::at(dir), settings.clock.clone()).unwrap();
         let search = Arc::new(settings.service(store.clone()).unwrap());
         let (summaries, clock) = (settings.summaries(dir), settings.clock.clone());

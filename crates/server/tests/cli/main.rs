@@ -23,6 +23,7 @@ mod models;
 mod monitor;
 mod namespaces;
 mod network;
+mod objects;
 mod older_commands;
 mod permissions;
 mod pipeline_sets;

@@ -173,8 +173,13 @@ fn the_rest_interface_asks_who_is_there() {
         assert!(told.starts_with("HTTP/1.1 400") && told.contains("nosuch.9"), "{told}");
     }
     assert!(ask(&place, "GET", "/services/nothing", "", "").starts_with("HTTP/1.1 404"));
-    let wrong =
-        ask(&place, "POST", "/services/search/jobs", &format!("Splunk {key}"), "search=x+%7C+stast&exec_mode=oneshot");
+    let wrong = ask(
+        &place,
+        "POST",
+        "/services/search/jobs",
+        &format!("Splunk {key}"),
+        "search=search+x+%7C+stast&exec_mode=oneshot",
+    );
     assert!(wrong.starts_with("HTTP/1.1 400"), "{wrong}");
     drop(server);
 }

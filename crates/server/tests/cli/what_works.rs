@@ -204,14 +204,14 @@ fn inputs_part(page: &mut String) {
 }
 
 fn endpoints_part(page: &mut String) {
-    writeln!(page, "\n## REST\n\n| method | endpoint | takes |\n|---|---|---|").unwrap();
-    for row in ENDPOINTS {
+    writeln!(page, "\n## REST\n\n| method | endpoint | takes | |\n|---|---|---|---|").unwrap();
+    for row in ENDPOINTS.iter() {
         let takes = match row.access {
             Access::Open => "nothing".to_owned(),
             Access::LoggedIn => "a login".to_owned(),
             Access::Capability(capability) => format!("`{capability}`"),
         };
-        writeln!(page, "| {} | `{}` | {takes} |", row.method, row.path).unwrap();
+        writeln!(page, "| {} | `{}` | {takes} | {} |", row.method, row.path, row.summary).unwrap();
     }
     writeln!(page, "\nSplunk's endpoints by family:\n\n| family | | here |\n|---|---|---|").unwrap();
     for (family, what) in ENDPOINTS_OF_SPLUNK {

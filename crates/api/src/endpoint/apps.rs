@@ -1,0 +1,162 @@
+//! `apps/local`: the apps of the node, made, changed and removed as folders ([`quarry_apps::local_apps`]).
+//!
+//! Not here: installing and packaging archives, and looking for newer versions elsewhere, of which there are none.
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::local_apps::LocalApp;
+use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
+use quarry_conf::Permissions;
+use serde_json::{Map, Value};
+
+use super::access::{Access, EDIT_APPS, REST_APPS};
+use super::entities::{change, with_objects};
+use super::listing::{LISTED, page};
+use super::search_jobs::PathParts;
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
+use crate::parameters::Parameters;
+
+/// The collection behind a root.
+const COLLECTION: &str = "apps/local";
+/// What Atom calls it.
+const TITLE: &str = "localapps";
+/// The conf that an app's own settings are in.
+const CONF: &str = "app";
+/// Members that are true or false.
+const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
+/// Parameters of an app.
+const FIELDS: Fields = Fields {
+    required: &[],
+    optional: &["author", "configured", "description", "disabled", "label", "version", "visible"],
+    wildcard: &[],
+};
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(REST_APPS), Access::Capability(EDIT_APPS));
+    let one = format!("{COLLECTION}/{{name}}");
+    let below = |name: &str| format!("{one}/{name}");
+    vec![
+        Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LISTED),
+        Endpoint::new(Method::POST, COLLECTION, write, "Makes an app.", post(create))
+            .needs(&["name"])
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::GET, format!("{COLLECTION}/_reload"), read, "Reads apps that were changed.", get(reload)),
+        Endpoint::new(
+            Method::POST,
+            format!("{COLLECTION}/_reload"),
+            read,
+            "Reads apps that were changed.",
+            post(reload),
+        ),
+        Endpoint::new(Method::GET, one.as_str(), read, "Shows an app.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), write, "Changes what an app says of itself.", post(edit))
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::DELETE, one.as_str(), write, "Removes an app with all it holds.", delete(remove)),
+        Endpoint::new(Method::POST, below("_reload"), read, "Reads an app that was changed.", post(reload)),
+        Endpoint::new(Method::GET, below("setup"), read, "Tells how an app is set up.", get(show)),
+        Endpoint::new(Method::GET, below("update"), read, "Tells of a newer version: there is none.", get(show)),
+    ]
+}
+
+fn entry(app: &LocalApp, viewer: &Permissions) -> Entry {
+    let path = format!("/servicesNS/{NOBODY}/system/{COLLECTION}/{}", escaped(&app.name));
+    let may = viewer.holds(EDIT_APPS);
+    let value = |(member, value): (&String, &String)| {
+        let flag = parse_flag(value).filter(|_| FLAGS.contains(&member.as_str()));
+        (member.clone(), flag.map_or_else(|| Value::from(value.as_str()), Value::from))
+    };
+    let mut content: Map<String, Value> = app.members.iter().map(value).collect();
+    content.insert("state_change_requires_restart".to_owned(), Value::Bool(false));
+    content.insert("check_for_updates".to_owned(), Value::Bool(false));
+    let mut links = vec![("list", path.clone()), ("_reload", format!("{path}/_reload"))];
+    if may {
+        links.push(("edit", path.clone()));
+        if app.is_removable {
+            links.push(("remove", path.clone()));
+        }
+    }
+    let acl = Acl {
+        sharing: ObjectSharing::App,
+        readers: vec!["*".to_owned()],
+        writers: vec!["admin".to_owned()],
+        can_write: may,
+        can_remove: may && app.is_removable,
+        can_share: false,
+    };
+    let (name, author, owner) = (app.name.clone(), NOBODY.to_owned(), "system".to_owned());
+    Entry { name, path, author, app: owner, acl, fields: Some(FIELDS), updated: 0, links, content }
+}
+
+fn answer(app: &LocalApp, caller: &Caller, parameters: &Parameters) -> Response {
+    let entries = vec![entry(app, &caller.permissions)];
+    Feed::of(TITLE, format!("/services/{COLLECTION}"), entries).answer(Form::of(parameters.get("output_mode")))
+}
+
+fn name_of(parts: &PathParts) -> String {
+    parts.get("name").cloned().unwrap_or_default()
+}
+
+fn members_of(parameters: &Parameters) -> Vec<(String, String)> {
+    let is_member = |key: &str| !matches!(key, "output_mode" | "name" | "template" | "explicit_appname" | "filename");
+    parameters.clone().all().into_iter().filter(|(key, _)| is_member(key)).collect()
+}
+
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let apps = with_objects(&state, &caller, |objects, _| Ok(objects.apps())).await?;
+    let entries = apps.iter().map(|app| entry(app, &caller.permissions)).collect();
+    page(TITLE, format!("/services/{COLLECTION}"), entries, &parameters)
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    let app = with_objects(&state, &caller, move |objects, _| objects.app(&name)).await?;
+    Ok(answer(&app, &caller, &parameters))
+}
+
+async fn create(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let (name, members) = (parameters.required("name")?.to_owned(), members_of(&parameters));
+    let make = move |objects: &Objects, viewer: &Permissions| objects.create_app(&name, &members, viewer);
+    let made = change(&state, &caller, CONF, make).await?;
+    Ok((StatusCode::CREATED, answer(&made, &caller, &parameters)).into_response())
+}
+
+async fn edit(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, members) = (name_of(&parts), members_of(&parameters));
+    let make = move |objects: &Objects, viewer: &Permissions| objects.edit_app(&name, &members, viewer);
+    let made = change(&state, &caller, CONF, make).await?;
+    Ok(answer(&made, &caller, &parameters))
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    // Whatever searches knew of it is read anew.
+    change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
+    list(State(state), caller, parameters.only("output_mode")).await
+}
+
+async fn reload(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    change(&state, &caller, "props", |_, _| Ok(())).await?;
+    Ok(Feed::of(TITLE, format!("/services/{COLLECTION}"), Vec::new()).answer(Form::of(parameters.get("output_mode"))))
+}

@@ -1,0 +1,209 @@
+//! Confs by name: `configs/conf-NAME`, whose entities are its stanzas, and `properties`, which goes down to one setting.
+//!
+//! Whatever a stanza says is taken: what settings mean is looked at where they are read, and `btool check` tells what is wrong with
+//! them. A setting of `properties/NAME/STANZA/KEY` is answered as its text alone, as in Splunk.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
+use quarry_conf::Permissions;
+use serde_json::Map;
+
+use super::access::{Access, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::entities::{Kind, change, rows, scope_of, with_objects};
+use super::jobs::told;
+use super::listing::{LISTED, page};
+use super::search_jobs::PathParts;
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Fields, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::{Parameters, Settings};
+
+/// What stands before a conf's name in `configs`.
+const PREFIX: &str = "conf-";
+/// Stanzas take any setting.
+const ANY: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
+/// The collection of confs by setting.
+const PROPERTIES: &str = "properties";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
+    let mut endpoints = rows("configs/{file}", [read, write], ANY, Arc::new(kind_of));
+    let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
+    endpoints.extend([
+        Endpoint::new(Method::GET, PROPERTIES, read, "Lists confs.", get(confs)).takes(LISTED),
+        Endpoint::new(Method::POST, PROPERTIES, write, "Makes a conf without stanzas.", post(make_conf))
+            .needs(&["__conf"]),
+        Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LISTED),
+        Endpoint::new(Method::POST, conf, write, "Makes a stanza.", post(make_stanza)).needs(&["__stanza"]),
+        Endpoint::new(Method::GET, stanza, read, "Lists the settings of a stanza.", get(settings)).takes(LISTED),
+        Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set)),
+        Endpoint::new(Method::GET, key, read, "Gives the value of a setting as text.", get(value)),
+        Endpoint::new(Method::POST, key, write, "Changes a setting.", post(set_value)).needs(&["value"]),
+    ]);
+    endpoints
+}
+
+/// The conf that a path of `configs` names.
+fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
+    let file = parts.get("file").map_or("", String::as_str);
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("configs/{file}: give configs/conf-NAME"));
+    let conf = file.strip_prefix(PREFIX).ok_or_else(missing)?.to_owned();
+    Ok(Kind {
+        path: Cow::Owned(format!("configs/{file}")),
+        title: Cow::Owned(file.to_owned()),
+        conf: Cow::Owned(conf),
+        fields: ANY,
+        holds: |_| true,
+        more: &[],
+    })
+}
+
+/// What a path of `properties` names.
+struct Named {
+    conf: String,
+    stanza: String,
+    key: String,
+    scope: Scope,
+}
+
+impl Named {
+    fn of(parts: &PathParts, caller: &Caller) -> Result<Named, ApiError> {
+        let part = |name: &str| parts.get(name).cloned().unwrap_or_default();
+        Ok(Named { conf: part("file"), stanza: part("name"), key: part("key"), scope: scope_of(parts, caller)? })
+    }
+}
+
+/// An entity that has a name alone.
+fn named(place: &str, name: &str) -> Entry {
+    let (path, author) = (format!("{place}/{}", escaped(name)), NOBODY.to_owned());
+    let (app, acl) = (super::jobs::APP.to_owned(), Acl::of_node());
+    let links = vec![("list", path.clone())];
+    Entry { name: name.to_owned(), path, author, app, acl, fields: None, updated: 0, links, content: Map::new() }
+}
+
+async fn confs(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let scope = scope_of(&parts, &caller)?;
+    let names = with_objects(&state, &caller, move |objects, _| Ok(objects.conf_names(&scope))).await?;
+    let place = format!("/services/{PROPERTIES}");
+    let entries = names.iter().map(|name| named(&place, name)).collect();
+    // Clients look for one conf in the first page.
+    page(PROPERTIES, place, entries, &parameters.unpaged())
+}
+
+async fn make_conf(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let (conf, scope) = (form.required("__conf")?.to_owned(), scope_of(&parts, &caller)?);
+    let name = conf.clone();
+    let make = move |objects: &Objects, viewer: &Permissions| objects.create_conf(&name, &scope, viewer);
+    change(&state, &caller, &conf, make).await?;
+    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The configuration file was made."))
+        .into_response())
+}
+
+async fn stanzas(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let Named { conf, scope, .. } = Named::of(&parts, &caller)?;
+    let place = format!("/services/{PROPERTIES}/{}", escaped(&conf));
+    let objects = with_objects(&state, &caller, move |objects, viewer| objects.list(&conf, &scope, viewer)).await?;
+    page(PROPERTIES, place.clone(), objects.iter().map(|object| named(&place, &object.name)).collect(), &parameters)
+}
+
+async fn make_stanza(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let Named { conf, scope, .. } = Named::of(&parts, &caller)?;
+    let (name, file) = (form.required("__stanza")?.to_owned(), conf.clone());
+    let make = move |objects: &Objects, viewer: &Permissions| objects.create(&file, &name, &[], &scope, viewer);
+    change(&state, &caller, &conf, make).await?;
+    Ok((StatusCode::CREATED, told(Form::of(form.get("output_mode")), "The stanza was made.")).into_response())
+}
+
+async fn shown(state: &ApiState, caller: &Caller, named: Named) -> Result<ConfObject, ApiError> {
+    let Named { conf, stanza, scope, .. } = named;
+    with_objects(state, caller, move |objects, viewer| objects.get(&conf, &stanza, &scope, viewer)).await
+}
+
+async fn settings(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let asked = Named::of(&parts, &caller)?;
+    let place = format!("/services/{PROPERTIES}/{}/{}", escaped(&asked.conf), escaped(&asked.stanza));
+    let object = shown(&state, &caller, asked).await?;
+    let entry = |(key, value): (&String, &String)| {
+        let content = Map::from_iter([("value".to_owned(), value.as_str().into())]);
+        Entry { content, ..named(&place, key) }
+    };
+    page(PROPERTIES, place.clone(), object.settings.iter().map(entry).collect(), &parameters)
+}
+
+async fn set(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let mode = Form::of(form.get("output_mode"));
+    let settings = form.all().into_iter().filter(|(key, _)| key != "output_mode").collect();
+    write(&state, &caller, Named::of(&parts, &caller)?, settings).await?;
+    Ok(told(mode, "The stanza was changed."))
+}
+
+async fn value(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
+    let asked = Named::of(&parts, &caller)?;
+    let key = asked.key.clone();
+    let mut object = shown(&state, &caller, asked).await?;
+    let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={key}"));
+    let value = object.settings.remove(&key).ok_or_else(missing)?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; charset=UTF-8")], value).into_response())
+}
+
+async fn set_value(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let asked = Named::of(&parts, &caller)?;
+    let setting = (asked.key.clone(), form.required("value")?.to_owned());
+    write(&state, &caller, asked, vec![setting]).await?;
+    Ok(told(Form::of(form.get("output_mode")), "The setting was changed."))
+}
+
+async fn write(
+    state: &ApiState,
+    caller: &Caller,
+    asked: Named,
+    settings: Vec<(String, String)>,
+) -> Result<ConfObject, ApiError> {
+    let Named { conf, stanza, scope, .. } = asked;
+    let file = conf.clone();
+    let make = move |objects: &Objects, viewer: &Permissions| objects.edit(&file, &stanza, &settings, &scope, viewer);
+    change(state, caller, &conf, make).await
+}

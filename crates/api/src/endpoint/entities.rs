@@ -1,0 +1,584 @@
+//! Knowledge objects over REST: collections whose entities are stanzas of a conf file, each as its table row says.
+//!
+//! `GET` lists and shows, `POST` makes and changes, `DELETE` removes; `ID/acl` shows and changes whom an object belongs to and who
+//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes, `_reload` reads what was
+//! written by hand. Who sees and changes what is the work of [`quarry_apps::objects`]. Not here: what saved searches do besides
+//! ([`super::saved_searches`]), confs by name ([`super::configurations`]).
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock};
+
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
+use quarry_conf::Permissions;
+use quarry_conf::text::DEFAULT_STANZA;
+use serde_json::{Map, Value};
+
+use super::access::{Access, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::blocking;
+use super::listing::{LISTED, page};
+use super::search_jobs::PathParts;
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::{Parameters, Settings};
+
+/// A collection.
+#[derive(Clone, Debug)]
+pub(super) struct Kind {
+    /// Its path behind a root.
+    pub(super) path: Cow<'static, str>,
+    /// What Atom calls it.
+    pub(super) title: Cow<'static, str>,
+    /// The conf whose stanzas its entities are.
+    pub(super) conf: Cow<'static, str>,
+    /// Parameters of an entity; whatever else is given is refused unless anything is taken.
+    pub(super) fields: Fields,
+    /// Whether a stanza is one of its entities.
+    pub(super) holds: fn(&ConfObject) -> bool,
+    /// What may be done with an entity besides, as links.
+    pub(super) more: &'static [&'static str],
+}
+
+fn always(_: &ConfObject) -> bool {
+    true
+}
+
+fn is_lookup(object: &ConfObject) -> bool {
+    ["filename", "external_type", "external_cmd", "collection"].iter().any(|key| object.get(key).is_some())
+}
+
+fn is_extraction(object: &ConfObject) -> bool {
+    !is_lookup(object) && ["REGEX", "DELIMS"].iter().any(|key| object.get(key).is_some())
+}
+
+fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fields) -> Kind {
+    Kind {
+        path: Cow::Borrowed(path),
+        title: Cow::Borrowed(title),
+        conf: Cow::Borrowed(conf),
+        fields,
+        holds: always,
+        more: &[],
+    }
+}
+
+/// Parameters of saved searches.
+const SAVED_SEARCH: Fields = Fields {
+    required: &["search"],
+    optional: &[
+        "actions",
+        "allow_skew",
+        "alert_comparator",
+        "alert_condition",
+        "alert_threshold",
+        "alert_type",
+        "counttype",
+        "cron_schedule",
+        "defer_scheduled_searchable_idxc",
+        "description",
+        "disabled",
+        "displayview",
+        "durable.backfill_type",
+        "durable.lag_time",
+        "durable.max_backfill_intervals",
+        "durable.track_time_type",
+        "enableSched",
+        "is_scheduled",
+        "is_visible",
+        "max_concurrent",
+        "next_scheduled_time",
+        "precalculate_required_fields_for_alerts",
+        "qualifiedSearch",
+        "quantity",
+        "realtime_schedule",
+        "relation",
+        "restart_on_searchpeer_add",
+        "run_n_times",
+        "run_on_startup",
+        "schedule_priority",
+        "schedule_window",
+        "skip_scheduled_realtime_idxc",
+        "userContext",
+        "vsid",
+        "workload_pool",
+    ],
+    wildcard: &[
+        "action.*",
+        "alert.*",
+        "args.*",
+        "auto_summarize*",
+        "dispatch.*",
+        "display.*",
+        "federated.*",
+        "request.*",
+    ],
+};
+
+/// The collections.
+pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
+    vec![
+        Kind { more: &["dispatch", "history"], ..kind("saved/searches", "savedsearch", "savedsearches", SAVED_SEARCH) },
+        kind(
+            "saved/eventtypes",
+            "eventtypes",
+            "eventtypes",
+            Fields {
+                required: &["search"],
+                optional: &["color", "description", "disabled", "priority", "tags"],
+                wildcard: &[],
+            },
+        ),
+        kind(
+            "admin/macros",
+            "macros",
+            "macros",
+            Fields {
+                required: &["definition"],
+                optional: &["args", "description", "disabled", "errormsg", "iseval", "validation"],
+                wildcard: &[],
+            },
+        ),
+        Kind {
+            holds: is_lookup,
+            ..kind(
+                "data/transforms/lookups",
+                "transforms-lookup",
+                "transforms",
+                Fields {
+                    required: &[],
+                    optional: &[
+                        "allow_caching",
+                        "batch_index_query",
+                        "case_sensitive_match",
+                        "collection",
+                        "default_match",
+                        "disabled",
+                        "external_cmd",
+                        "external_type",
+                        "fields_list",
+                        "filename",
+                        "filter",
+                        "match_type",
+                        "max_matches",
+                        "max_offset_secs",
+                        "min_matches",
+                        "min_offset_secs",
+                        "replicate",
+                        "time_field",
+                        "time_format",
+                    ],
+                    wildcard: &[],
+                },
+            )
+        },
+        Kind {
+            holds: is_extraction,
+            ..kind(
+                "data/transforms/extractions",
+                "transforms-extract",
+                "transforms",
+                Fields {
+                    required: &[],
+                    optional: &[
+                        "CAN_OPTIMIZE",
+                        "CLEAN_KEYS",
+                        "DEFAULT_VALUE",
+                        "DELIMS",
+                        "DEST_KEY",
+                        "FIELDS",
+                        "FORMAT",
+                        "KEEP_EMPTY_VALS",
+                        "LOOKAHEAD",
+                        "MV_ADD",
+                        "REGEX",
+                        "REPEAT_MATCH",
+                        "SOURCE_KEY",
+                        "WRITE_META",
+                        "disabled",
+                    ],
+                    wildcard: &[],
+                },
+            )
+        },
+        Kind {
+            holds: |object| object.settings.keys().any(|key| key.starts_with("METRIC-SCHEMA-")),
+            ..kind(
+                "data/transforms/metric-schema",
+                "metric-schema",
+                "transforms",
+                Fields { required: &[], optional: &[], wildcard: &["METRIC-SCHEMA-*"] },
+            )
+        },
+    ]
+});
+
+impl Kind {
+    /// Refuses parameters that it has none of, in Splunk's words.
+    fn check(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
+        let Fields { required, optional, wildcard } = self.fields;
+        let is_known = |key: &str| {
+            required.contains(&key)
+                || optional.contains(&key)
+                || wildcard.iter().any(|pattern| key.starts_with(pattern.trim_end_matches('*')))
+        };
+        match settings.iter().find(|(key, _)| !is_known(key)) {
+            Some((key, _)) => {
+                Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whose entities a request means.
+pub(super) type KindOf = Arc<dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync>;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let of = |kind: &'static Kind| {
+        let access = match kind.path.as_ref() {
+            "saved/searches" => [Access::LoggedIn; 2],
+            _ => [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)],
+        };
+        rows(&kind.path, access, kind.fields, Arc::new(move |_: &PathParts| Ok(kind.clone())))
+    };
+    KINDS.iter().flat_map(of).collect()
+}
+
+/// A handler of one kind's entities.
+macro_rules! serve {
+    ($kind:expr, $method:ident, $work:expr) => {{
+        let kind = Arc::clone($kind);
+        $method(move |State(state): State<ApiState>, parts: PathParts, caller: Caller, form: Settings| async move {
+            let request = Request::of(&kind, parts, caller, form.0)?;
+            $work(state, request).await
+        })
+    }};
+}
+
+/// The rows of a collection and its entities; `access` is what reading and changing takes.
+pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf) -> Vec<Endpoint> {
+    let mut rows = collection_rows(path, access, fields, &kind);
+    rows.extend(entity_rows(&format!("{path}/{{name}}"), access, fields, &kind));
+    rows
+}
+
+fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
+    let below = |name: &str| format!("{path}/{name}");
+    let (new, reload_all) = ("Shows what a new entity takes.", "Reads files that were changed.");
+    vec![
+        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+        Endpoint::new(Method::POST, path, write, "Makes an entity.", serve!(kind, post, create))
+            .needs(&["name"])
+            .takes(fields.optional),
+        Endpoint::new(Method::GET, below("_new"), read, new, serve!(kind, get, template)),
+        Endpoint::new(Method::POST, below("_new"), read, new, serve!(kind, post, template)),
+        Endpoint::new(Method::GET, below("_reload"), read, reload_all, serve!(kind, get, reload)),
+        Endpoint::new(Method::POST, below("_reload"), read, reload_all, serve!(kind, post, reload)),
+    ]
+}
+
+fn entity_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
+    let below = |name: &str| format!("{path}/{name}");
+    let (acl, change_acl) = ("Shows who sees and changes an entity.", "Changes who sees and changes an entity.");
+    let give = "Gives an entity to another user.";
+    vec![
+        Endpoint::new(Method::GET, path, read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
+        Endpoint::new(Method::POST, path, write, "Changes an entity.", serve!(kind, post, edit)).takes(fields.optional),
+        Endpoint::new(Method::DELETE, path, write, "Removes an entity.", serve!(kind, delete, remove)),
+        Endpoint::new(Method::GET, below("acl"), read, acl, serve!(kind, get, show_acl)),
+        Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl)).takes(&[
+            "owner",
+            "sharing",
+            "perms.read",
+            "perms.write",
+        ]),
+        Endpoint::new(Method::POST, below("enable"), write, "Enables an entity.", serve!(kind, post, enable)),
+        Endpoint::new(Method::POST, below("disable"), write, "Disables an entity.", serve!(kind, post, disable)),
+        Endpoint::new(Method::POST, below("move"), write, give, serve!(kind, post, give_away)).takes(&["app", "user"]),
+    ]
+}
+
+/// What is asked of a collection.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    pub(super) scope: Scope,
+    pub(super) caller: Caller,
+    pub(super) parameters: Parameters,
+}
+
+impl Request {
+    fn of(kind: &KindOf, parts: PathParts, caller: Caller, parameters: Parameters) -> Result<Request, ApiError> {
+        let (kind, scope) = (kind(&parts)?, scope_of(&parts, &caller)?);
+        let name = parts.get("name").cloned().unwrap_or_default();
+        Ok(Request { kind, name, scope, caller, parameters })
+    }
+
+    /// The settings that are given.
+    fn settings(&self) -> Vec<(String, String)> {
+        let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
+        self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect()
+    }
+
+    fn entry(&self, object: &ConfObject) -> Entry {
+        entry(&self.kind, object)
+    }
+
+    /// An entity as an answer.
+    fn answer(&self, object: &ConfObject) -> Response {
+        let form = Form::of(self.parameters.get("output_mode"));
+        Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)])
+            .answer(form)
+    }
+}
+
+/// Where the request looks from: what is a user's own is for that user and for administrators.
+pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
+    match (parts.get("user"), parts.get("app")) {
+        (Some(user), Some(app)) => Ok(Scope::of_namespace(user, app)?),
+        _ => Ok(Scope::of_caller(&caller.identity.user)),
+    }
+}
+
+impl From<ObjectError> for ApiError {
+    fn from(error: ObjectError) -> ApiError {
+        let text = error.to_string();
+        match error {
+            ObjectError::Unknown(_) => ApiError::with_status(StatusCode::NOT_FOUND, text),
+            ObjectError::Exists(_) => ApiError::with_status(StatusCode::CONFLICT, text),
+            ObjectError::Denied(_) => ApiError::forbidden(text),
+            ObjectError::Invalid(_) => ApiError::bad_request(text),
+            ObjectError::Failed(_) => ApiError::internal(text),
+        }
+    }
+}
+
+/// Works with the objects off the async threads.
+pub(super) async fn with_objects<T: Send + 'static>(
+    state: &ApiState,
+    caller: &Caller,
+    work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let (objects, permissions) = (Arc::clone(&state.objects), Arc::clone(&caller.permissions));
+    Ok(blocking(move || work(&objects, &permissions)).await??)
+}
+
+/// As [`with_objects`], for what changes a conf.
+pub(super) async fn change<T: Send + 'static>(
+    state: &ApiState,
+    caller: &Caller,
+    conf: &str,
+    work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
+) -> Result<T, ApiError> {
+    let made = with_objects(state, caller, work).await?;
+    let (node, conf) = (state.node.clone(), conf.to_owned());
+    blocking(move || node.configuration_changed(&conf)).await?;
+    Ok(made)
+}
+
+async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let (scope, kind) = (request.scope.clone(), request.kind.clone());
+    let conf = kind.conf.clone();
+    let objects =
+        with_objects(&state, &request.caller, move |objects, viewer| objects.list(&conf, &scope, viewer)).await?;
+    let entries = objects.iter().filter(|object| (kind.holds)(object)).map(|object| entry(&kind, object)).collect();
+    page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
+}
+
+async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
+    let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+    let show = move |objects: &Objects, viewer: &Permissions| objects.get(&kind.conf, &name, &scope, viewer);
+    with_objects(state, &request.caller, show).await
+}
+
+async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let object = found(&state, &request).await?;
+    let path = format!("/services/{}", request.kind.path);
+    let chosen: Vec<(String, String)> = request
+        .parameters
+        .clone()
+        .all()
+        .into_iter()
+        .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
+        .collect();
+    page(request.kind.title.clone(), path, vec![request.entry(&object)], &Parameters::of(chosen))
+}
+
+/// What a new entity has unless told otherwise. Nobody changes that: it would change all others.
+async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let default = found(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
+    let content = request.entry(&default).content;
+    let (path, name) = (format!("/services/{}/_new", request.kind.path), "_new".to_owned());
+    let (author, app) = (request.caller.identity.user.clone(), super::jobs::APP.to_owned());
+    let acl = Acl { can_write: true, ..Acl::of_node() };
+    let (fields, links) = (Some(request.kind.fields), Vec::new());
+    let entry = Entry { name, path: path.clone(), author, app, acl, fields, updated: 0, links, content };
+    Ok(Feed::of(request.kind.title.clone(), path, vec![entry]).answer(Form::of(request.parameters.get("output_mode"))))
+}
+
+async fn reload(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let (node, conf) = (state.node.clone(), request.kind.conf.to_string());
+    blocking(move || node.configuration_changed(&conf)).await?;
+    let feed = Feed::of(request.kind.title.clone(), format!("/services/{}", request.kind.path), Vec::new());
+    Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
+}
+
+async fn create(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let name = request.parameters.required("name")?.to_owned();
+    let (scope, kind, settings) = (request.scope.clone(), request.kind.clone(), request.settings());
+    kind.check(&settings)?;
+    if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
+        return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
+    }
+    let conf = kind.conf.clone();
+    let make =
+        move |objects: &Objects, viewer: &Permissions| objects.create(&kind.conf, &name, &settings, &scope, viewer);
+    let made = change(&state, &request.caller, &conf, make).await?;
+    Ok((StatusCode::CREATED, request.answer(&made)).into_response())
+}
+
+async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let settings = request.settings();
+    request.kind.check(&settings)?;
+    write(state, request, settings).await
+}
+
+async fn write(state: ApiState, request: Request, settings: Vec<(String, String)>) -> Result<Response, ApiError> {
+    let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+    let conf = kind.conf.clone();
+    let make =
+        move |objects: &Objects, viewer: &Permissions| objects.edit(&kind.conf, &name, &settings, &scope, viewer);
+    let made = change(&state, &request.caller, &conf, make).await?;
+    Ok(request.answer(&made))
+}
+
+async fn enable(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    write(state, request, vec![("disabled".to_owned(), "0".to_owned())]).await
+}
+
+async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    write(state, request, vec![("disabled".to_owned(), "1".to_owned())]).await
+}
+
+async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+    let conf = kind.conf.clone();
+    let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
+    change(&state, &request.caller, &conf, gone).await?;
+    list(state, Request { parameters: request.parameters.only("output_mode"), ..request }).await
+}
+
+async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let object = found(&state, &request).await?;
+    Ok(acl_answer(&request, &object))
+}
+
+/// An entity whose content is its acl alone, as Splunk shows it.
+fn acl_answer(request: &Request, object: &ConfObject) -> Response {
+    let mut entry = request.entry(object);
+    entry.content = Map::new();
+    entry.path.push_str("/acl");
+    Feed::of(request.kind.title.clone(), entry.path.clone(), vec![entry])
+        .answer(Form::of(request.parameters.get("output_mode")))
+}
+
+async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let form = &request.parameters;
+    let sharing = form.get("sharing").map(|word| {
+        ObjectSharing::of(word)
+            .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
+    });
+    let roles = |name: &str| form.get(name).map(|_| form.list(name));
+    let asked = AclChange {
+        owner: form.text("owner"),
+        sharing: sharing.transpose()?,
+        readers: roles("perms.read"),
+        writers: roles("perms.write"),
+    };
+    let object = acl_changed(&state, &request, asked).await?;
+    Ok(acl_answer(&request, &object))
+}
+
+async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> Result<ConfObject, ApiError> {
+    let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
+    let conf = kind.conf.clone();
+    let make =
+        move |objects: &Objects, viewer: &Permissions| objects.set_acl(&kind.conf, &name, &asked, &scope, viewer);
+    change(state, &request.caller, &conf, make).await
+}
+
+/// Gives an entity to a user, `nobody` for all of its app. Moving it to another app is not served.
+async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let object = found(&state, &request).await?;
+    let app = request.parameters.get("app").unwrap_or(object.place.app());
+    if app != object.place.app() {
+        return Err(ApiError::bad_request(format!("app={app}: objects are not moved to another app; make it there")));
+    }
+    let asked = match request.parameters.get("user") {
+        Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
+        Some(user) => {
+            AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }
+        }
+        None => AclChange::default(),
+    };
+    let moved = acl_changed(&state, &request, asked).await?;
+    Ok(request.answer(&moved))
+}
+
+/// Settings that are true or false in JSON, whatever the conf says.
+const FLAGS: [&str; 7] = [
+    "disabled",
+    "is_scheduled",
+    "is_visible",
+    "realtime_schedule",
+    "run_on_startup",
+    "dispatch.lookups",
+    "restart_on_searchpeer_add",
+];
+
+/// An object as an entity of a collection.
+pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
+    let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
+    let collection = format!("/servicesNS/{}/{}/{}", escaped(owner), escaped(app), kind.path);
+    let path = format!("{collection}/{}", escaped(&object.name));
+    let mut links = vec![("list", path.clone()), ("_reload", format!("{collection}/_reload"))];
+    if object.can_write {
+        links.push(("edit", path.clone()));
+        if object.is_local {
+            links.push(("remove", path.clone()));
+        }
+        let switch = if object.is_disabled() { "enable" } else { "disable" };
+        links.push((switch, format!("{path}/{switch}")));
+        links.push(("move", format!("{path}/move")));
+    }
+    links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
+    let value = |(key, value): (&String, &String)| {
+        let value = if FLAGS.contains(&key.as_str()) {
+            crate::parameter_types::parse_flag(value).map_or_else(|| Value::from(value.as_str()), Value::from)
+        } else {
+            Value::from(value.as_str())
+        };
+        (key.clone(), value)
+    };
+    let mut content: Map<String, Value> = object.settings.iter().map(value).collect();
+    content.entry("disabled").or_insert(Value::Bool(false));
+    content.insert("eai:appName".to_owned(), app.into());
+    content.insert("eai:userName".to_owned(), owner.into());
+    let acl = Acl {
+        sharing: object.sharing,
+        readers: object.readers.clone(),
+        writers: object.writers.clone(),
+        can_write: object.can_write,
+        can_remove: object.can_write && object.is_local,
+        can_share: object.can_write && !matches!(object.place, Place::System),
+    };
+    let (author, app) = (object.owner.clone(), app.to_owned());
+    Entry { name: object.name.clone(), path, author, app, acl, fields: Some(kind.fields), updated: 0, links, content }
+}

@@ -1,0 +1,270 @@
+//! `data/indexes`: the indexes of the node, with what they hold and how they are kept.
+//!
+//! What an index holds is read from the store, how it is kept from `indexes.conf`, which is changed here. An index needs no stanza to take
+//! events. Not here: removing one with its events, which their time does.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quarry_apps::objects::{NOBODY, ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use quarry_conf::permissions::INDEXES_EDIT;
+use serde_json::{Map, Value};
+
+use super::access::Access;
+use super::blocking;
+use super::entities::{change, scope_of, with_objects};
+use super::listing::{LISTED, page};
+use super::search_jobs::PathParts;
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
+use crate::parameters::{Parameters, Settings};
+
+/// The collection behind a root.
+const COLLECTION: &str = "data/indexes";
+/// What Atom calls it.
+const TITLE: &str = "indexes";
+/// The conf of indexes.
+const CONF: &str = "indexes";
+/// Members that are true or false, with what they are where nothing is said.
+const FLAGS: [(&str, bool); 5] = [
+    ("disabled", false),
+    ("enableDataIntegrityControl", false),
+    ("isInternal", false),
+    ("isReadOnly", false),
+    ("syncMeta", false),
+];
+/// Parameters of an index.
+const FIELDS: Fields = Fields {
+    required: &[],
+    optional: &[
+        "archiver.enableDataArchive",
+        "bucketRebuildMemoryHint",
+        "coldPath",
+        "coldToFrozenDir",
+        "coldToFrozenScript",
+        "compressRawdata",
+        "datatype",
+        "disabled",
+        "enableDataIntegrityControl",
+        "enableOnlineBucketRepair",
+        "enableRealtimeSearch",
+        "enableTsidxReduction",
+        "frozenTimePeriodInSecs",
+        "homePath",
+        "maxBloomBackfillBucketAge",
+        "maxConcurrentOptimizes",
+        "maxDataSize",
+        "maxHotBuckets",
+        "maxHotIdleSecs",
+        "maxHotSpanSecs",
+        "maxMemMB",
+        "maxMetaEntries",
+        "maxTimeUnreplicatedNoAcks",
+        "maxTimeUnreplicatedWithAcks",
+        "maxTotalDataSizeMB",
+        "maxWarmDBCount",
+        "metric.timestampResolution",
+        "minHotIdleSecsBeforeForceRoll",
+        "minRawFileSyncSecs",
+        "minStreamGroupQueueSize",
+        "partialServiceMetaPeriod",
+        "processTrackerServiceInterval",
+        "quarantineFutureSecs",
+        "quarantinePastSecs",
+        "rawChunkSizeBytes",
+        "repFactor",
+        "rotatePeriodInSecs",
+        "serviceMetaPeriod",
+        "suspendHotRollByDeleteQuery",
+        "suppressBannerList",
+        "syncMeta",
+        "thawedPath",
+        "throttleCheckPeriod",
+        "timePeriodInSecBeforeTsidxReduction",
+        "tsidxReductionCheckPeriodInSec",
+        "tstatsHomePath",
+        "warmToColdScript",
+    ],
+    wildcard: &["remote.*"],
+};
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (own, edit_indexes) = (Access::LoggedIn, Access::Capability(INDEXES_EDIT));
+    let one = format!("{COLLECTION}/{{name}}");
+    let below = |name: &str| format!("{one}/{name}");
+    vec![
+        Endpoint::new(Method::GET, COLLECTION, own, "Lists indexes that one may search.", get(list)).takes(LISTED),
+        Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Makes an index.", post(create))
+            .needs(&["name"])
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows an index that one may search.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), edit_indexes, "Changes how an index is kept.", post(edit))
+            .takes(FIELDS.optional),
+        Endpoint::new(Method::POST, below("enable"), edit_indexes, "Lets an index take events again.", post(enable)),
+        Endpoint::new(Method::POST, below("disable"), edit_indexes, "Lets an index take no events.", post(disable)),
+    ]
+}
+
+/// The indexes that the caller may search, by name.
+async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
+    let (node, permissions) = (state.node.clone(), caller.permissions.clone());
+    let path = format!("/services/{COLLECTION}");
+    let facts = blocking(move || node.search_of(&permissions.user).node_entries(&path, &permissions)).await??;
+    let facts = facts.unwrap_or_default();
+    let settings = with_objects(state, caller, |objects, _| {
+        let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;
+        let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        // The weakest place last: what a stronger one says stays.
+        for object in all {
+            let of_index = settings.entry(object.name).or_default();
+            for (key, value) in object.settings {
+                of_index.entry(key).or_insert(value);
+            }
+        }
+        Ok(settings)
+    });
+    let (settings, may) = (settings.await?, caller.permissions.holds(INDEXES_EDIT));
+    let entry = |node: quarry_engine::NodeEntry| {
+        let mut content = Map::new();
+        let mut name = String::new();
+        for (key, values) in node {
+            match (key.as_str(), values.into_iter().next().unwrap_or_default()) {
+                ("title", title) => name = title,
+                (_, value) => drop(content.insert(key, value.into())),
+            }
+        }
+        for (key, value) in settings.get(&name).into_iter().flatten() {
+            content.entry(key.clone()).or_insert_with(|| value.as_str().into());
+        }
+        for (flag, otherwise) in FLAGS {
+            let said = content.get(flag).and_then(Value::as_str).and_then(parse_flag);
+            content.insert(flag.to_owned(), said.unwrap_or(otherwise).into());
+        }
+        let path = format!("/servicesNS/{NOBODY}/search/{COLLECTION}/{}", escaped(&name));
+        let is_off = content.get("disabled") == Some(&Value::Bool(true));
+        let mut links = vec![("list", path.clone())];
+        if may {
+            let switch = if is_off { "enable" } else { "disable" };
+            links.extend([("edit", path.clone()), (switch, format!("{path}/{switch}"))]);
+        }
+        let acl = Acl { can_write: may, ..Acl::of_node() };
+        let (author, app) = (NOBODY.to_owned(), "search".to_owned());
+        Entry { name, path, author, app, acl, fields: Some(FIELDS), updated: 0, links, content }
+    };
+    Ok(facts.into_iter().map(entry).collect())
+}
+
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    page(TITLE, format!("/services/{COLLECTION}"), known(&state, &caller).await?, &parameters)
+}
+
+async fn one(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
+    let found = known(state, caller).await?.into_iter().find(|entry| entry.name == *name);
+    let entry = found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))?;
+    let form = Form::of(parameters.get("output_mode"));
+    Ok(Feed::of(TITLE, format!("/services/{COLLECTION}"), vec![entry]).answer(form))
+}
+
+fn name_of(parts: &PathParts) -> String {
+    parts.get("name").cloned().unwrap_or_default()
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    one(&state, &caller, &name_of(&parts), &parameters).await
+}
+
+fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
+    let is_setting = |key: &str| !matches!(key, "output_mode" | "name");
+    let settings: Vec<(String, String)> = form.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect();
+    let is_known = |key: &str| FIELDS.optional.contains(&key) || key.starts_with("remote.");
+    match settings.iter().find(|(key, _)| !is_known(key)) {
+        Some((key, _)) => Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler."))),
+        None => Ok(settings),
+    }
+}
+
+async fn create(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let name = form.required("name")?.to_owned();
+    let settings = settings_of(&form)?;
+    let (node, checked) = (state.node.clone(), name.clone());
+    blocking(move || node.check_index_name(&checked)).await??;
+    if known(&state, &caller).await?.iter().any(|entry| entry.name == name) {
+        return Err(ObjectError::Exists(name).into());
+    }
+    write(&state, &caller, &parts, &name, settings).await?;
+    Ok((StatusCode::CREATED, one(&state, &caller, &name, &form).await?).into_response())
+}
+
+async fn edit(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    let settings = settings_of(&form)?;
+    one(&state, &caller, &name, &form).await?;
+    write(&state, &caller, &parts, &name, settings).await?;
+    one(&state, &caller, &name, &form).await
+}
+
+async fn write(
+    state: &ApiState,
+    caller: &Caller,
+    parts: &PathParts,
+    name: &str,
+    settings: Vec<(String, String)>,
+) -> Result<(), ApiError> {
+    let (scope, name) = (scope_of(parts, caller)?, name.to_owned());
+    let put = move |objects: &Objects, viewer: &Permissions| objects.put(CONF, &name, &settings, &scope, viewer);
+    change(state, caller, CONF, put).await
+}
+
+async fn enable(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    switch(&state, &caller, &parts, &form, "0").await
+}
+
+async fn disable(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    switch(&state, &caller, &parts, &form, "1").await
+}
+
+async fn switch(
+    state: &ApiState,
+    caller: &Caller,
+    parts: &PathParts,
+    form: &Parameters,
+    disabled: &str,
+) -> Result<Response, ApiError> {
+    let name = name_of(parts);
+    one(state, caller, &name, form).await?;
+    write(state, caller, parts, &name, vec![("disabled".to_owned(), disabled.to_owned())]).await?;
+    one(state, caller, &name, form).await
+}

@@ -1,0 +1,212 @@
+//! `storage/passwords`: passwords that apps keep, sealed in `passwords.conf` ([`quarry_apps::Secret`]).
+//!
+//! One is named `REALM:USER:`, with a backslash before colons and backslashes of both. Whoever may list them sees them in clear, as in
+//! Splunk. Not here: passwords of users.
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::Secret;
+use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+use serde_json::Value;
+
+use super::access::{Access, EDIT_PASSWORDS, LIST_PASSWORDS};
+use super::entities::{Kind, change, entry, scope_of, with_objects};
+use super::listing::{LISTED, page};
+use super::search_jobs::PathParts;
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Entry, Feed, Fields, Form};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// The collection and its older name.
+const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
+/// The conf of passwords.
+const CONF: &str = "passwords";
+/// What the names of stanzas begin with.
+const STANZA: &str = "credential:";
+/// Shown in the place of a password.
+const HIDDEN: &str = "********";
+/// Parameters of a password.
+const FIELDS: Fields = Fields { required: &["password"], optional: &["realm"], wildcard: &[] };
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (read, write) = (Access::Capability(LIST_PASSWORDS), Access::Capability(EDIT_PASSWORDS));
+    let of = |path: &'static str| {
+        let one = format!("{path}/{{name}}");
+        [
+            Endpoint::new(Method::GET, path, read, "Lists passwords that apps keep.", get(list)).takes(LISTED),
+            Endpoint::new(Method::POST, path, write, "Keeps a password.", post(create))
+                .needs(&["name", "password"])
+                .takes(&["realm"]),
+            Endpoint::new(Method::GET, one.as_str(), read, "Shows a password that an app keeps.", get(show)),
+            Endpoint::new(Method::POST, one.as_str(), write, "Changes a password that an app keeps.", post(edit))
+                .needs(&["password"]),
+            Endpoint::new(Method::DELETE, one, write, "Forgets a password.", delete(remove)),
+        ]
+    };
+    COLLECTIONS.into_iter().flat_map(of).collect()
+}
+
+fn kind() -> Kind {
+    Kind {
+        path: COLLECTIONS[0].into(),
+        title: CONF.into(),
+        conf: CONF.into(),
+        fields: FIELDS,
+        holds: |_| true,
+        more: &[],
+    }
+}
+
+/// A part of a name.
+fn escaped(part: &str) -> String {
+    part.replace('\\', "\\\\").replace(':', "\\:")
+}
+
+/// Realm and user of a name.
+fn parts_of(name: &str) -> Option<(String, String)> {
+    let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => part.extend(letters.next()),
+            ':' => parts.push(std::mem::take(&mut part)),
+            letter => part.push(letter),
+        }
+    }
+    match <[String; 2]>::try_from(parts) {
+        Ok([realm, user]) if part.is_empty() => Some((realm, user)),
+        _ => None,
+    }
+}
+
+fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
+    let name = object.name.strip_prefix(STANZA)?.to_owned();
+    let (realm, user) = parts_of(&name)?;
+    let mut entry = entry(&kind(), &ConfObject { name: name.clone(), ..object.clone() });
+    let sealed = object.get("password").unwrap_or_default();
+    entry.content.clear();
+    for (key, value) in
+        [("realm", realm.as_str()), ("username", &user), ("encr_password", sealed), ("password", HIDDEN)]
+    {
+        entry.content.insert(key.to_owned(), value.into());
+    }
+    // One that cannot be opened is there all the same, to be removed.
+    entry.content.insert("clear_password".to_owned(), secret.open(sealed).map_or(Value::Null, Value::from));
+    Some(entry)
+}
+
+async fn list(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let scope = scope_of(&parts, &caller)?;
+    let entries = with_objects(&state, &caller, move |objects, viewer| {
+        let secret = objects.secret()?;
+        Ok(objects.list(CONF, &scope, viewer)?.iter().filter_map(|object| shown(object, &secret)).collect::<Vec<_>>())
+    });
+    page(CONF, format!("/services/{}", COLLECTIONS[0]), entries.await?, &parameters)
+}
+
+async fn one(state: &ApiState, caller: &Caller, scope: Scope, name: String) -> Result<Entry, ApiError> {
+    with_objects(state, caller, move |objects, viewer| {
+        let object = objects.get(CONF, &format!("{STANZA}{name}"), &scope, viewer);
+        let object = object.map_err(|error| match error {
+            ObjectError::Unknown(_) => ObjectError::Unknown(name.clone()),
+            other => other,
+        })?;
+        shown(&object, &objects.secret()?).ok_or(ObjectError::Unknown(name))
+    })
+    .await
+}
+
+fn answer(entry: Entry, parameters: &Parameters) -> Response {
+    Feed::of(CONF, format!("/services/{}", COLLECTIONS[0]), vec![entry]).answer(Form::of(parameters.get("output_mode")))
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = parts.get("name").cloned().unwrap_or_default();
+    Ok(answer(one(&state, &caller, scope_of(&parts, &caller)?, name).await?, &parameters))
+}
+
+async fn create(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let given = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
+    let missing = |name: &str| ApiError::bad_request(format!("The following required arguments are missing: {name}."));
+    let user = given("name").ok_or_else(|| missing("name"))?;
+    let password = given("password").ok_or_else(|| missing("password"))?;
+    let name = format!("{}:{}:", escaped(parameters.get("realm").unwrap_or_default()), escaped(&user));
+    let (scope, stanza) = (scope_of(&parts, &caller)?, format!("{STANZA}{name}"));
+    let known = scope.clone();
+    change(&state, &caller, CONF, move |objects: &Objects, viewer: &Permissions| {
+        if objects.get(CONF, &stanza, &scope, viewer).is_ok() {
+            return Err(ObjectError::Exists(stanza));
+        }
+        let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
+        objects.create(CONF, &stanza, &settings, &scope, viewer)
+    })
+    .await?;
+    let made = one(&state, &caller, known, name).await?;
+    Ok((StatusCode::CREATED, answer(made, &parameters)).into_response())
+}
+
+async fn edit(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let password = parameters.required("password")?.to_owned();
+    let (name, scope) = (parts.get("name").cloned().unwrap_or_default(), scope_of(&parts, &caller)?);
+    let (stanza, known) = (format!("{STANZA}{name}"), scope.clone());
+    change(&state, &caller, CONF, move |objects: &Objects, viewer: &Permissions| {
+        let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
+        objects.edit(CONF, &stanza, &settings, &scope, viewer)
+    })
+    .await?;
+    Ok(answer(one(&state, &caller, known, name).await?, &parameters))
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (name, scope) = (parts.get("name").cloned().unwrap_or_default(), scope_of(&parts, &caller)?);
+    one(&state, &caller, scope.clone(), name.clone()).await?;
+    let stanza = format!("{STANZA}{name}");
+    change(&state, &caller, CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
+    list(State(state), parts, caller, parameters.only("output_mode")).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_apart_as_they_were_put_together() {
+        for (realm, user) in [("", "eva"), ("r", "eva"), ("a:b", "c\\d"), ("\\", ":"), ("/x", "ü &lt;")] {
+            let name = format!("{}:{}:", escaped(realm), escaped(user));
+            assert_eq!(parts_of(&name), Some((realm.to_owned(), user.to_owned())), "{name}");
+        }
+        for name in ["", "a", "a:b", "a:b:c", "a:b:c:"] {
+            assert_eq!(parts_of(name), None, "{name}");
+        }
+    }
+}

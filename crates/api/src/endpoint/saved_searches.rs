@@ -1,0 +1,170 @@
+//! What saved searches do besides being objects: `saved/searches/NAME/dispatch` begins a job, `history` lists those that ran it,
+//! `suppress` tells whether its alerts are held back.
+//!
+//! `dispatch.*` of the request and then of the saved search say how the job is run; `args.NAME` stands where the search says `$NAME$`. Not
+//! here: schedules and alerts, which do not run yet, so that nothing is ever held back.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::{get, post};
+use quarry_apps::objects::ConfObject;
+use quarry_conf::permissions::SEARCH;
+use quarry_search::SearchParams;
+use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
+use serde_json::{Map, json};
+
+use super::access::Access;
+use super::blocking;
+use super::entities::{scope_of, with_objects};
+use super::jobs::{APP, PRIORITY, begin, entry};
+use super::listing::{LISTED, page};
+use super::search_jobs::{PathParts, service_of};
+use super::table::Endpoint;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Feed, Form, escaped};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::{Parameters, Settings};
+
+/// The collection behind a root.
+const COLLECTION: &str = "saved/searches";
+/// The conf of saved searches.
+const CONF: &str = "savedsearches";
+/// What stands before the names of arguments.
+const ARGUMENT: &str = "args.";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let search = Access::Capability(SEARCH);
+    let path = |name: &str| format!("{COLLECTION}/{{name}}/{name}");
+    vec![
+        Endpoint::new(Method::POST, path("dispatch"), search, "Runs a saved search as a job.", post(dispatch)).takes(
+            &[
+                "now",
+                "dispatch.now",
+                "dispatch.earliest_time",
+                "dispatch.latest_time",
+                "dispatch.buckets",
+                "dispatch.max_count",
+                "dispatch.max_time",
+                "dispatch.ttl",
+                "force_dispatch",
+                "trigger_actions",
+            ],
+        ),
+        Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
+            .takes(LISTED),
+        Endpoint::new(Method::GET, path("suppress"), search, "Tells whether alerts are held back.", get(suppress)),
+    ]
+}
+
+async fn saved(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<ConfObject, ApiError> {
+    let (scope, name) = (scope_of(parts, caller)?, parts.get("name").cloned().unwrap_or_default());
+    with_objects(state, caller, move |objects, viewer| objects.get(CONF, &name, &scope, viewer)).await
+}
+
+async fn dispatch(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    if object.is_disabled() {
+        return Err(ApiError::bad_request(format!("Search \"{}\" is disabled: enable it first", object.name)));
+    }
+    let service = service_of(&state, &caller, &parts).await?;
+    let option =
+        |name: &str| form.get(name).or_else(|| object.get(name)).map(str::trim).filter(|text| !text.is_empty());
+    let number = |name: &str| -> Result<Option<usize>, ApiError> {
+        let wrong = |text: &str| ApiError::bad_request(format!("{name}={text}: give a whole number from 0"));
+        option(name).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    };
+    let most = number("dispatch.max_count")?.filter(|count| *count > 0).map_or(ROWS_MAX, |count| count.min(ROWS_MAX));
+    let params = SearchParams {
+        text: with_arguments(object.get("search").unwrap_or_default(), &form),
+        earliest: option("dispatch.earliest_time").map(str::to_owned),
+        latest: option("dispatch.latest_time").map(str::to_owned),
+        rows_max: Some(most),
+        permissions: Arc::clone(&caller.permissions),
+        ..SearchParams::default()
+    };
+    // Periods of a schedule are none of a search that somebody runs.
+    let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
+    let asked = Asked {
+        id: None,
+        label: Some(object.name.clone()),
+        saved: Some(object.name.clone()),
+        app: parts.get("app").cloned().unwrap_or_else(|| APP.to_owned()),
+        status_buckets: number("dispatch.buckets")?.unwrap_or(0),
+        ttl_s,
+        auto_cancel_s: 0,
+        time_max_s: number("dispatch.max_time")?.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        priority: PRIORITY,
+    };
+    begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
+}
+
+/// The text of a saved search with the request's arguments in the places that name them.
+fn with_arguments(text: &str, form: &Parameters) -> String {
+    let arguments = form.clone().all().into_iter();
+    arguments.fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT) {
+        Some(name) => text.replace(&format!("${name}$"), &value),
+        None => text,
+    })
+}
+
+async fn history(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    let (jobs, permissions, name) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions), object.name.clone());
+    let ran = blocking(move || {
+        let statuses = jobs.list(&permissions).into_iter().map(|job| job.status());
+        statuses.filter(|status| status.record.saved() == Some(name.as_str())).collect::<Vec<_>>()
+    });
+    let named = |status: &JobStatus| Entry { name: status.record.sid().to_owned(), ..entry(status, &caller) };
+    let entries: Vec<Entry> = ran.await?.iter().map(named).collect();
+    let path = format!("/services/{COLLECTION}/{}/history", escaped(&object.name));
+    page("savedsearch", path, entries, &parameters)
+}
+
+async fn suppress(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    let path = format!("/services/{COLLECTION}/{}/suppress", escaped(&object.name));
+    let content = match json!({ "suppressed": "0", "expiration": "0" }) {
+        serde_json::Value::Object(members) => members,
+        _ => Map::new(),
+    };
+    let (author, app, links) = (object.owner.clone(), object.place.app().to_owned(), Vec::new());
+    let (name, acl) = (object.name, Acl::of_node());
+    let entry = Entry { name, path: path.clone(), author, app, acl, fields: None, updated: 0, links, content };
+    Ok(Feed::of("savedsearch", path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_stand_where_the_search_names_them() {
+        let form = |pairs: &[(&str, &str)]| {
+            Parameters::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        let given = form(&[("args.host", "web 1"), ("args.n", "5"), ("now", "0")]);
+        assert_eq!(
+            with_arguments("host=\"$host$\" | head $n$ | eval x=\"$now$\"", &given),
+            "host=\"web 1\" | head 5 | eval x=\"$now$\""
+        );
+    }
+}

@@ -1,0 +1,114 @@
+//! The language over REST: `search/parser` takes a search apart into its commands, `search/typeahead` tells how a word may go on.
+//!
+//! Not here: running searches.
+
+use axum::extract::State;
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::{get, post};
+use quarry_conf::permissions::SEARCH;
+use quarry_search::{SearchError, SearchParams};
+use quarry_spl::analyse::{begins_with_events, is_transforming};
+use quarry_spl::{Diagnostic, Severity};
+use serde_json::{Value, json};
+
+use super::access::{Access, TYPEAHEAD};
+use super::search_jobs::{PathParts, service_of};
+use super::table::Endpoint;
+use super::{blocking, json as answer};
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// Words that are told unless another number is asked for.
+const WORDS: usize = 50;
+/// Words that are told at most.
+const WORDS_MAX: usize = 1_000;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (search, summary) = (Access::Capability(SEARCH), "Takes a search apart into its commands.");
+    let parser = |path: &str| Endpoint::new(Method::POST, path, search, summary, post(parse)).needs(&["q"]);
+    let (access, summary) = (Access::Capability(TYPEAHEAD), "Tells what begins with a prefix.");
+    vec![
+        parser("search/parser"),
+        // Clients of Splunk before 9.0 ask so.
+        Endpoint::new(Method::GET, "search/parser", search, "Takes a search apart into its commands.", get(parse))
+            .needs(&["q"]),
+        parser("search/v2/parser"),
+        Endpoint::new(Method::GET, "search/typeahead", access, summary, get(typeahead))
+            .needs(&["prefix"])
+            .takes(&["count"]),
+    ]
+}
+
+/// Members and their values are those of Splunk's `search/parser`.
+async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
+    let text = parameters.get("q").filter(|text| !text.trim().is_empty());
+    let text =
+        text.ok_or_else(|| ApiError::bad_request("The required argument q is missing: give the search to parse"))?;
+    let typed = super::search_jobs::explicit(text);
+    let parsed = quarry_spl::parse(&typed);
+    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
+    let errors: Vec<Diagnostic> = parsed.diagnostics.iter().filter(is_error).cloned().collect();
+    if !errors.is_empty() {
+        return Err(ApiError::of_search(&typed, SearchError::Syntax(errors)));
+    }
+    let stages = &parsed.pipeline.commands;
+    let mut is_report = false;
+    let commands: Vec<Value> = stages
+        .iter()
+        .enumerate()
+        .map(|(at, stage)| {
+            let own = typed.get(stage.span.start..stage.span.end).unwrap_or_default().trim();
+            let (name, rest) = own.split_once(char::is_whitespace).unwrap_or((own, ""));
+            let begins = at == 0 && begins_with_events(stages);
+            let is_implied = begins && !name.eq_ignore_ascii_case("search");
+            let (name, rest) = if is_implied { ("search", own) } else { (name, rest.trim()) };
+            is_report |= is_transforming(std::slice::from_ref(stage));
+            json!({
+                "command": name.to_lowercase(), "rawargs": rest, "pipeline": if is_report { "report" } else { "streaming" },
+                "args": { name.to_lowercase(): [rest] }, "isGenerating": at == 0,
+                "streamType": if at == 0 { "SP_EVENTGEN" } else if is_report { "SP_STREAMREPORT" } else { "SP_STREAM" },
+            })
+        })
+        .collect();
+    let report = stages.iter().position(|stage| is_transforming(std::slice::from_ref(stage)));
+    let cut = report.and_then(|at| typed.split_at_checked(stages[at].span.start));
+    let (events, report) = cut.unwrap_or((typed.as_str(), ""));
+    let events = events.trim_end().trim_end_matches('|').trim();
+    Ok(answer(json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() }).to_string()))
+}
+
+async fn typeahead(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let prefix = parameters.required("prefix")?;
+    let count = parameters.number("count")?.filter(|count| *count > 0).unwrap_or(WORDS).min(WORDS_MAX);
+    let quoted = prefix.replace('\\', "\\\\").replace('"', "\\\"");
+    let text = format!("| typeahead prefix=\"{quoted}\" count={count}");
+    let service = service_of(&state, &caller, &parts).await?;
+    let permissions = caller.permissions.clone();
+    let found = blocking(move || {
+        let params = SearchParams { text, permissions, ..SearchParams::default() };
+        let shown = params.text.clone();
+        service.run(params).map_err(|error| ApiError::of_search(&shown, error))
+    });
+    let outcome = found.await??;
+    let cell = |row: &quarry_search::Row<'_>, name: &str| {
+        let at = outcome.table.fields().iter().position(|field| field == name)?;
+        Some(row.cell(at).joined("\n").into_owned())
+    };
+    let results: Vec<Value> = outcome
+        .table
+        .rows()
+        .map(|row| {
+            let count = cell(&row, "count").and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+            json!({ "content": cell(&row, "content").unwrap_or_default(), "count": count, "operator": false })
+        })
+        .collect();
+    Ok(answer(json!({ "results": results }).to_string()))
+}

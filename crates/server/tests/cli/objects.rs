@@ -1,0 +1,158 @@
+//! Objects over REST: whose they are, that the next search knows them, that they outlive the server, and that nobody gets at
+//! those of others.
+
+use serde_json::Value;
+
+use crate::permissions::{key, search, status, with_users};
+use crate::server::{Server, ask};
+use crate::support::Place;
+
+const MACROS: &str = "/services/admin/macros";
+
+/// The JSON object of an answer, which may come in chunks.
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    let (from, to) = (body.find('{').unwrap_or_default(), body.rfind('}').map_or(0, |at| at + 1));
+    serde_json::from_str(&body[from..to]).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+/// The value of the macro `m` in a search without a namespace, or the search's status.
+fn expanded(place: &Place, key: &str) -> String {
+    let answer = search(place, key, "| makeresults | eval m=`m` | table m");
+    match status(&answer) {
+        "200" => body(&answer)["results"][0]["m"].as_str().unwrap_or_default().to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+#[test]
+fn a_macro_is_its_makers_until_it_is_shared_and_is_known_at_once() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
+    let server = Server::start(&place);
+    let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
+    assert_eq!(expanded(&place, &eva), "400");
+    let made = ask(&place, "POST", MACROS, &eva, "name=m&definition=%22one%22&output_mode=json");
+    assert_eq!(status(&made), "201", "{made}");
+    let entry = &body(&made)["entry"][0];
+    assert_eq!((entry["acl"]["sharing"].as_str(), entry["acl"]["owner"].as_str()), (Some("user"), Some("eva")));
+    assert_eq!((expanded(&place, &eva), expanded(&place, &tom)), ("one".to_owned(), "400".to_owned()));
+    assert_eq!(status(&ask(&place, "POST", MACROS, &eva, "name=m&definition=x")), "409");
+    assert_eq!(status(&ask(&place, "POST", MACROS, &eva, "name=n&definition=x&colour=red")), "400");
+    assert_eq!(status(&ask(&place, "POST", MACROS, &eva, "name=n")), "400");
+    let theirs = "/servicesNS/eva/search/admin/macros/m";
+    for (method, path) in [("GET", theirs.to_owned()), ("POST", theirs.to_owned()), ("DELETE", theirs.to_owned())] {
+        let answer = ask(&place, method, &path, &tom, "definition=mine");
+        assert!(["403", "404"].contains(&status(&answer)), "{method}: {answer}");
+    }
+    let made = ask(&place, "POST", "/servicesNS/eva/search/admin/macros", &tom, "name=z&definition=x");
+    assert_eq!(status(&made), "403", "{made}");
+    let changed = ask(&place, "POST", &format!("{MACROS}/m"), &eva, "definition=%22two%22");
+    assert_eq!(status(&changed), "200", "{changed}");
+    assert_eq!(expanded(&place, &eva), "two");
+    let shared = ask(&place, "POST", &format!("{MACROS}/m/acl"), &eva, "sharing=global&owner=eva");
+    assert_eq!(status(&shared), "200", "{shared}");
+    assert_eq!(expanded(&place, &tom), "two");
+    assert_eq!(status(&ask(&place, "POST", &format!("{MACROS}/m"), &tom, "definition=x")), "403");
+    drop(server);
+    let server = Server::start(&place);
+    let [eva, tom] = ["eva", "tom"].map(|user| key(&place, user));
+    assert_eq!(expanded(&place, &tom), "two", "it was on disk before it was answered");
+    assert_eq!(status(&ask(&place, "DELETE", &format!("{MACROS}/m"), &eva, "")), "200");
+    assert_eq!(expanded(&place, &tom), "400");
+    drop(server);
+}
+
+#[test]
+fn a_saved_search_runs_as_a_job_with_its_arguments() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"])]);
+    let server = Server::start(&place);
+    let eva = key(&place, "eva");
+    let saved = "/servicesNS/eva/search/saved/searches";
+    let text = "search=%7C+makeresults+count%3D%24n%24+%7C+stats+count";
+    assert_eq!(status(&ask(&place, "POST", saved, &eva, &format!("name=My+search&{text}"))), "201");
+    let one = format!("{saved}/My%20search");
+    let begun = ask(&place, "POST", &format!("{one}/dispatch"), &eva, "args.n=3&output_mode=json");
+    assert_eq!(status(&begun), "201", "{begun}");
+    let sid = body(&begun)["sid"].as_str().unwrap().to_owned();
+    let rows = format!("/services/search/jobs/{sid}/results?output_mode=json");
+    let rows = (0..600).map(|_| ask(&place, "GET", &rows, &eva, "")).find(|answer| status(answer) == "200").unwrap();
+    assert_eq!(body(&rows)["results"][0]["count"], "3");
+    let history = body(&ask(&place, "GET", &format!("{one}/history?output_mode=json"), &eva, ""));
+    assert_eq!(
+        (history["paging"]["total"].as_u64(), history["entry"][0]["name"].as_str()),
+        (Some(1), Some(sid.as_str()))
+    );
+    let further = format!("/services/search/jobs/{sid}/results?output_mode=json&search=eval+twice%3Dcount%2A2");
+    let further = body(&ask(&place, "GET", &further, &eva, ""));
+    assert_eq!((further["results"][0]["twice"].as_str(), further["post_process_count"].as_u64()), (Some("6"), Some(1)));
+    assert_eq!(status(&ask(&place, "POST", &format!("{one}/disable"), &eva, "")), "200");
+    assert_eq!(status(&ask(&place, "POST", &format!("{one}/dispatch"), &eva, "args.n=3")), "400");
+    let listed = format!("{saved}?output_mode=json&search=name%3DMy*&f=search&sort_dir=desc");
+    let listed = body(&ask(&place, "GET", &listed, &eva, ""));
+    assert_eq!(listed["entry"][0]["content"].as_object().map(|content| content.len()), Some(1), "{listed}");
+    drop(server);
+}
+
+#[test]
+fn passwords_of_apps_are_sealed_and_administrators_alone_see_them() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
+    let server = Server::start(&place);
+    let [admin, eva] = ["admin", "eva"].map(|user| key(&place, user));
+    let passwords = "/services/storage/passwords";
+    let made = ask(&place, "POST", passwords, &admin, "name=mail&realm=a%3Ab&password=hidden+word&output_mode=json");
+    assert_eq!(status(&made), "201", "{made}");
+    let entry = &body(&made)["entry"][0];
+    assert_eq!(entry["name"], "a\\:b:mail:");
+    assert_eq!(
+        (&entry["content"]["clear_password"], &entry["content"]["realm"]),
+        (&"hidden word".into(), &"a:b".into())
+    );
+    for path in [
+        passwords,
+        "/services/configs/conf-passwords",
+        "/services/properties/passwords/credential:a%5C:b:mail:/password",
+    ] {
+        let seen = ask(&place, "GET", &format!("{path}?output_mode=json"), &eva, "");
+        assert!(!seen.contains("hidden word"), "{path}: {seen}");
+    }
+    assert_eq!(status(&ask(&place, "GET", passwords, &eva, "")), "403");
+    let file = std::fs::read_to_string(place.data().join("etc/apps/search/local/passwords.conf")).unwrap();
+    assert!(file.contains("[credential:a\\:b:mail:]") && !file.contains("hidden"), "{file}");
+    drop(server);
+    let server = Server::start(&place);
+    let admin = key(&place, "admin");
+    let shown = ask(&place, "GET", &format!("{passwords}?output_mode=json"), &admin, "");
+    assert_eq!(body(&shown)["entry"][0]["content"]["clear_password"], "hidden word");
+    drop(server);
+}
+
+#[test]
+fn an_index_is_made_takes_events_and_is_closed() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
+    let server = Server::start(&place);
+    let [admin, eva] = ["admin", "eva"].map(|user| key(&place, user));
+    let indexes = "/services/data/indexes";
+    assert_eq!(status(&ask(&place, "POST", indexes, &eva, "name=web")), "403");
+    for wrong in ["name=..%2Fweb", "name=Web", "name=web&colour=red"] {
+        assert_eq!(status(&ask(&place, "POST", indexes, &admin, wrong)), "400", "{wrong}");
+    }
+    let made = ask(&place, "POST", indexes, &admin, "name=web&frozenTimePeriodInSecs=86400&output_mode=json");
+    assert_eq!(status(&made), "201", "{made}");
+    assert_eq!(body(&made)["entry"][0]["content"]["frozenTimePeriodInSecs"], "86400");
+    assert_eq!(status(&ask(&place, "POST", indexes, &admin, "name=web")), "409");
+    let receiver = "/services/receivers/simple?index=web&sourcetype=lines&source=here&output_mode=json";
+    let taken = ask(&place, "POST", receiver, &admin, "one event");
+    assert_eq!((status(&taken), &body(&taken)["bytes"]), ("200", &9.into()), "{taken}");
+    assert_eq!(status(&ask(&place, "POST", receiver, &eva, "one event")), "403");
+    let found = search(&place, &admin, "search index=web | table _raw source");
+    assert!(found.contains("one event") && found.contains("here"), "{found}");
+    assert_eq!(status(&ask(&place, "POST", &format!("{indexes}/web/disable"), &admin, "")), "200");
+    assert_eq!(status(&ask(&place, "POST", receiver, &admin, "one event")), "400");
+    assert_eq!(status(&ask(&place, "POST", &format!("{indexes}/web/enable"), &admin, "")), "200");
+    assert_eq!(status(&ask(&place, "POST", receiver, &admin, "one event")), "200");
+    drop(server);
+}
