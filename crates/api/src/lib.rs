@@ -25,8 +25,8 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 
 pub use collector_tokens::CollectorTokens;
-pub use endpoint::access::Access;
-pub use endpoint::table::{ENDPOINTS, EndpointRow};
+pub use endpoint::row::{Access, EndpointRow};
+pub use endpoint::table::ENDPOINTS;
 pub use node::{AddFile, CollectorToken, Node, PreviewFile, ReceivedText, TokenChange, TokenError};
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;

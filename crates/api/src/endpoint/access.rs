@@ -11,47 +11,12 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::table::{ENDPOINTS, EndpointRow, NAMESPACE, SERVICES};
+use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
+use super::table::ENDPOINTS;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::check_query;
-
-/// Reads files of the node's machine, and looks at what would become of them.
-pub(super) const EDIT_MONITOR: &str = "edit_monitor";
-/// Sends events over the management port.
-pub(super) const EDIT_TCP: &str = "edit_tcp";
-/// Lists, makes, changes and removes users.
-pub(super) const EDIT_USER: &str = "edit_user";
-/// Sees and changes tokens of the HTTP Event Collector.
-pub(super) const EDIT_TOKENS: &str = "edit_token_http";
-/// Sees how the node keeps its events.
-pub(super) const LIST_INTROSPECTION: &str = "list_introspection";
-/// Reads what apps and users have.
-pub(super) const REST_PROPERTIES: &str = "rest_properties_get";
-/// Changes settings of apps and users.
-pub(super) const REST_PROPERTIES_SET: &str = "rest_properties_set";
-/// Lists apps.
-pub(super) const REST_APPS: &str = "rest_apps_view";
-/// Asks what a search may go on with.
-pub(super) const TYPEAHEAD: &str = "get_typeahead";
-/// Makes, changes and removes apps.
-pub(super) const EDIT_APPS: &str = "edit_local_apps";
-/// Sees and changes passwords that apps keep.
-pub(super) const LIST_PASSWORDS: &str = "list_storage_passwords";
-/// Changes passwords that apps keep.
-pub(super) const EDIT_PASSWORDS: &str = "edit_storage_passwords";
-
-/// What an endpoint takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Nothing: whoever wants to log in is nobody yet.
-    Open,
-    /// A login; what is one's own, such as a password, is looked at behind it.
-    LoggedIn,
-    /// A capability of the caller's roles.
-    Capability(&'static str),
-}
 
 /// Lets a request through to its endpoint, or answers why not.
 pub(crate) async fn authorise(

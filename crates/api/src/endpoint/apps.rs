@@ -11,11 +11,10 @@ use quarry_apps::objects::{NOBODY, ObjectSharing, Objects};
 use quarry_conf::Permissions;
 use serde_json::{Map, Value};
 
-use super::access::{Access, EDIT_APPS, REST_APPS};
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
+use super::row::{Access, EDIT_APPS, Endpoint, REST_APPS};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;

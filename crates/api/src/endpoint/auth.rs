@@ -8,8 +8,7 @@ use axum::routing::{delete, post};
 
 use quarry_auth::SESSION_IDLE_LIMIT_S;
 
-use super::access::Access;
-use super::table::Endpoint;
+use super::row::{Access, Endpoint};
 use super::{blocking, json};
 use crate::ApiState;
 use crate::caller::{COOKIE, Caller, Whence};

@@ -6,8 +6,7 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use quarry_conf::permissions::INDEXES_EDIT;
 
-use super::access::{Access, LIST_INTROSPECTION};
-use super::table::Endpoint;
+use super::row::{Access, Endpoint, LIST_INTROSPECTION};
 use super::{blocking, json};
 use crate::ApiState;
 use crate::caller::Admin;

@@ -11,8 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use serde_json::{Value, json};
 
-use super::access::{Access, EDIT_TOKENS};
-use super::table::Endpoint;
+use super::row::{Access, EDIT_TOKENS, Endpoint};
 use super::{blocking, json as answer};
 use crate::caller::Admin;
 use crate::message::ApiError;

@@ -14,12 +14,11 @@ use quarry_apps::objects::{ConfObject, NOBODY, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Map;
 
-use super::access::{Access, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::entities::{Kind, change, rows, scope_of, with_objects};
 use super::jobs::told;
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Fields, Form, escaped};
 use crate::caller::Caller;

@@ -17,11 +17,10 @@ use quarry_conf::Permissions;
 use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::{Map, Value};
 
-use super::access::{Access, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::blocking;
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;

@@ -11,9 +11,8 @@ use axum::routing::get;
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::{Map, Value};
 
-use super::access::Access;
 use super::listing::{LISTED, page};
-use super::table::Endpoint;
+use super::row::{Access, Endpoint};
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;

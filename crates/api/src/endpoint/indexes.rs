@@ -14,12 +14,11 @@ use quarry_conf::Permissions;
 use quarry_conf::permissions::INDEXES_EDIT;
 use serde_json::{Map, Value};
 
-use super::access::Access;
 use super::blocking;
 use super::entities::{change, scope_of, with_objects};
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;

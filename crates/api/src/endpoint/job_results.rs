@@ -21,11 +21,10 @@ use quarry_search::jobs::{FieldSummary, JobState, JobStatus, JobSummary, RowsVie
 use quarry_search::{SearchError, SearchParams};
 use serde_json::{Map, Value, json};
 
-use super::access::Access;
 use super::blocking;
 use super::jobs::{COLLECTIONS, job_of};
+use super::row::{Access, Endpoint};
 use super::search_jobs::{Answer, PathParts, answered, body_of, mode_of, warnings};
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;

@@ -19,6 +19,7 @@ pub(crate) mod preview;
 pub(crate) mod receivers;
 pub(crate) mod roles;
 pub(crate) mod root;
+pub(crate) mod row;
 pub(crate) mod saved_searches;
 pub(crate) mod search_jobs;
 pub(crate) mod search_language;

@@ -13,10 +13,9 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_engine::NodeEntry;
 use serde_json::{Map, Value};
 
-use super::access::{Access, REST_PROPERTIES};
 use super::blocking;
 use super::listing::{LISTED, page};
-use super::table::Endpoint;
+use super::row::{Access, Endpoint, REST_PROPERTIES};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;

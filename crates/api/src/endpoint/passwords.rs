@@ -12,11 +12,10 @@ use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
 use quarry_conf::Permissions;
 use serde_json::Value;
 
-use super::access::{Access, EDIT_PASSWORDS, LIST_PASSWORDS};
 use super::entities::{Kind, change, entry, scope_of, with_objects};
 use super::listing::{LISTED, page};
+use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Entry, Feed, Fields, Form};
 use crate::caller::Caller;

@@ -5,8 +5,7 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::post;
 
-use super::access::{Access, EDIT_MONITOR};
-use super::table::Endpoint;
+use super::row::{Access, EDIT_MONITOR, Endpoint};
 use super::{blocking, json};
 use crate::caller::Admin;
 use crate::message::ApiError;

@@ -10,9 +10,8 @@ use axum::routing::post;
 use quarry_apps::objects::NOBODY;
 use serde_json::json;
 
-use super::access::{Access, EDIT_TCP};
 use super::blocking;
-use super::table::Endpoint;
+use super::row::{Access, EDIT_TCP, Endpoint};
 use crate::atom::Form;
 use crate::caller::Caller;
 use crate::message::{ApiError, xml_text};

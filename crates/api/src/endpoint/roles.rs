@@ -10,10 +10,9 @@ use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use quarry_auth::{Identity, Role, permissions, shipped_roles};
 use serde_json::{Map, Value, json};
 
-use super::access::Access;
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;

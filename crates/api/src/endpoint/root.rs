@@ -4,8 +4,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-use super::access::Access;
-use super::table::Endpoint;
+use super::row::{Access, Endpoint};
 use crate::message::xml_text;
 
 /// Host of the examples where the request names none.

@@ -16,13 +16,12 @@ use quarry_search::SearchParams;
 use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
 use serde_json::{Map, json};
 
-use super::access::Access;
 use super::blocking;
 use super::entities::{scope_of, with_objects};
 use super::jobs::{APP, PRIORITY, begin, entry};
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, service_of};
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;

@@ -21,9 +21,8 @@ use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
 use quarry_stdx::log;
 
-use super::access::Access;
 use super::blocking;
-use super::table::Endpoint;
+use super::row::{Access, Endpoint};
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;

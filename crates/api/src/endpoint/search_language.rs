@@ -12,9 +12,8 @@ use quarry_spl::analyse::{begins_with_events, is_transforming};
 use quarry_spl::{Diagnostic, Severity};
 use serde_json::{Value, json};
 
-use super::access::{Access, TYPEAHEAD};
+use super::row::{Access, Endpoint, TYPEAHEAD};
 use super::search_jobs::{PathParts, service_of};
-use super::table::Endpoint;
 use super::{blocking, json as answer};
 use crate::ApiState;
 use crate::caller::Caller;

@@ -13,11 +13,10 @@ use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Scope};
 use quarry_auth::{Identity, UserChange, UserError};
 use serde_json::{Map, Value, json};
 
-use super::access::{Access, EDIT_USER};
 use super::blocking;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::table::Endpoint;
+use super::row::{Access, EDIT_USER, Endpoint};
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::{Admin, Caller};

@@ -10,11 +10,10 @@ use quarry_apps::objects::texts::{KINDS, TEXT};
 use quarry_apps::objects::{Objects, Scope};
 use quarry_conf::Permissions;
 
-use super::access::{Access, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::entities::{Kind, entry, scope_of, with_objects};
 use super::listing::{LISTED, page};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
-use super::table::Endpoint;
 use crate::ApiState;
 use crate::atom::{Feed, Fields, Form};
 use crate::caller::Caller;
