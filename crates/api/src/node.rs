@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use jiff::tz::TimeZone;
 use quarry_engine::Explanation;
 use quarry_search::SearchService;
-use quarry_stdx::Fault;
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// A file to index once.
 #[derive(Clone, Debug)]
@@ -95,6 +95,16 @@ pub enum TokenError {
     /// The node failed.
     #[error("{0}")]
     Failed(String),
+}
+
+impl HasKind for TokenError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            TokenError::Unknown { .. } => ErrorKind::NotFound,
+            TokenError::Exists { .. } | TokenError::Invalid(_) => ErrorKind::Invalid,
+            TokenError::Failed(_) => ErrorKind::Unavailable,
+        }
+    }
 }
 
 /// Text to be indexed that comes with a request.

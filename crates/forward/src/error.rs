@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use quarry_stdx::{ErrorKind, HasKind};
+
 /// Failure of the queue, or of what is said about it.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ForwardError {
@@ -43,5 +45,15 @@ pub enum ForwardError {
 impl ForwardError {
     pub(crate) fn disk(path: &Path, what: &'static str, error: &std::io::Error) -> ForwardError {
         ForwardError::Disk { path: path.to_path_buf(), what, reason: error.to_string() }
+    }
+}
+
+impl HasKind for ForwardError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            ForwardError::Pattern { .. } => ErrorKind::Invalid,
+            ForwardError::Locked { .. } | ForwardError::Stopping | ForwardError::Dropped(_) => ErrorKind::Busy,
+            ForwardError::Disk { .. } | ForwardError::Failed(_) => ErrorKind::Unavailable,
+        }
     }
 }

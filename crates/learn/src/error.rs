@@ -1,5 +1,6 @@
 //! What goes wrong when a model is fitted, read or applied.
 
+use quarry_stdx::{ErrorKind, HasKind};
 use thiserror::Error;
 
 /// An error of this crate.
@@ -34,4 +35,15 @@ pub enum LearnError {
     /// Nobody waits any more.
     #[error("cancelled")]
     Cancelled,
+}
+
+impl HasKind for LearnError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            LearnError::Limit { .. } | LearnError::Data(_) | LearnError::Option { .. } => ErrorKind::Invalid,
+            LearnError::Format(_) => ErrorKind::Corrupt,
+            // Its search was told to end.
+            LearnError::Cancelled => ErrorKind::Busy,
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use quarry_auth::AuthError;
 use quarry_engine::EngineError;
+use quarry_forward::ForwardError;
 use quarry_ingest::IngestError;
 use quarry_inputs::InputError;
 use quarry_listen::ListenError;
@@ -140,7 +141,7 @@ macro_rules! by_kind {
     };
 }
 
-by_kind!(Usage: StoreError, ListenError, IngestError, AuthError, InputError, Fault);
+by_kind!(Usage: StoreError, ForwardError, ListenError, IngestError, AuthError, InputError, Fault);
 by_kind!(Search: EngineError);
 
 impl From<Failure> for Fault {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quarry_conf::{OutputSettings, ServerSettings};
 use quarry_event::EventBatch;
-use quarry_forward::{ForwardError, GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
+use quarry_forward::{GroupOptions, Link, Outlet, OutletSink, Routes, Spool, SpoolOptions};
 use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
 use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, stopped};
@@ -77,8 +77,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
 }
 
 fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Result<(Arc<Routes>, Arc<Spool>), Failure> {
-    let failed = |error: ForwardError| Failure::Storage(error.to_string());
-    let routes = Arc::new(Routes::new(outputs).map_err(failed)?);
+    let routes = Arc::new(Routes::new(outputs)?);
     let mut bytes = [0; 16];
     random::fill(&mut bytes);
     let new_name: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -91,8 +90,7 @@ fn open(data_dir: &Path, outputs: &OutputSettings, settings: &Settings) -> Resul
         drop_after: outputs.drop_after_seconds.map(Duration::from_secs),
         clock: settings.clock.clone(),
         new_name,
-    })
-    .map_err(failed)?;
+    })?;
     notes.iter().for_each(log::warning);
     Ok((routes, spool))
 }

@@ -14,7 +14,7 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, RowIter, Value, batch
 use quarry_learn::score::Row;
 use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, wire};
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
-use quarry_stdx::Fault;
+use quarry_stdx::{Fault, HasKind};
 
 /// Rows that a model is asked about at once.
 const CHUNK_ROWS: usize = 4_096;
@@ -110,7 +110,9 @@ pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) 
     let Some(bytes) = bytes else {
         return Err(invalid(format!("{command}: {}", no_model(name, models))));
     };
-    wire::from_bytes(&bytes).map_err(|error| invalid(format!("{command}: model {}: {error}", name.text)))
+    wire::from_bytes(&bytes).map_err(|error| {
+        EngineError::at(Fault::new(error.kind(), format!("{command}: model {}: {error}", name.text)), name.span)
+    })
 }
 
 pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {

@@ -20,6 +20,8 @@ mod zone;
 
 pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 
+use quarry_stdx::{ErrorKind, HasKind};
+
 /// Why a connection is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum S2sError {
@@ -56,4 +58,18 @@ pub enum S2sError {
     /// The rules of a sourcetype cannot be used.
     #[error("{0}")]
     Pipeline(String),
+}
+
+impl HasKind for S2sError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            S2sError::Greeting
+            | S2sError::TooLong { .. }
+            | S2sError::Malformed(_)
+            | S2sError::UnknownPacket(_)
+            | S2sError::Channel { .. }
+            | S2sError::Pipeline(_) => ErrorKind::Invalid,
+            S2sError::Token => ErrorKind::Denied,
+        }
+    }
 }
