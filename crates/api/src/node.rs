@@ -130,6 +130,9 @@ pub trait Node: Send + Sync {
     /// Who runs the searches of a user without a namespace: with what all apps have, and the user's own.
     fn search_of(&self, user: &str) -> Arc<SearchService>;
 
+    /// As [`Node::search_of`], at once; `None` where files have to be read for it.
+    fn ready_search_of(&self, user: &str) -> Option<Arc<SearchService>>;
+
     /// Takes note that a conf file has changed.
     fn configuration_changed(&self, conf: &str);
 

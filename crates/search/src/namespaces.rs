@@ -86,12 +86,21 @@ impl Namespaces {
         }
     }
 
-    /// The service without a namespace, for a user who may have something of their own.
-    pub fn service_of_user(&self, user: &str) -> Arc<SearchService> {
+    /// What a user sees without a namespace.
+    fn sight_of(&self, user: &str) -> Sight {
         let own = Namespace::new(user, APP_DEFAULT).ok().flatten();
         let own = own.filter(|own| own.user().is_some() && user_folder(&self.data_dir, own).is_some());
-        let sight = own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()));
-        self.of_sight(sight).unwrap_or_else(|fault| {
+        own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()))
+    }
+
+    /// As [`Namespaces::service_of_user`], where nothing has to be read for it.
+    pub fn kept_service_of_user(&self, user: &str) -> Option<Arc<SearchService>> {
+        self.take(&self.sight_of(user), self.reading.load(Ordering::SeqCst))
+    }
+
+    /// The service without a namespace, for a user who may have something of their own.
+    pub fn service_of_user(&self, user: &str) -> Arc<SearchService> {
+        self.of_sight(self.sight_of(user)).unwrap_or_else(|fault| {
             log::warning(format!("searches go on with the configuration that was read before: {fault}"));
             Arc::clone(&self.first)
         })

@@ -107,6 +107,10 @@ impl Node for LocalNode {
         self.namespaces.service_of_user(user)
     }
 
+    fn ready_search_of(&self, user: &str) -> Option<Arc<SearchService>> {
+        self.namespaces.kept_service_of_user(user)
+    }
+
     fn configuration_changed(&self, conf: &str) {
         self.namespaces.reread(conf);
         let settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));

@@ -69,6 +69,9 @@ pub(super) async fn service_of(
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
+        if let Some(service) = state.node.ready_search_of(&identity.user) {
+            return Ok(service);
+        }
         let (node, user) = (state.node.clone(), identity.user.clone());
         return blocking(move || node.search_of(&user)).await;
     };

@@ -126,6 +126,9 @@ impl Objects {
             Err(error) => return Err(ObjectError::Failed(format!("{}: {error}", path.display()))),
         };
         let changed = change(&text);
+        if !path.is_file() {
+            check_room(path.parent())?;
+        }
         if changed.len() > super::write::FILE_BYTES_MAX {
             let most = super::write::FILE_BYTES_MAX;
             return Err(ObjectError::Invalid(format!(
@@ -144,4 +147,14 @@ impl Objects {
             || self.data_dir.join("etc/apps").join(app).is_dir();
         if is_there { Ok(()) } else { Err(ObjectError::Unknown(app.to_owned())) }
     }
+}
+
+/// Refuses another file where a folder has as many as it may have.
+pub(super) fn check_room(folder: Option<&Path>) -> Result<(), ObjectError> {
+    let files = folder.and_then(|folder| std::fs::read_dir(folder).ok()).map_or(0, Iterator::count);
+    if files < super::FILES_MAX {
+        return Ok(());
+    }
+    let most = super::FILES_MAX;
+    Err(ObjectError::Invalid(format!("there are {files} files of this kind already, {most} may be: remove some first")))
 }

@@ -44,6 +44,8 @@ const ALL: &str = "-";
 const DEFAULT_STANZA: &str = "default";
 /// Objects of one file at most; more are not made.
 const OBJECTS_MAX: usize = 20_000;
+/// Files of one folder at most; more are not made.
+const FILES_MAX: usize = 1_000;
 
 /// Where an object lies, the weakest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

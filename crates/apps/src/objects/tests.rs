@@ -167,6 +167,19 @@ fn confs_of_the_node_are_administrators_and_nobodys_own() {
 }
 
 #[test]
+fn a_user_makes_no_files_without_end() {
+    let world = World::new(&[]);
+    let (eva, scope) = (of("eva", &["user"]), Scope::of_caller("eva"));
+    fs::create_dir_all(world.folder.path().join("etc/users/eva/search/local")).unwrap();
+    for number in 0..FILES_MAX {
+        fs::write(world.folder.path().join(format!("etc/users/eva/search/local/c{number}.conf")), "").unwrap();
+    }
+    let made = world.objects.create_conf("one_more", &scope, &eva);
+    assert!(matches!(made, Err(ObjectError::Invalid(_))), "{made:?}");
+    assert!(world.objects.create("c1", "a", &[], &scope, &eva).is_ok(), "those that are there can be changed");
+}
+
+#[test]
 fn names_that_lead_elsewhere_are_refused() {
     let world = World::new(&[]);
     let admin = of("boss", &["admin"]);

@@ -84,7 +84,11 @@ impl Objects {
             let said = [("owner".to_owned(), viewer.user.clone())];
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(kind, name), &said))?;
         }
-        private_file::write(&self.file_of(&place, LOCAL, kind, name), text)?;
+        let path = self.file_of(&place, LOCAL, kind, name);
+        if !path.is_file() {
+            super::files::check_room(path.parent())?;
+        }
+        private_file::write(&path, text)?;
         drop(alone);
         self.text(kind, name, scope, viewer)
     }
