@@ -6,6 +6,7 @@ pub(crate) mod auth;
 pub(crate) mod buckets;
 pub(crate) mod collector_tokens;
 pub(crate) mod configurations;
+pub(crate) mod description;
 pub(crate) mod entities;
 pub(crate) mod fixed_facts;
 pub(crate) mod indexes;

@@ -32,6 +32,7 @@ fn all() -> Vec<Endpoint> {
         super::indexes::endpoints(),
         super::roles::endpoints(),
         super::views::endpoints(),
+        super::description::endpoints(),
         super::oneshot::endpoints(),
         super::preview::endpoints(),
         super::buckets::endpoints(),

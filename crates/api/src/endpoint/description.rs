@@ -1,0 +1,116 @@
+//! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for tools that make clients or try endpoints.
+//!
+//! Paths are those from `/services`; those that are served below `/servicesNS/USER/APP` as well say so (`x-namespaced`). Types of
+//! parameters are those that requests are checked against. Not here: schemas of what entities hold.
+
+use std::collections::BTreeMap;
+
+use axum::http::Method;
+use axum::response::Response;
+use axum::routing::get;
+use serde_json::{Map, Value, json};
+
+use super::json as answer;
+use super::row::{Access, Endpoint, EndpointRow};
+use super::table::ENDPOINTS;
+use crate::parameter_types::{ParameterType, type_of};
+
+/// Version of the document's form.
+const OPENAPI: &str = "3.1.0";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let summary = "Describes all endpoints, in the form of OpenAPI.";
+    vec![Endpoint::new(Method::GET, "quarry/openapi.json", Access::LoggedIn, summary, get(show)).of_node()]
+}
+
+async fn show() -> Response {
+    answer(document().to_string())
+}
+
+fn document() -> Value {
+    let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
+    for row in ENDPOINTS.iter() {
+        paths.entry(&row.path).or_default().insert(row.method.as_str().to_lowercase(), operation(row));
+    }
+    json!({
+        "openapi": OPENAPI,
+        "info": { "title": "Quarry", "version": env!("CARGO_PKG_VERSION"), "license": { "name": "Apache-2.0" } },
+        "paths": paths,
+        "components": { "securitySchemes": {
+            "basic": { "type": "http", "scheme": "basic" },
+            "session": { "type": "apiKey", "in": "header", "name": "Authorization", "description": "Splunk KEY" },
+        } },
+    })
+}
+
+fn operation(row: &EndpointRow) -> Value {
+    let in_path = row.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let mut parameters: Vec<Value> = in_path
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } }))
+        .collect();
+    let (schemas, needs): (Map<String, Value>, Vec<&str>) = (
+        row.needs.iter().chain(row.takes).map(|name| ((*name).to_owned(), schema(name))).collect(),
+        row.needs.to_vec(),
+    );
+    let mut operation = json!({ "summary": row.summary, "x-namespaced": row.is_namespaced });
+    if row.method == Method::POST {
+        let form = json!({ "type": "object", "properties": schemas, "required": needs });
+        operation["requestBody"] = json!({ "content": { "application/x-www-form-urlencoded": { "schema": form } } });
+    } else {
+        parameters.extend(schemas.into_iter().map(|(name, schema)| {
+            json!({ "name": name, "in": "query", "required": needs.contains(&name.as_str()), "schema": schema })
+        }));
+    }
+    parameters.push(json!({ "name": "output_mode", "in": "query", "schema": schema("output_mode") }));
+    operation["parameters"] = Value::Array(parameters);
+    let refusal = json!({ "description": "Refused, with messages that say why." });
+    let good = if row.method == Method::POST { ["200", "201"].as_slice() } else { ["200"].as_slice() };
+    let mut responses: Map<String, Value> =
+        good.iter().map(|status| ((*status).to_owned(), json!({ "description": "What was asked for." }))).collect();
+    responses.insert("default".to_owned(), refusal);
+    operation["responses"] = Value::Object(responses);
+    match row.access {
+        Access::Open => operation["security"] = json!([]),
+        Access::LoggedIn => operation["security"] = json!([{ "basic": [] }, { "session": [] }]),
+        Access::Capability(capability) => {
+            operation["security"] = json!([{ "basic": [] }, { "session": [] }]);
+            operation["x-capability"] = capability.into();
+        }
+    }
+    operation
+}
+
+fn schema(name: &str) -> Value {
+    match type_of(name) {
+        None | Some(ParameterType::Time | ParameterType::Zone) => json!({ "type": "string" }),
+        Some(ParameterType::Flag) => json!({ "type": "boolean" }),
+        Some(ParameterType::Count) => json!({ "type": "integer", "minimum": 0 }),
+        Some(ParameterType::Limit) => json!({ "type": "integer", "minimum": -1 }),
+        Some(ParameterType::Number) => json!({ "type": "number", "minimum": 0 }),
+        Some(ParameterType::Word(words)) => json!({ "type": "string", "enum": words }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_endpoint_is_described_with_its_parameters() {
+        let document = document();
+        for row in ENDPOINTS.iter() {
+            let operation = &document["paths"][&row.path][row.method.as_str().to_lowercase()];
+            assert_eq!(operation["summary"], row.summary, "{} {}", row.method, row.path);
+            let told = operation.to_string();
+            for name in row.takes.iter().chain(row.needs) {
+                assert!(told.contains(&format!("\"{name}\"")), "{} {}: {name}", row.method, row.path);
+            }
+            let named =
+                operation["parameters"].as_array().unwrap().iter().filter(|parameter| parameter["in"] == "path");
+            assert_eq!(named.count(), row.path.matches('{').count(), "{}", row.path);
+        }
+        assert_eq!(document["paths"]["/services/auth/login"]["post"]["security"], json!([]));
+        let jobs = &document["paths"]["/services/search/jobs"]["post"];
+        assert_eq!(jobs["x-capability"], "search");
+    }
+}
