@@ -38,16 +38,18 @@ pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The management service.
 pub fn router(state: ApiState) -> Router {
     // What rewrites paths must be around the router that looks at them.
-    Router::new().fallback_service(endpoints(state)).layer(from_fn(without_last_slash))
+    Router::new().fallback_service(endpoints(state)).layer(from_fn(as_clients_write))
 }
 
-/// `search/jobs/`, as some clients write it, is `search/jobs`.
-async fn without_last_slash(mut request: Request, next: Next) -> Response {
+/// Paths as clients write them: `search/jobs/` is `search/jobs`, and a plus sign in a name stands for a blank, as in a query.
+async fn as_clients_write(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');
-    if !bare.is_empty() && bare.len() < path.len() {
+    let is_other = (!bare.is_empty() && bare.len() < path.len()) || path.contains('+');
+    if is_other {
         let query = request.uri().query().map_or_else(String::new, |query| format!("?{query}"));
-        if let Ok(uri) = format!("{bare}{query}").parse::<Uri>() {
+        let bare = if bare.is_empty() { path } else { bare };
+        if let Ok(uri) = format!("{}{query}", bare.replace('+', "%20")).parse::<Uri>() {
             *request.uri_mut() = uri;
         }
     }

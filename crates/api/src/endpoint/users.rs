@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -17,6 +17,7 @@ use super::blocking;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
 use super::row::{Access, EDIT_USER, Endpoint};
+use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::{Admin, Caller};
@@ -33,25 +34,21 @@ const PATH: &str = "/services/authentication/users";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, edit_user, own) = (format!("{COLLECTION}/{{name}}"), Access::Capability(EDIT_USER), Access::LoggedIn);
     vec![
-        Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).of_node().takes(LISTED),
+        Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).takes(LISTED),
         Endpoint::new(Method::POST, COLLECTION, edit_user, "Makes a user.", post(create))
-            .of_node()
             .needs(&["name", "password"])
             .takes(FIELDS.optional),
-        Endpoint::new(Method::GET, one.as_str(), own, "Shows a user: oneself, or any to administrators.", get(show))
-            .of_node(),
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows a user: oneself, or any to administrators.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), own, "Changes a user's password or roles.", post(edit))
-            .of_node()
             .takes(FIELDS.optional),
-        Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Removes a user.", delete(remove)).of_node(),
+        Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Removes a user.", delete(remove)),
         Endpoint::new(
             Method::GET,
             "authentication/current-context",
             own,
             "Shows who asks, with roles and capabilities.",
             get(current),
-        )
-        .of_node(),
+        ),
     ]
 }
 
@@ -85,9 +82,10 @@ async fn list(
 async fn show(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
+    parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
     if !caller.identity.is_admin() && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may see nobody else", caller.identity.user)));
     }
@@ -124,9 +122,10 @@ async fn create(State(state): State<ApiState>, caller: Caller, parameters: Param
 async fn edit(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
+    parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
     let roles = parameters.get("roles").is_some().then(|| parameters.list("roles"));
     let (password, old_password) = (parameters.text("password"), parameters.text("oldpassword"));
     let says_details = DETAILS.iter().any(|(parameter, _)| parameters.get(parameter).is_some());
@@ -149,9 +148,10 @@ async fn edit(
 async fn remove(
     State(state): State<ApiState>,
     caller: Caller,
-    Path(name): Path<String>,
+    parts: PathParts,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     blocking(move || auth.change(&identity, &UserChange::Remove { name }, &origin)).await??;
     let mut entries = Vec::new();
@@ -168,6 +168,10 @@ async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> 
     let name = change.name().to_owned();
     blocking(move || auth.change(&identity, &change, &origin)).await??;
     named(state, &name)
+}
+
+fn name_of(parts: &PathParts) -> String {
+    parts.get("name").cloned().unwrap_or_default()
 }
 
 fn named(state: &ApiState, name: &str) -> Result<User, ApiError> {
@@ -188,12 +192,16 @@ async fn put_details(state: &ApiState, caller: &Caller, user: &str, parameters: 
 }
 
 async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result<Entry, ApiError> {
-    let scope = Scope::of_namespace(&name, APP_PREFERENCES)?;
+    let scope = Scope::of_namespace(&name, APP_PREFERENCES);
     let (conf, stanza) = PREFERENCES;
-    let said = with_objects(state, caller, move |objects, viewer| match objects.get(conf, stanza, &scope, viewer) {
-        Ok(object) => Ok(object.settings),
-        Err(ObjectError::Unknown(_)) => Ok(BTreeMap::new()),
-        Err(error) => Err(error),
+    let said = with_objects(state, caller, move |objects, viewer| {
+        match scope.and_then(|scope| objects.get(conf, stanza, &scope, viewer)) {
+            // One whose name was given before names were checked has said nothing.
+            Err(ObjectError::Invalid(_)) => Ok(BTreeMap::new()),
+            Ok(object) => Ok(object.settings),
+            Err(ObjectError::Unknown(_)) => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
+        }
     });
     let (said, path) = (said.await?, format!("{PATH}/{}", escaped(&name)));
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
