@@ -64,15 +64,27 @@ impl FromRequestParts<ApiState> for Caller {
 /// What begins the name of the cookie with a session's key.
 pub(crate) const COOKIE: &str = "splunkd_";
 
-/// What a request shows: its `Authorization`, or else the session of its cookie.
+/// Port of cookies where a request does not name the node's.
+const PORT: &str = "8089";
+
+/// Name of the cookie of the node that a request is for: nodes of one machine differ by their ports, which cookies do not tell apart.
+pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port);
+    let is_port = |port: &&str| port.len() <= 5 && !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
+}
+
+/// What a request shows: its `Authorization`, or else the session of its cookie, that of this node before any other.
 fn shown_by(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     if let Some(shown) = text(header::AUTHORIZATION) {
         return Some(shown.to_owned());
     }
-    let cookies = text(header::COOKIE)?.split(';');
-    let (_, key) =
-        cookies.filter_map(|cookie| cookie.trim().split_once('=')).find(|(name, _)| name.starts_with(COOKIE))?;
+    let own = cookie_name(headers);
+    let cookies = text(header::COOKIE)?.split(';').filter_map(|cookie| cookie.trim().split_once('='));
+    let cookies: Vec<(&str, &str)> = cookies.filter(|(name, _)| name.starts_with(COOKIE)).collect();
+    let (_, key) = cookies.iter().find(|(name, _)| *name == own).or(cookies.first())?;
     Some(format!("Splunk {}", key.trim_matches('"')))
 }
 
@@ -102,5 +114,12 @@ mod tests {
         assert_eq!(shown_by(&headers(std::slice::from_ref(&cookie))).as_deref(), Some("Splunk key"));
         assert_eq!(shown_by(&headers(&[cookie, (header::AUTHORIZATION, "Bearer x")])).as_deref(), Some("Bearer x"));
         assert_eq!(shown_by(&headers(&[(header::COOKIE, "session=key")])), None);
+        let two = [(header::HOST, "h:9001"), (header::COOKIE, "splunkd_8089=a; splunkd_9001=b")];
+        assert_eq!(shown_by(&headers(&two)).as_deref(), Some("Splunk b"));
+        let names = |host: &str| cookie_name(&headers(&[(header::HOST, host)]));
+        assert_eq!(
+            [names("h"), names("h:1"), names("[::1]:22"), names("h:x;y")],
+            ["splunkd_8089", "splunkd_1", "splunkd_22", "splunkd_8089"]
+        );
     }
 }

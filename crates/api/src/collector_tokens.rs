@@ -5,7 +5,9 @@
 //! force with the next change.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+
+use quarry_apps::objects::change_alone;
 
 use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::{HttpInputSettings, HttpToken};
@@ -45,14 +47,12 @@ pub struct CollectorTokens {
     data_dir: PathBuf,
     /// What takes senders' events, once it does.
     collector: OnceLock<Arc<Collector>>,
-    /// One change at a time.
-    changing: Mutex<()>,
 }
 
 impl CollectorTokens {
     /// Tokens of a data folder.
     pub fn new(data_dir: &Path) -> CollectorTokens {
-        CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new(), changing: Mutex::new(()) }
+        CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new() }
     }
 
     /// Puts changes in force in `collector` from now on.
@@ -72,7 +72,7 @@ impl CollectorTokens {
         change: &TokenChange,
         check_index: &dyn Fn(&str) -> Result<(), Fault>,
     ) -> Result<CollectorToken, TokenError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = change_alone();
         let name = &change.name;
         check_name(name)?;
         for (key, value) in &change.settings {
@@ -112,7 +112,7 @@ impl CollectorTokens {
 
     /// Removes a token.
     pub fn remove(&self, name: &str) -> Result<(), TokenError> {
-        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = change_alone();
         if !self.read().iter().any(|token| token.name == name) {
             return Err(TokenError::Unknown { name: name.to_owned() });
         }

@@ -78,6 +78,7 @@ impl Objects {
                 "{name}: the name of an app is letters, digits, _, - and ., at most 100"
             )));
         }
+        check_members(members)?;
         let folder = self.apps_folder().join(name);
         if folder.exists() || FIXED.contains(&name) {
             return Err(ObjectError::Exists(name.to_owned()));
@@ -97,16 +98,11 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<LocalApp, ObjectError> {
         self.app(name)?;
+        check_members(members)?;
         let scope = Scope::of_namespace(crate::objects::NOBODY, name)?;
         for (member, value) in members {
-            let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else {
-                return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
-            };
-            let value = match member.as_str() {
-                "disabled" if is_yes(value) => "disabled",
-                "disabled" => "enabled",
-                _ => value,
-            };
+            let Some((_, stanza, key)) = MEMBERS.iter().find(|(known, ..)| known == member) else { continue };
+            let value = if member == "disabled" { "enabled" } else { value.as_str() };
             self.put(CONF, stanza, &[((*key).to_owned(), value.to_owned())], &scope, viewer)?;
         }
         self.app(name)
@@ -150,6 +146,21 @@ impl Objects {
     }
 }
 
+/// Refuses what an app cannot say of itself, and that it is switched off, which nothing would heed.
+fn check_members(members: &[(String, String)]) -> Result<(), ObjectError> {
+    for (member, value) in members {
+        if !MEMBERS.iter().any(|(known, ..)| known == member) {
+            return Err(ObjectError::Invalid(format!("Argument \"{member}\" is not supported by this handler.")));
+        }
+        if member == "disabled" && is_yes(value) {
+            return Err(ObjectError::Invalid(
+                "apps cannot be disabled here: move the folder away, or remove the app".to_owned(),
+            ));
+        }
+    }
+    Ok(())
+}
+
 fn is_yes(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "t" | "y")
 }
@@ -177,8 +188,10 @@ mod tests {
         };
         let made = objects.create_app("shop", &given(&[("description", "d")]), &admin).unwrap();
         assert_eq!((made.members["version"].as_str(), made.members["description"].as_str()), ("1.0.0", "d"));
-        let changed = objects.edit_app("shop", &given(&[("version", "2.0"), ("disabled", "true")]), &admin).unwrap();
-        assert_eq!((changed.members["version"].as_str(), changed.members["disabled"].as_str()), ("2.0", "1"));
+        let changed = objects.edit_app("shop", &given(&[("version", "2.0")]), &admin).unwrap();
+        assert_eq!((changed.members["version"].as_str(), changed.members["disabled"].as_str()), ("2.0", "0"));
+        assert!(objects.edit_app("shop", &given(&[("disabled", "1")]), &admin).is_err());
+        assert!(objects.create_app("half", &given(&[("colour", "red")]), &admin).is_err());
         assert_eq!(names(), ["search", "shop"]);
         assert_eq!(objects.create_app("shop", &[], &admin), Err(ObjectError::Exists("shop".to_owned())));
         for name in ["", "..", "a/b", ".x", "a b", "search", "system"] {

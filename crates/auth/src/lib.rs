@@ -344,7 +344,7 @@ impl Auth {
         // Another password since then counts.
         let is_same = state.users.iter().find(|other| other.name == user) == record.as_ref();
         if !is_right && is_same {
-            state.refused.keep(attempt.credentials, user, now_ns);
+            state.refused.keep(attempt.credentials_here, user, now_ns);
         }
         let record = record.filter(|_| is_right && attempt.may_be_right && is_same);
         let Some(record) = record else {
@@ -374,7 +374,7 @@ impl Auth {
         let mut state = self.locked();
         let now_ns = self.clock.elapsed_ns();
         // The same wrong password again tells whoever guesses nothing, and is not counted.
-        if state.refused.user(&attempt.credentials, now_ns) == Some(attempt.user) {
+        if state.refused.user(&attempt.credentials_here, now_ns) == Some(attempt.user) {
             drop(state);
             self.note(attempt, "failed", Some("wrong user name or password"));
             return Err(AuthError::Denied);
@@ -409,6 +409,8 @@ struct Attempt<'a> {
     origin: &'a Origin,
     user_hash: Keyed,
     credentials: Keyed,
+    /// The same from this address: what others tried elsewhere is nobody's affair here.
+    credentials_here: Keyed,
     /// Whether these credentials are good from there, if they are right.
     may_be_right: bool,
 }
@@ -423,6 +425,11 @@ impl<'a> Attempt<'a> {
             origin,
             user_hash: auth.key.hash(&[user.as_bytes()]),
             credentials: auth.key.hash(&[user.as_bytes(), password.as_bytes()]),
+            credentials_here: auth.key.hash(&[
+                user.as_bytes(),
+                password.as_bytes(),
+                &origin.neighbourhood().to_le_bytes(),
+            ]),
             may_be_right: !is_long && (origin.is_local || !is_first),
         }
     }

@@ -198,14 +198,14 @@ fn check_name(name: &str) -> Result<(), UserError> {
     let count = name.chars().count();
     if (1..=NAME_CHARS_MAX).contains(&count)
         && !name.contains(is_odd)
-        && !name.starts_with('#')
+        && !name.starts_with(['#', '.'])
         && !NOT_USERS.contains(&name)
     {
         return Ok(());
     }
     let text = format!(
         "{name:?} cannot be the name of a user: it has 1 to {NAME_CHARS_MAX} characters, no blank and none of : ; / , \" \\, \
-         does not begin with # and is not `nobody` or `-`"
+         does not begin with # or . and is not `nobody` or `-`"
     );
     Err(UserError::Invalid(text))
 }

@@ -7,6 +7,8 @@ use quarry_stdx::Fault;
 
 /// Most bytes of a stanza's or a setting's name.
 const NAME_BYTES_MAX: usize = 1_024;
+/// What some editors begin a file with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Most bytes of a value.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
@@ -25,13 +27,14 @@ pub fn check_setting(key: &str, value: &str) -> Result<(), Fault> {
         && key.trim() == key
         && !key.starts_with(['[', '#'])
         && !key.contains('=')
-        && !key.chars().any(char::is_control);
+        && !key.chars().any(|letter| letter.is_control() || letter == BYTE_ORDER_MARK);
     if !is_good_key {
         let text = "the name of a setting has 1 to 1024 bytes, one line, no = and no blank at its ends";
         return Err(Fault::invalid(text).at(format_args!("{key:?}")));
     }
-    let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\r' | '\t');
-    if value.len() > VALUE_BYTES_MAX || value.chars().any(is_odd) {
+    // A carriage return alone would be a line's end to some and not to others.
+    let is_odd = |character: char| character.is_control() && !matches!(character, '\n' | '\t');
+    if value.len() > VALUE_BYTES_MAX || value.replace("\r\n", "\n").chars().any(is_odd) {
         let text =
             format!("a value has at most {VALUE_BYTES_MAX} bytes and no control characters but tabs and line ends");
         return Err(Fault::invalid(text).at(key));
@@ -60,7 +63,7 @@ pub fn with_settings(text: &str, stanza: &str, settings: &[(String, String)]) ->
         }
     }
     if !is_written {
-        end_line(&mut out);
+        end_text(&mut out);
         out.push_str(&format!("[{stanza}]\n{written}"));
     }
     out
@@ -104,15 +107,22 @@ fn continued(value: &str) -> String {
 
 /// The stanza that a line opens, as [`crate::text`] reads it.
 fn header(line: &str) -> Option<&str> {
-    let name = line.trim_start_matches('\u{feff}').trim().strip_prefix('[')?;
+    let name = line.trim().strip_prefix('[')?;
     Some(name.rfind(']').map_or(name, |end| &name[..end]))
 }
 
 /// The lines of a text as the settings they make: a line that ends with a backslash has the next one with it.
 fn pieces(text: &str) -> Vec<&str> {
     let (mut pieces, mut from, mut at) = (Vec::new(), 0, 0);
-    for line in text.split_inclusive('\n') {
-        let (is_first, bare) = (from == at, line.trim_end_matches(['\n', '\r']));
+    if text.starts_with(BYTE_ORDER_MARK) {
+        at = BYTE_ORDER_MARK.len_utf8();
+        from = at;
+        pieces.push(&text[..at]);
+    }
+    for line in text[at..].split_inclusive('\n') {
+        // As `str::lines` has it, by which files are read.
+        let bare = line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+        let is_first = from == at;
         at += line.len();
         // Comments and headers go on nowhere.
         let is_whole = is_first && bare.trim_start().starts_with(['#', '[']);
@@ -125,6 +135,19 @@ fn pieces(text: &str) -> Vec<&str> {
         pieces.push(&text[from..]);
     }
     pieces
+}
+
+/// Ends the last line, so that another can follow that is no part of it: a backslash there goes on nowhere.
+fn end_text(text: &mut String) {
+    let is_setting = pieces(text).last().is_some_and(|piece| !piece.trim_start().starts_with(['#', '[']));
+    let bare = text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
+    if is_setting && bare.ends_with('\\') {
+        text.truncate(bare.len() - 1);
+        if text.ends_with('\\') {
+            text.push(' ');
+        }
+    }
+    end_line(text);
 }
 
 fn end_line(text: &mut String) {
@@ -170,6 +193,38 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_after_a_change_is_what_was_asked_for_whatever_stood_there() {
+        let odd = [
+            "[p]\nk = x\\\r\r\n[q]\nl = 1\n",
+            "\u{feff}[p]\nk = 1\n[q]\nl = 1\n",
+            "[p]\r\nk = 1\\\r\n 2\r\n[q]\r\nl = 1\r\n",
+            "[p]\nk = 1\n\u{feff}[q]\nl = 1\n[q]\nm = 1",
+            "k = 1\\\n[q]\n[q]\nl = 1\\",
+            "[q]\nl = 1\\\\\n",
+            "[q]\nl = 1\\\r\n",
+            "[q]\nl = 1\n# a comment \\\n",
+        ];
+        for text in odd {
+            let (before, _) = Conf::parse("f", text);
+            for stanza in ["p", "q", "new"] {
+                let others = |conf: &Conf| {
+                    let of = |other: &crate::text::Stanza| {
+                        let settings =
+                            other.settings.iter().map(|setting| (setting.key.clone(), setting.value.clone()));
+                        (other.name.clone(), settings.collect::<Vec<_>>())
+                    };
+                    conf.stanzas.iter().filter(|other| other.name != stanza).map(of).collect::<Vec<_>>()
+                };
+                let (changed, _) = Conf::parse("f", &with_settings(text, stanza, &setting("z", "9")));
+                assert_eq!(others(&changed), others(&before), "{text:?} {stanza}");
+                assert_eq!(changed.stanza(stanza).and_then(|stanza| stanza.get("z")), Some("9"), "{text:?} {stanza}");
+                let (removed, _) = Conf::parse("f", &without_stanza(text, stanza));
+                assert_eq!((others(&removed), removed.stanza(stanza)), (others(&before), None), "{text:?} {stanza}");
+            }
+        }
+    }
+
+    #[test]
     fn names_with_brackets_read_back() {
         for name in ["a]b", "[a", "a]", "a[b](2)", "default x", "source::/var/*"] {
             check_stanza(name).unwrap();
@@ -185,7 +240,17 @@ mod tests {
         for name in ["", " a", "a ", "a\nb"] {
             assert!(check_stanza(name).is_err(), "{name:?}");
         }
-        for (key, value) in [("", "v"), ("a=b", "v"), ("a\nb", "v"), ("#a", "v"), ("[a", "v"), ("a", "\u{0}")] {
+        for (key, value) in [
+            ("a", "v\\\r"),
+            ("a", "v\rw"),
+            ("\u{feff}[x]", "v"),
+            ("", "v"),
+            ("a=b", "v"),
+            ("a\nb", "v"),
+            ("#a", "v"),
+            ("[a", "v"),
+            ("a", "\u{0}"),
+        ] {
             assert!(check_setting(key, value).is_err(), "{key:?} {value:?}");
         }
         assert!(check_setting("a", &"x".repeat(VALUE_BYTES_MAX + 1)).is_err());

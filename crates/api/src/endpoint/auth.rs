@@ -2,7 +2,7 @@
 //! /services/authentication/httpauth-tokens/KEY` ends one, `POST /services/auth/logout` ends the one that is shown.
 
 use axum::extract::{Path, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, post};
 
@@ -11,7 +11,7 @@ use quarry_auth::SESSION_IDLE_LIMIT_S;
 use super::row::{Access, Endpoint};
 use super::{blocking, json};
 use crate::ApiState;
-use crate::caller::{COOKIE, Caller, Whence};
+use crate::caller::{Caller, Whence, cookie_name};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -39,13 +39,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 async fn login(
     State(state): State<ApiState>,
     Whence(origin): Whence,
+    headers: HeaderMap,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let auth = state.auth.clone();
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = blocking(move || auth.login(&user, &password, &origin)).await??;
     // Other sites of a browser never send it along, and scripts of this one cannot read it.
-    let cookie = format!("{COOKIE}8089={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}");
+    let cookie =
+        format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(&headers));
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);
     if parameters.get("output_mode") == Some("json") {
         return Ok(

@@ -40,6 +40,9 @@ const FLAGS: [(&str, bool); 5] = [
     ("isReadOnly", false),
     ("syncMeta", false),
 ];
+/// Settings that are whole numbers.
+const NUMBERS: [&str; 5] =
+    ["frozenTimePeriodInSecs", "maxHotBuckets", "maxTotalDataSizeMB", "maxWarmDBCount", "quarantinePastSecs"];
 /// Parameters of an index.
 const FIELDS: Fields = Fields {
     required: &[],
@@ -188,6 +191,11 @@ async fn show(
 fn settings_of(form: &Parameters) -> Result<Vec<(String, String)>, ApiError> {
     let is_setting = |key: &str| !matches!(key, "output_mode" | "name");
     let settings: Vec<(String, String)> = form.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect();
+    for (key, value) in settings.iter().filter(|(key, _)| NUMBERS.contains(&key.as_str())) {
+        if value.trim().parse::<u64>().is_err() {
+            return Err(ApiError::bad_request(format!("{key}={value}: give a whole number from 0")));
+        }
+    }
     let is_known = |key: &str| FIELDS.optional.contains(&key) || key.starts_with("remote.");
     match settings.iter().find(|(key, _)| !is_known(key)) {
         Some((key, _)) => Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler."))),

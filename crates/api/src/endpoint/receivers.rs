@@ -49,6 +49,9 @@ async fn receive(State(state): State<ApiState>, caller: Caller, uri: Uri, body: 
     if received.text.is_empty() {
         return Err(ApiError::bad_request("there is no event: the body of the request is empty"));
     }
+    if [&received.host, &received.source, &received.sourcetype].iter().any(|text| text.chars().any(char::is_control)) {
+        return Err(ApiError::bad_request("host, source and sourcetype are one line without control characters"));
+    }
     if !caller.permissions.may_write(&received.index) {
         return Err(ApiError::forbidden(format!(
             "user {} may not write into {}",

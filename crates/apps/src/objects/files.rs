@@ -129,8 +129,11 @@ impl Objects {
         if !path.is_file() {
             check_room(path.parent())?;
         }
-        if changed.len() > super::write::FILE_BYTES_MAX {
-            let most = super::write::FILE_BYTES_MAX;
+        let most = match place {
+            Place::User { .. } => super::write::OWN_BYTES_MAX,
+            Place::System | Place::App(_) => super::write::FILE_BYTES_MAX,
+        };
+        if changed.len() > most {
             return Err(ObjectError::Invalid(format!(
                 "{file} would have more than {most} bytes, the most a file may have"
             )));

@@ -20,8 +20,9 @@ mod write;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use quarry_conf::edit::check_stanza;
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{Permissions, View};
 
@@ -45,7 +46,11 @@ const DEFAULT_STANZA: &str = "default";
 /// Objects of one file at most; more are not made.
 const OBJECTS_MAX: usize = 20_000;
 /// Files of one folder at most; more are not made.
-const FILES_MAX: usize = 1_000;
+const FILES_MAX: usize = 200;
+/// Confs that hold passwords and keys in clear: administrators alone read them.
+const SECRET: [&str; 7] = ["alert_actions", "authentication", "inputs", "outputs", "passwords", "server", "web"];
+/// What stands in the place of an object's name in paths.
+const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
 /// Where an object lies, the weakest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +116,9 @@ pub struct Scope {
 impl Scope {
     /// Without a namespace: what all apps have, and the caller's own in the app `search`.
     pub fn of_caller(user: &str) -> Scope {
-        Scope { users: Users::One(user.to_owned()), app: None, is_merged: true }
+        // Nobody whose name cannot be that of a folder has one.
+        let users = if check_file_name(user).is_ok() { Users::One(user.to_owned()) } else { Users::None };
+        Scope { users, app: None, is_merged: true }
     }
 
     /// The namespace of a path; an error names what cannot be a user or an app.
@@ -182,13 +189,21 @@ impl ConfObject {
 pub struct Objects {
     data_dir: PathBuf,
     /// One change at a time.
-    changing: Mutex<()>,
+    changing: &'static Mutex<()>,
+}
+
+/// Held while a conf file is changed: several parts of a node change the same ones.
+static CHANGING: Mutex<()> = Mutex::new(());
+
+/// Waits until nobody else changes a conf file; nobody does until what is given goes.
+pub fn change_alone() -> MutexGuard<'static, ()> {
+    CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Objects {
     /// Objects of a data folder.
     pub fn new(data_dir: &Path) -> Objects {
-        Objects { data_dir: data_dir.to_owned(), changing: Mutex::new(()) }
+        Objects { data_dir: data_dir.to_owned(), changing: &CHANGING }
     }
 
     /// Where they are.
@@ -222,12 +237,26 @@ const NOT_OWN: [&str; 13] = [
 
 /// Whether users can have stanzas of a conf of their own.
 fn can_be_own(conf: &str) -> bool {
-    !NOT_OWN.contains(&conf)
+    !is_of_node(conf)
 }
 
 /// Whether a conf says how the node works, so that only an administrator changes it.
 fn is_of_node(conf: &str) -> bool {
-    NOT_OWN.contains(&conf) && conf != "app"
+    NOT_OWN.contains(&conf.to_ascii_lowercase().as_str())
+}
+
+/// Whether somebody may read a conf at all.
+fn may_read_conf(conf: &str, viewer: &Permissions) -> bool {
+    !SECRET.contains(&conf.to_ascii_lowercase().as_str()) || is_admin(viewer)
+}
+
+/// Refuses what cannot be the name of an object.
+fn check_name(name: &str) -> Result<(), ObjectError> {
+    check_stanza(name)?;
+    match NOT_NAMES.contains(&name) {
+        true => Err(ObjectError::Invalid(format!("name={name}: this name stands for something else"))),
+        false => Ok(()),
+    }
 }
 
 /// Refuses what cannot be the name of a conf file.

@@ -31,6 +31,9 @@ impl Objects {
 
     fn seen_places(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<PlaceConf>, ObjectError> {
         check_conf(conf)?;
+        if !super::may_read_conf(conf, viewer) {
+            return Err(ObjectError::Denied(format!("{conf} may hold passwords: administrators alone read it")));
+        }
         let mut places = self.places(scope);
         places.retain(|place| place.user().is_none_or(|user| super::may_see_user(viewer, user)));
         Ok(places.iter().map(|place| self.place_conf(place, conf)).collect())

@@ -150,7 +150,7 @@ fn confs_of_the_node_are_administrators_and_nobodys_own() {
     let world = World::new(&[]);
     let (eva, admin) = (of("eva", &["power"]), of("boss", &["admin"]));
     let set = settings(&[("homePath", "x")]);
-    for conf in NOT_OWN.into_iter().filter(|conf| *conf != "app") {
+    for conf in NOT_OWN {
         for scope in [Scope::of_caller("eva"), ns("eva", "search"), ns("nobody", "search"), ns("nobody", "system")] {
             let made = world.objects.create(conf, "x", &set, &scope, &eva);
             assert!(matches!(made, Err(ObjectError::Denied(_))), "{conf} {scope:?}: {made:?}");
@@ -236,4 +236,47 @@ fn views_are_files_with_the_same_rules() {
         assert!(world.objects.put_text("views", name, "x", true, &own, &eva).is_err(), "{name:?}");
     }
     assert!(world.objects.texts("../views", &own, &eva).is_err());
+}
+
+#[test]
+fn what_is_somebody_elses_to_say_stays_so() {
+    let world = World::new(&[
+        ("apps/a/local/inputs.conf", "[http://t]\ntoken = secret\n"),
+        ("apps/a/local/macros.conf", "[m]\ndefinition = 1\n"),
+        ("apps/a/metadata/local.meta", "[macros/m]\naccess = read : [ * ], write : [ admin ]\n"),
+        ("system/local/outputs.conf", "[tcpout:x]\nsslPassword = secret\n"),
+    ]);
+    let (pia, admin) = (of("pia", &["power"]), of("boss", &["admin"]));
+    let in_app = ns("nobody", "a");
+    for conf in SECRET {
+        for scope in [ns("-", "-"), in_app.clone(), Scope::of_caller("pia")] {
+            assert!(matches!(world.objects.list(conf, &scope, &pia), Err(ObjectError::Denied(_))), "{conf}");
+        }
+        assert!(world.objects.list(conf, &in_app, &admin).is_ok(), "{conf}");
+    }
+    for name in NOT_NAMES {
+        assert!(world.objects.create("savedsearches", name, &[], &in_app, &pia).is_err(), "{name}");
+        assert!(world.objects.remove("savedsearches", name, &in_app, &admin).is_err(), "{name}");
+    }
+    for settings in [settings(&[("definition", "2")]), Vec::new()] {
+        assert!(matches!(world.objects.edit("macros", "m", &settings, &in_app, &pia), Err(ObjectError::Denied(_))));
+    }
+    for key in ["\u{feff}[m]", "a\rb"] {
+        assert!(world.objects.create("macros", "p", &settings(&[(key, "x")]), &in_app, &pia).is_err(), "{key:?}");
+    }
+    for value in ["x\\\r", "x\\\r\r", "a\rb"] {
+        assert!(
+            world.objects.create("macros", "p", &settings(&[("definition", value)]), &in_app, &pia).is_err(),
+            "{value:?}"
+        );
+    }
+    let system = AclChange { sharing: Some(ObjectSharing::System), ..AclChange::default() };
+    assert!(matches!(world.objects.set_acl("macros", "m", &system, &in_app, &admin), Err(ObjectError::Invalid(_))));
+    let prefer = settings(&[("tz", "Evil")]);
+    let of_all = ns("nobody", APP_PREFERENCES);
+    assert!(matches!(world.objects.put("user-prefs", "general", &prefer, &of_all, &pia), Err(ObjectError::Denied(_))));
+    assert!(world.objects.put("user-prefs", "general", &prefer, &ns("pia", APP_PREFERENCES), &pia).is_ok());
+    assert!(matches!(world.objects.put("app", "install", &prefer, &in_app, &pia), Err(ObjectError::Denied(_))));
+    assert_eq!(Scope::of_caller("..").users, Users::None);
+    assert_eq!(world.text("apps/a/local/macros.conf"), "[m]\ndefinition = 1\n");
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use quarry_conf::Permissions;
-use quarry_conf::edit::with_settings;
+use quarry_conf::edit::{with_settings, without_stanza};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::object_access::stanza_of;
 use quarry_stdx::private_file;
@@ -62,6 +62,7 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
         check_kind(kind)?;
+        super::check_name(name)?;
         check_file_name(&format!("{name}{SUFFIX}"))?;
         if text.len() > TEXT_BYTES_MAX {
             return Err(ObjectError::Invalid(format!("{TEXT} has {} bytes, {TEXT_BYTES_MAX} are allowed", text.len())));
@@ -105,7 +106,8 @@ impl Objects {
             return Err(ObjectError::Denied(format!("Object id={name} cannot be deleted: it comes with {app}")));
         }
         let path = self.file_of(&found.place, LOCAL, kind, name);
-        std::fs::remove_file(&path).map_err(|error| ObjectError::Failed(format!("{}: {error}", path.display())))
+        std::fs::remove_file(&path).map_err(|error| ObjectError::Failed(format!("{}: {error}", path.display())))?;
+        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(kind, name)))
     }
 
     fn file_of(&self, place: &Place, layer: &str, kind: &str, name: &str) -> std::path::PathBuf {

@@ -2,18 +2,20 @@
 
 use std::sync::PoisonError;
 
-use quarry_conf::edit::{check_setting, check_stanza, with_settings, without_stanza};
+use quarry_conf::edit::{check_setting, with_settings, without_stanza};
 use quarry_conf::object_access::{access_text, stanza_of};
 use quarry_conf::{Permissions, permissions};
 
 use super::files::{LOCAL, LOCAL_META};
 use super::{
     AclChange, ConfObject, DEFAULT_STANZA, NOBODY, OBJECTS_MAX, ObjectError, ObjectSharing, Objects, Place, Scope,
-    can_be_own, check_conf, is_admin, is_of_node,
+    can_be_own, check_conf, check_name, is_admin, is_of_node,
 };
 
 /// Largest file, in bytes; larger ones are not read.
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Largest file of a user's own, in bytes.
+pub(super) const OWN_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Roles that may change what somebody shares with an app, unless told otherwise.
 const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
 
@@ -29,7 +31,7 @@ impl Objects {
     ) -> Result<ConfObject, ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_conf(conf)?;
-        check_stanza(name)?;
+        check_name(name)?;
         check_settings(settings)?;
         let place = self.target(conf, name, scope, viewer)?;
         let there = self.place_conf(&place, conf);
@@ -59,7 +61,7 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_conf(conf)?;
-        check_stanza(name)?;
+        check_name(name)?;
         check_settings(settings)?;
         let place = self.target(conf, name, scope, viewer)?;
         self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))
@@ -86,15 +88,15 @@ impl Objects {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_settings(settings)?;
         let found = self.get(conf, name, scope, viewer)?;
-        if name == DEFAULT_STANZA || settings.is_empty() {
-            return Ok(found);
-        }
         let place = if found.place == Place::System {
             self.target(conf, name, scope, viewer)?
         } else {
             check_may_write(&found, viewer)?;
-            found.place
+            found.place.clone()
         };
+        if name == DEFAULT_STANZA || settings.is_empty() {
+            return Ok(found);
+        }
         self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))?;
         drop(alone);
         self.get(conf, name, scope, viewer)
@@ -103,6 +105,7 @@ impl Objects {
     /// Removes a stanza; one that comes with an app or the program cannot be.
     pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
         if !found.is_local {
@@ -125,8 +128,12 @@ impl Objects {
         viewer: &Permissions,
     ) -> Result<ConfObject, ObjectError> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
         check_may_write(&found, viewer)?;
+        if found.place == Place::System || change.sharing == Some(ObjectSharing::System) {
+            return Err(ObjectError::Invalid(format!("{name}: what belongs to the node has no acl of its own")));
+        }
         let sharing = change.sharing.unwrap_or(found.sharing);
         let owner = change.owner.clone().unwrap_or_else(|| found.owner.clone());
         quarry_conf::file_name::check_file_name(&owner)?;
@@ -139,9 +146,9 @@ impl Objects {
                 return Err(ObjectError::Invalid(format!("{conf}/{name} cannot be somebody's own")));
             }
             ObjectSharing::User => Place::User { user: owner.clone(), app: found.place.app().to_owned() },
-            ObjectSharing::System => Place::System,
-            ObjectSharing::App | ObjectSharing::Global if found.place.app() == super::APP_SYSTEM => Place::System,
-            ObjectSharing::App | ObjectSharing::Global => Place::App(found.place.app().to_owned()),
+            ObjectSharing::App | ObjectSharing::Global | ObjectSharing::System => {
+                Place::App(found.place.app().to_owned())
+            }
         };
         if place != found.place {
             self.move_to(&found, &place, viewer)?;
@@ -196,11 +203,17 @@ impl Objects {
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_own(conf));
         self.check_app(place.app())?;
-        let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_node(conf) || is_admin(viewer));
+        // What all prefer is said by administrators.
+        let is_of_all = is_of_node(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
+        let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(place) } else { Err(refused(name, &place, viewer)) }
     }
 
-    fn rewrite_meta_if_there(&self, place: &Place, change: impl FnOnce(&str) -> String) -> Result<(), ObjectError> {
+    pub(super) fn rewrite_meta_if_there(
+        &self,
+        place: &Place,
+        change: impl FnOnce(&str) -> String,
+    ) -> Result<(), ObjectError> {
         if place.folder(&self.data_dir).join(LOCAL_META).is_file() {
             self.rewrite(place, LOCAL_META, change)?;
         }
