@@ -88,7 +88,7 @@ assert password.name == "arealm:a user:", password.name
 password.update(password="other").refresh()
 assert password.clear_password == "other"
 service.storage_passwords.delete("a user", "arealm")
-assert not list(service.storage_passwords)
+assert "arealm:a user:" not in [kept.name for kept in service.storage_passwords]
 
 # Users, roles, apps.
 user = service.users.create("pysdk", password="long enough", roles=["user", "power"], realname="Py SDK")
