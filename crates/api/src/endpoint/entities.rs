@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
 use quarry_conf::Permissions;
+use quarry_conf::permissions::SEARCH;
 use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::{Map, Value};
 
@@ -241,7 +242,7 @@ pub(super) type KindOf = Arc<dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |kind: &'static Kind| {
         let access = match kind.path.as_ref() {
-            "saved/searches" => [Access::LoggedIn; 2],
+            "saved/searches" => [Access::Capability(SEARCH); 2],
             _ => [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)],
         };
         rows(&kind.path, access, kind.fields, Arc::new(move |_: &PathParts| Ok(kind.clone())))
