@@ -9,7 +9,12 @@
 //! seen while they are written. It is judged again whenever it grows: one that goes on in another way is a new file.
 //!
 //! The same holds for a copy whose origin was emptied since, if it holds all milestones ([`super::milestones`]) of the
-//! origin that it reaches: the origin went on while it was copied, and was read farther than the copy goes.
+//! origin that it reaches: the origin went on while it was copied, and was read farther than the copy goes. While the
+//! origin is still there, the two are compared instead: files may begin alike for many milestones.
+//!
+//! A copy may have a position of its own: it stalled and was kept, or its first events were taken before it could be
+//! known. It is read no further than that while it is a copy. A position that was kept of a copy has no milestones. Of
+//! another one, which may be that of a file that only begins like the origin, a milestone behind it has to be held.
 //!
 //! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
 //! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
@@ -26,7 +31,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
 use super::milestones;
 use super::open::{Handle, READ_CHUNK_BYTES};
-use super::rotation::{Origin, Rotation, is_copy_of};
+use super::rotation::{Origin, Rotation, is_copy_of, is_gone};
 use super::{OpenFile, Packing};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
@@ -50,11 +55,18 @@ pub(crate) enum Next {
     Read,
     /// Nothing: it has nothing beyond.
     AtEnd,
-    /// Nothing: all of it is a copy of what another file holds that was read as far, or farther. The hash is that of the
-    /// last bytes before the offset, which is its end.
-    Copied { tail_hash: u64 },
+    /// Nothing: all of it is a copy of what another file holds that was read as far, or farther.
+    Copied {
+        /// Of the last bytes before the offset, which is its end.
+        tail_hash: u64,
+        /// Whether it has a position of its own that does not say so: it is to be kept at once that it is a copy.
+        was_read: bool,
+    },
     /// Nothing for now: it may be a copy of a file that is to be read on first.
-    Undecided,
+    Undecided {
+        /// How far that one is read.
+        origin_offset: u64,
+    },
 }
 
 /// A position that a file holds.
@@ -71,8 +83,8 @@ enum KnownPosition {
     At(Held),
     /// It is a new one.
     Nothing,
-    /// As [`Next::Undecided`].
-    Undecided,
+    /// As [`Next::Undecided`]; the position is that of the other file.
+    Undecided(FilePosition),
     /// As [`Next::Copied`]; the position is its own, if there is one.
     Copied { own: Option<Held>, end: u64, tail_hash: u64 },
 }
@@ -88,10 +100,7 @@ impl Start {
         (again, rotation): (bool, Rotation),
         sink: &mut dyn Sink,
     ) -> Result<Start, InputError> {
-        let mut file = handle.reader().map_err(|error| InputError::read(path, &error))?;
-        let mut head = vec![0; HEAD_BYTES];
-        let read_bytes = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
-        head.truncate(read_bytes);
+        let head = head_of(handle, path)?;
         let mut known = sink.positions(scope, &head).map_err(|error| InputError::sink(path, error))?;
         let variant =
             known.iter().map(|one| &one.identity).filter(|one| one.head == head).map(|one| one.variant + 1).max();
@@ -107,10 +116,11 @@ impl Start {
                 (position.identity, position.offset, if at_end { Next::AtEnd } else { Next::Read })
             }
             KnownPosition::Copied { own, end, tail_hash } => {
+                let was_read = own.as_ref().is_some_and(|own| !is_of_a_copy(&own.position));
                 let identity = own.map_or_else(new, |own| own.position.identity);
-                (identity, end, Next::Copied { tail_hash })
+                (identity, end, Next::Copied { tail_hash, was_read })
             }
-            KnownPosition::Undecided => (new(), 0, Next::Undecided),
+            KnownPosition::Undecided(origin) => (new(), 0, Next::Undecided { origin_offset: origin.offset }),
             KnownPosition::Nothing => (new(), 0, if is_empty { Next::AtEnd } else { Next::Read }),
         };
         Ok(Start { identity, offset, next })
@@ -152,46 +162,65 @@ impl Search<'_> {
                 }
                 return Ok(found);
             }
-            KnownPosition::Undecided | KnownPosition::Copied { .. } => return Ok(found),
+            KnownPosition::Undecided(_) | KnownPosition::Copied { .. } => return Ok(found),
             KnownPosition::At(_) | KnownPosition::Nothing => {}
         }
-        let longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
-        if longer.take(ORIGINS_MAX).any(|position| is_copy_of(position, self.handle)) {
+        let longer = || known.iter().rev().filter(|known| known.offset > reached.offset).filter(is_foreign);
+        let origin = longer().take(ORIGINS_MAX).find(|position| is_copy_of(position, self.handle));
+        if let Some(origin) = origin {
             return Ok(match found {
-                _ if !self.is_short => {
-                    let own = match found {
-                        KnownPosition::At(held) => Some(held).filter(|held| held.position.path == self.absolute),
-                        _ => None,
-                    };
-                    KnownPosition::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
+                found if !self.is_short => self.copied(found, reached),
+                KnownPosition::Nothing if self.rotation == Rotation::Awaited => {
+                    KnownPosition::Undecided(origin.clone())
                 }
-                KnownPosition::Nothing if self.rotation == Rotation::Awaited => KnownPosition::Undecided,
                 found => found,
             });
         }
-        let has_own = matches!(&found, KnownPosition::At(held) if held.position.path == self.absolute);
-        if !self.is_short && !has_own && self.rotation != Rotation::None {
-            let mut longer = known.iter().rev().filter(|position| position.offset > reached.offset).filter(is_foreign);
-            if longer.any(|position| self.holds_milestones(position, reached.offset)) {
-                return Ok(KnownPosition::Copied { own: None, end: reached.offset, tail_hash: reached.tail_hash });
-            }
+        if !self.is_short
+            && self.rotation != Rotation::None
+            && longer().any(|position| self.is_left_of(position, &found, reached.offset))
+        {
+            return Ok(self.copied(found, reached));
         }
         // What is left of the file may be in the one that it is a copy of, and be read there.
         match &found {
             KnownPosition::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
-                Ok(if is_copy_of(&held.position, self.handle) { KnownPosition::Undecided } else { found })
+                let is_copy = is_copy_of(&held.position, self.handle);
+                Ok(if is_copy { KnownPosition::Undecided(held.position.clone()) } else { found })
             }
             _ => Ok(found),
         }
     }
 
-    /// Whether the file of this length holds the milestones of a longer one, as far as it goes.
-    fn holds_milestones(&self, position: &FilePosition, length: u64) -> bool {
+    /// The position that is of the file itself.
+    fn own<'f>(&self, found: &'f KnownPosition) -> Option<&'f Held> {
+        match found {
+            KnownPosition::At(held) if held.position.path == self.absolute => Some(held),
+            _ => None,
+        }
+    }
+
+    /// The file is a copy as far as it reaches.
+    fn copied(&self, found: KnownPosition, reached: Reached) -> KnownPosition {
+        let own = self.own(&found).cloned();
+        KnownPosition::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
+    }
+
+    /// Whether the file of this length is what is left of a longer one of this position: that is there no more, and this
+    /// one holds its milestones as far as it goes.
+    fn is_left_of(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
-        if reached < milestones::REACHED_MIN {
-            return false;
-        }
+        let is_known_by_more =
+            |own: &Held| is_of_a_copy(&own.position) || reached > milestones::reached_by(own.position.offset);
+        reached >= milestones::REACHED_MIN
+            && self.own(found).is_none_or(is_known_by_more)
+            && self.holds_milestones(expected)
+            && is_gone(position)
+    }
+
+    fn holds_milestones(&self, expected: &[u32]) -> bool {
+        let length = expected.len().checked_sub(1).map_or(0, milestones::length_at);
         if self.handle.packing == Packing::None {
             return milestones::of_plain(self.handle, length).is_ok_and(|found| found == expected);
         }
@@ -265,12 +294,38 @@ impl Search<'_> {
             }
             match Origin::of(&other.position, self.handle) {
                 Origin::Same | Origin::Gone => return KnownPosition::At(other),
-                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => return KnownPosition::Undecided,
+                Origin::Copy if own.is_none() && self.rotation == Rotation::Awaited => {
+                    return KnownPosition::Undecided(other.position);
+                }
                 Origin::Copy | Origin::Other => {}
             }
         }
         own.map_or(KnownPosition::Nothing, KnownPosition::At)
     }
+}
+
+/// The bytes by which a file is known: no more than it had when it was opened, so that what is found out about it by its
+/// length is about the same content.
+fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
+    let wrong = |error: io::Error| InputError::read(path, &error);
+    let mut file = handle.reader().map_err(wrong)?;
+    let mut head = vec![0; HEAD_BYTES];
+    let read = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
+    head.truncate(read);
+    let opened = handle.content_bytes();
+    // Files that the system makes up have no length, and do not grow.
+    if handle.packing == Packing::None
+        && (read as u64) > opened
+        && handle.content_bytes_now().map_err(wrong)?.0 > opened
+    {
+        head.truncate(opened as usize);
+    }
+    Ok(head)
+}
+
+/// Whether a position was kept of a file that was a copy so far, or of so few bytes that they prove nothing.
+fn is_of_a_copy(position: &FilePosition) -> bool {
+    position.milestones.is_empty()
 }
 
 /// Whether a position surely was kept of the file of this path, which holds it.

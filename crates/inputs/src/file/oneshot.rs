@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::binary::{LeftOut, left_out};
 use super::fingerprint::{HEAD_BYTES, TAIL_BYTES};
 use super::identity::{Next, Start};
+use super::milestones;
 use super::open::{Handle, OpenFile, READ_CHUNK_BYTES, STDIN};
 use super::reader::{FileReader, ReadBatch, ReadEnd, ReadState};
 use super::report::{FileReport, Shrunk};
@@ -115,15 +116,16 @@ pub fn add_file(
     let scope = options.scope.as_ref().unwrap_or(&options.index);
     let start = Start::find(&handle, path, &absolute, scope, (options.again, options.rotation), sink)?;
     let offset = start.offset;
-    let keeper = Keeper { identity: start.identity, path: absolute };
+    let plain = (handle.packing == Packing::None).then(|| handle.clone());
+    let keeper = Keeper { identity: start.identity, path: absolute, plain };
     match start.next {
-        Next::Read | Next::Undecided => {}
+        Next::Read | Next::Undecided { .. } => {}
         Next::AtEnd => {
             return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
         }
-        Next::Copied { tail_hash } => {
+        Next::Copied { tail_hash, .. } => {
             if options.rotation != Rotation::None {
-                let position = keeper.position(offset, tail_hash);
+                let position = keeper.position_of_copy(offset, tail_hash);
                 let kept = sink.accept(EventBatch::default(), Some(position));
                 kept.map_err(|error| InputError::sink(path, error))?;
             }
@@ -191,12 +193,23 @@ fn add_opened(
 struct Keeper {
     identity: Arc<FileIdentity>,
     path: String,
+    /// The file, if it is not packed; a packed one does not grow, so that no copy of it is shorter.
+    plain: Option<Handle>,
 }
 
 impl Keeper {
     fn position(&self, offset: u64, tail_hash: u64) -> FilePosition {
-        // Nobody goes on with what was added once, so no copy of it is shorter.
-        let milestones = Vec::new();
+        // A file that was emptied meanwhile has none, and counts as a copy.
+        let milestones = self.plain.as_ref().and_then(|handle| milestones::of_plain(handle, offset).ok());
+        self.at(offset, tail_hash, milestones.unwrap_or_default())
+    }
+
+    /// That of a copy.
+    fn position_of_copy(&self, offset: u64, tail_hash: u64) -> FilePosition {
+        self.at(offset, tail_hash, Vec::new())
+    }
+
+    fn at(&self, offset: u64, tail_hash: u64, milestones: Vec<u32>) -> FilePosition {
         FilePosition { identity: self.identity.clone(), offset, tail_hash, path: self.path.clone(), milestones }
     }
 }

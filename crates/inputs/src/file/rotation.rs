@@ -106,6 +106,12 @@ pub(super) fn is_copy_of(position: &FilePosition, this: &Handle) -> bool {
     origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
 }
 
+/// Whether the file that a position was kept of is there no more, or holds something else.
+pub(super) fn is_gone(position: &FilePosition) -> bool {
+    let origin = Handle::open(Path::new(&position.path)).ok().flatten();
+    !origin.is_some_and(|origin| holds(&origin, position).unwrap_or(false))
+}
+
 fn is_same_file(this: &Handle, other: &Handle) -> bool {
     (this.metadata.dev(), this.metadata.ino()) == (other.metadata.dev(), other.metadata.ino())
 }

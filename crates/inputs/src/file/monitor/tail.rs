@@ -58,9 +58,16 @@ pub(crate) enum Opened {
     /// It is packed or no text, so that it does not grow line by line.
     Packed,
     /// It may be a copy of a file that is to be read on first.
-    Undecided,
-    /// It is a copy of a file that is read as far, so that nothing of it is to be read; its end.
-    Copied(FilePosition),
+    Undecided {
+        /// How far that one is read, where this is known.
+        origin_offset: u64,
+    },
+    /// It is a copy of a file that is read as far, so that nothing of it is to be read.
+    Copied {
+        end: FilePosition,
+        /// Whether some of it was read, so that this is to be kept at once.
+        was_read: bool,
+    },
     /// Its next bytes decide how it is packed.
     Unclear,
     /// Another file has its name: it is known by the next look at its folder.
@@ -150,21 +157,16 @@ impl Tail {
         let skipped = if is_new && options.follow_tail { last_line(&handle).map_err(wrong)? } else { 0 };
         let is_fresh = age.is_some_and(|age| age < FRESH_NS);
         match start.next {
-            Next::Undecided => return Ok(Opened::Undecided),
+            Next::Undecided { origin_offset } => return Ok(Opened::Undecided { origin_offset }),
             Next::AtEnd if skipped == 0 => return Ok(Opened::AtEnd),
-            Next::Copied { tail_hash } => {
+            Next::Copied { tail_hash, was_read } => {
                 let Start { identity, offset, .. } = start;
-                return Ok(Opened::Copied(FilePosition {
-                    identity,
-                    offset,
-                    tail_hash,
-                    path: text,
-                    milestones: Vec::new(),
-                }));
+                let end = FilePosition { identity, offset, tail_hash, path: text, milestones: Vec::new() };
+                return Ok(Opened::Copied { end, was_read });
             }
             Next::Read if start.offset == 0 && is_fresh && options.may_be_begun_copy => {
                 if is_begun_copy(&handle, path, options.scope, &start, sink)? {
-                    return Ok(Opened::Undecided);
+                    return Ok(Opened::Undecided { origin_offset: 0 });
                 }
             }
             Next::Read | Next::AtEnd => {}

@@ -11,6 +11,7 @@ use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_stdx::{Clock, ManualClock};
 
+mod copies;
 mod packed;
 mod rotations;
 mod short;

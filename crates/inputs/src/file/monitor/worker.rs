@@ -55,10 +55,18 @@ pub(crate) struct Worker<'a> {
     due: BTreeSet<(i64, FileNumber)>,
     /// Files without a session that wait for their time.
     waiting: BTreeMap<FileNumber, Job>,
-    /// Since when it cannot be told of files whether they are copies.
-    undecided: BTreeMap<FileNumber, i64>,
+    /// Files of which it cannot be told whether they are copies.
+    undecided: BTreeMap<FileNumber, Undecided>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
+}
+
+/// Since when it cannot be told of a file whether it is a copy.
+#[derive(Clone, Copy)]
+struct Undecided {
+    since: i64,
+    /// How far its origin was read then. While that is read on, the wait begins anew.
+    origin_offset: u64,
 }
 
 /// What was read of a file that does not hold it any more, and is no whole line.
@@ -193,8 +201,8 @@ impl<'a> Worker<'a> {
     fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
-        let since = self.undecided.get(&job.number).copied();
-        let waited = since.map_or(0, |since| self.now() - since);
+        let undecided = self.undecided.get(&job.number).copied();
+        let waited = undecided.map_or(0, |undecided| self.now() - undecided.since);
         let of_monitor = if waited < UNDECIDED_MAX_NS { Rotation::Awaited } else { Rotation::Settled };
         let rotation = self.rotation(job.stanza, of_monitor);
         let options = TailOptions {
@@ -207,15 +215,17 @@ impl<'a> Worker<'a> {
             follow_tail: stanza.settings.follow_tail,
         };
         let opened = Tail::open(&job.path, &options, self.props, &mut *self.sink)?;
-        if !matches!(opened, Opened::Undecided) && since.is_some() {
+        if !matches!(opened, Opened::Undecided { .. }) && undecided.is_some() {
             self.undecided.remove(&job.number);
         }
         match opened {
-            Opened::Undecided => {
+            Opened::Undecided { origin_offset } => {
                 if self.undecided.len() >= UNDECIDED_MAX {
                     self.undecided.clear();
                 }
-                self.undecided.insert(job.number, since.unwrap_or(self.now()));
+                let goes_on = undecided.filter(|before| before.origin_offset >= origin_offset);
+                let begun = Undecided { since: self.now(), origin_offset };
+                self.undecided.insert(job.number, goes_on.unwrap_or(begun));
                 self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
                 Ok(false)
             }
@@ -223,7 +233,7 @@ impl<'a> Worker<'a> {
                 self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS / 4);
                 Ok(false)
             }
-            Opened::Copied(end) => self.keep_copy(job, end).map(|()| false),
+            Opened::Copied { end, was_read } => self.keep_copy(job, end, was_read).map(|()| false),
             Opened::Tail(tail) => {
                 self.make_room();
                 let now = self.now();
@@ -238,15 +248,19 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A file is a copy of one that is read as far. Once it is written, that is remembered, whatever becomes of the other.
-    fn keep_copy(&mut self, job: &Job, end: FilePosition) -> Result<(), InputError> {
-        if !self.is_long_quiet(&job.path, self.stanza(job)) {
-            self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
-            return Ok(());
+    /// A file is a copy of one that is read as far. Once it is written, that is remembered, whatever becomes of the other;
+    /// at once where its own position says something else.
+    fn keep_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
+        let is_written = self.is_long_quiet(&job.path, self.stanza(job));
+        if is_written || was_read {
+            let kept = self.sink.accept(EventBatch::default(), Some(end));
+            kept.map_err(|error| InputError::sink(&job.path, error))?;
         }
-        let kept = self.sink.accept(EventBatch::default(), Some(end));
-        kept.map_err(|error| InputError::sink(&job.path, error))?;
-        self.end(job)
+        if is_written {
+            return self.end(job);
+        }
+        self.wait_for(job.clone(), self.now() + LOOK_EVERY_NS);
+        Ok(())
     }
 
     fn info(&self, job: &Job) -> SourceInfo {

@@ -6,6 +6,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
@@ -117,6 +118,47 @@ const WAYS: &[(&str, Way)] = &[
         log.world.restart();
         log.line();
     }),
+    ("copy with a stall, go on, empty", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.look();
+        let to = log.next_name();
+        log.copy_part(&to, 0..3_000);
+        log.world.wait(7.0);
+        log.copy_part(&to, 3_000..u64::MAX);
+        log.line();
+        // An event that waits for more lines is not stored yet.
+        log.world.wait(2.0);
+        log.world.empty("a.log");
+        log.look();
+    }),
+    ("copy that was read at first, go on, empty", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.wait(1.0);
+        let to = log.next_name();
+        log.copy_part(&to, 0..3_000);
+        log.note_read(&to);
+        log.look();
+        log.copy_part(&to, 3_000..u64::MAX);
+        log.line();
+        // An event that waits for more lines is not stored yet.
+        log.world.wait(2.0);
+        log.world.empty("a.log");
+        log.look();
+    }),
+    ("copy that was read until shortly before its end, look at it, go on, empty", |log| {
+        (0..60).for_each(|_| log.line());
+        log.world.wait(1.0);
+        let to = log.next_name();
+        log.copy_part(&to, 0..4_500);
+        log.note_read(&to);
+        log.world.look();
+        log.copy_part(&to, 4_500..u64::MAX);
+        log.line();
+        // An event that waits for more lines is not stored yet.
+        log.world.wait(2.0);
+        log.world.empty("a.log");
+        log.look();
+    }),
     ("copy where nobody looks, go on, empty, move the copy here", |log| {
         (0..60).for_each(|_| log.line());
         log.world.look();
@@ -224,6 +266,20 @@ impl Log {
         let text = format!("#2026-11-20 10:00:00 line {} {}", self.expected.len(), "x".repeat(PADDING));
         self.world.append(name, &format!("{text}\n"));
         self.expected.push(text);
+    }
+
+    /// Copies a part of the log behind what was copied before it.
+    fn copy_part(&mut self, to: &str, part: Range<u64>) {
+        let text = std::fs::read_to_string(self.world.path("a.log")).unwrap();
+        let part = part.start as usize..text.len().min(part.end as usize);
+        self.world.append(to, &text[part]);
+    }
+
+    /// The whole lines of a file were read as those of a file of its own (and are not counted here).
+    fn note_read(&mut self, name: &str) {
+        let text = std::fs::read_to_string(self.world.path(name)).unwrap();
+        let read = text.rfind('\n').unwrap() + 1;
+        self.world.note_read(name, read, self.rotated as u32);
     }
 
     /// Copies the log in so many parts; its lines may become more meanwhile.

@@ -1,0 +1,139 @@
+//! Files that begin alike: which of them are copies, and of what.
+
+use std::sync::Arc;
+
+use quarry_event::EventBatch;
+
+use super::World;
+use crate::file::fingerprint::{HEAD_BYTES, tail_hash};
+use crate::file::identity::{Next, Start};
+use crate::file::open::Handle;
+use crate::file::{Rotation, milestones};
+use crate::{FileIdentity, FilePosition, Sink};
+
+impl World {
+    /// Keeps a position of a file as if so many bytes of it were read; their events are not counted.
+    pub(super) fn note_read(&self, name: &str, bytes: usize, variant: u32) {
+        let path = self.path(name);
+        let text = std::fs::read(&path).unwrap();
+        let handle = Handle::open(&path).unwrap().unwrap();
+        let identity = FileIdentity { scope: "main".to_owned(), head: text[..HEAD_BYTES].to_vec(), variant };
+        let position = FilePosition {
+            identity: Arc::new(identity),
+            offset: bytes as u64,
+            tail_hash: tail_hash(&text[..bytes]),
+            path: path.display().to_string(),
+            milestones: milestones::of_plain(&handle, bytes as u64).unwrap(),
+        };
+        self.sink.0.lock().unwrap().accept(EventBatch::default(), Some(position)).unwrap();
+    }
+}
+
+/// Lines of about a hundred bytes.
+fn lines(of: &str, from: usize, to: usize) -> String {
+    (from..to).map(|at| format!("#line {at} of {of} {}\n", "x".repeat(80))).collect()
+}
+
+/// How often each line is stored that is stored more or less than once.
+fn not_once(world: &World, expected: &str) -> Vec<String> {
+    let events = world.events();
+    let times = |line: &str| events.iter().filter(|event| *event == line).count();
+    let wrong = expected.lines().filter(|line| times(line) != 1);
+    wrong.map(|line| format!("{} times {}", times(line), &line[..20])).collect()
+}
+
+#[test]
+fn a_file_is_known_by_what_it_had_when_it_was_opened() {
+    for opened_with in [0, 100, 255] {
+        let mut world = World::new("");
+        world.append("a.log", &lines("a", 0, 50));
+        world.look();
+        let text = lines("a", 0, 4);
+        world.append("a.log.1", &text[..opened_with]);
+        let path = world.path("a.log.1");
+        let handle = Handle::open(&path).unwrap().unwrap();
+        world.append("a.log.1", &text[opened_with..]);
+        let options = (false, Rotation::Awaited);
+        let start = Start::find(&handle, &path, &path.display().to_string(), "main", options, &mut world.sink).unwrap();
+        let is_read = start.next == Next::Read && opened_with == 0;
+        assert_eq!((start.identity.head.len(), is_read), (opened_with, false), "{:?}", start.next);
+    }
+}
+
+#[test]
+fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
+    for settings in ["", "sourcetype = blocks\n"] {
+        for restarts in [false, true] {
+            // The name of the copy comes first.
+            let mut world = World::new(settings);
+            let text = lines("a", 0, 300);
+            world.append("b.log", &text);
+            world.append("a.log", &text[..9_000]);
+            world.look();
+            world.append("a.log", &text[9_000..20_000]);
+            world.look();
+            if restarts {
+                world.restart();
+            }
+            world.append("a.log", &text[20_000..]);
+            let late = lines("a", 300, 303);
+            world.append("b.log", &late);
+            // An event that waits for more lines is not stored yet.
+            world.wait(2.0);
+            world.empty("b.log");
+            world.wait(14.0);
+            assert_eq!(not_once(&world, &(text + &late)), Vec::<String>::new(), "{settings:?} {restarts}");
+        }
+    }
+}
+
+#[test]
+fn files_with_the_same_long_heading_are_files_of_their_own() {
+    let heading = lines("the heading", 0, 50);
+    for restarts in [false, true] {
+        let mut world = World::new("");
+        let (of_a, of_b, late) = (lines("a", 0, 100), lines("b", 0, 10), lines("b", 10, 12));
+        world.append("a.log", &(heading.clone() + &of_a));
+        world.wait(5.0);
+        world.append("b.log", &(heading.clone() + &of_b));
+        world.wait(5.0);
+        if restarts {
+            world.restart();
+        }
+        world.append("b.log", &late);
+        world.wait(5.0);
+        assert_eq!(not_once(&world, &(of_a + &of_b + &late)), Vec::<String>::new(), "{restarts}");
+    }
+}
+
+#[test]
+fn a_file_that_was_read_is_read_on_though_one_with_the_same_heading_is_emptied() {
+    let heading = lines("the heading", 0, 50);
+    let mut world = World::new("");
+    let (of_a, of_b, late) = (lines("a", 0, 100), lines("b", 0, 10), lines("b", 10, 12));
+    world.append("a.log", &(heading.clone() + &of_a));
+    world.append("b.log", &(heading.clone() + &of_b));
+    world.wait(5.0);
+    world.empty("a.log");
+    world.append("b.log", &late);
+    world.wait(5.0);
+    assert_eq!(not_once(&world, &(of_a + &of_b + &late)), Vec::<String>::new());
+}
+
+#[test]
+fn a_copy_that_is_ahead_of_its_origin_waits_as_long_as_that_is_read_on() {
+    let mut world = World::over("monitor", "a*", "");
+    let text = lines("a", 0, 200);
+    // Somebody else reads the origin.
+    world.append("b.log", &text);
+    world.note_read("b.log", 2_000, 0);
+    world.append("a.log", &text[..18_000]);
+    for read in [4_000, 6_000, 8_000] {
+        world.wait(6.0);
+        world.note_read("b.log", read, 0);
+    }
+    world.wait(6.0);
+    assert_eq!(world.events().len(), 0, "its origin is read on");
+    world.wait(6.0);
+    assert!(world.events().len() > 100, "nobody reads its origin any more");
+}
