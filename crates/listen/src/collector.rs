@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ListenError;
-use crate::http_port::{Bounds, HttpPort};
+use crate::http_port::{Bounds, HttpPort, Security};
 use crate::network::raise_open_files;
 use crate::sockets::listen_on;
 use crate::tls;
@@ -128,7 +128,8 @@ impl Port {
         let listener = listen_on(address).map_err(cannot)?;
         let bound = listener.local_addr().map_err(cannot)?;
         let (stop, stopped) = oneshot::channel::<()>();
-        let port = HttpPort { name: format!("{name} {bound}"), listener, acceptor, router, bounds };
+        let security = acceptor.map_or(Security::Clear, Security::Tls);
+        let port = HttpPort { name: format!("{name} {bound}"), listener, security, router, bounds };
         let served = tokio::spawn(port.serve(async {
             // A sender that is gone means stop as well.
             drop(stopped.await);

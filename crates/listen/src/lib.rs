@@ -20,7 +20,7 @@ mod tls;
 
 pub use collector::{Collecting, listen as listen_for_events};
 pub use error::ListenError;
-pub use http_port::{Bounds, HttpPort};
+pub use http_port::{Bounds, HttpPort, Security};
 pub use network::{Listeners, raise_open_files, stopped};
 pub use sockets::listen_on;
 pub use stream::Connection;

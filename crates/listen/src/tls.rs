@@ -16,6 +16,7 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::TlsAcceptor;
 
 use crate::error::ListenError;
+use crate::http_port::Security;
 
 /// Certificate and key that the node makes itself, below the data folder.
 const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
@@ -31,6 +32,13 @@ pub(crate) fn acceptor(
     let mut config = config(data_dir, host, settings).map_err(ListenError::Tls)?;
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+impl Security {
+    /// Of a port that this machine may also speak to in clear.
+    pub fn beyond(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<Security, ListenError> {
+        acceptor(data_dir, host, settings, &[]).map(Security::TlsBeyond)
+    }
 }
 
 fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerConfig, Fault> {

@@ -297,6 +297,9 @@ pub(crate) struct ServeArgs {
     /// Management address: REST, SDKs and the command line.
     #[arg(long, default_value = "127.0.0.1:8089", value_name = "ADDR")]
     pub(crate) mgmt: String,
+    /// Speak no TLS on the management address, which must then be one of this machine alone.
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// Address of the web interface; nothing is served there yet.
     #[arg(long, value_name = "ADDR")]
     pub(crate) web: Option<String>,

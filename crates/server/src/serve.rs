@@ -12,12 +12,13 @@ use quarry_api::{ApiState, SEARCHES_MAX};
 use quarry_apps::objects::{NOBODY, Objects};
 use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
+use quarry_conf::{ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
     write_figures, write_messages,
 };
 use quarry_inputs::EventStore;
-use quarry_listen::{Bounds, HttpPort, Listeners, listen_for_events, listen_on, raise_open_files};
+use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, listen_on, raise_open_files};
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
 use quarry_search::{Namespaces, SearchSettings, Sight, summaries};
@@ -44,13 +45,20 @@ const OTHER_THREADS_MAX: usize = 640;
 
 /// Runs the server; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
-    let address = loopback("--mgmt", &arguments.mgmt)?;
+    let address = address_of("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     if let Some(address) = &arguments.web {
         log::note(format!("--web {address}: this version has no such service, nothing listens there"));
     }
     let settings = Settings::of_server(data_dir);
+    let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
+    if tls.is_none() && !address.ip().is_loopback() {
+        return Err(Failure::Usage(format!(
+            "--mgmt {address} is reachable from other machines, and passwords must not go there in clear: leave out \
+             --insecure and enableSplunkdSSL = false in [sslConfig] of server.conf, or bind 127.0.0.1"
+        )));
+    }
     let store = data_folder::open_to_serve(data_dir, &settings)?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
@@ -77,7 +85,8 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
-    let served = runtime.block_on(serve(data_dir, Addresses { management: address, hec, s2s }, state, node.clone()));
+    let asked = Asked { management: address, tls, hec, s2s };
+    let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
     jobs.leave();
     drop(building);
     runtime.shutdown_timeout(STOP_WAIT);
@@ -109,27 +118,24 @@ pub(crate) fn address_of(option: &str, text: &str) -> Result<SocketAddr, Failure
     parsed.map_err(|_| Failure::Usage(format!("{option} {text}: give an address and a port, as in 127.0.0.1:8089")))
 }
 
-/// An address that other machines cannot reach.
-fn loopback(option: &str, text: &str) -> Result<SocketAddr, Failure> {
-    let address = address_of(option, text)?;
-    if address.ip().is_loopback() {
-        return Ok(address);
-    }
-    let text = "is reachable from other machines, and this server has no TLS yet: bind 127.0.0.1, or forward it";
-    Err(Failure::Usage(format!("{option} {address} {text}")))
-}
-
-/// Where the command line says to listen.
-struct Addresses {
+/// Where and how to listen.
+struct Asked {
     management: SocketAddr,
+    /// TLS of the management port.
+    tls: Option<SslSettings>,
     hec: Option<SocketAddr>,
     s2s: Option<SocketAddr>,
 }
 
-async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
+async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = asked.management;
     raise_open_files();
     let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
+    let security = match &asked.tls {
+        Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
+        None => Security::Clear,
+    };
+    let scheme = if asked.tls.is_some() { "https" } else { "http" };
     let listener = listen_on(address).map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (ingest, inputs) = (&node.ingest, &node.ingest.settings);
@@ -148,15 +154,21 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
     let run_file = RunFile::write(data_dir, address, hec, &listeners, state.auth.local_token())?;
-    log::info(format!("quarry serves {} on http://{address}", data_dir.display()));
+    log::info(format!("quarry serves {} on {scheme}://{address}", data_dir.display()));
     let (figured, folder) = (Arc::clone(ingest), data_dir.to_path_buf());
     write_messages(
         ingest,
         data_dir,
         "INFO",
-        started(data_dir, address, hec, &listeners, (state.auth.users().len(), node.settings().pipeline_sets()))
-            .iter()
-            .map(String::as_str),
+        started(
+            data_dir,
+            &format!("{scheme}://{address}"),
+            hec,
+            &listeners,
+            (state.auth.users().len(), node.settings().pipeline_sets()),
+        )
+        .iter()
+        .map(String::as_str),
     );
     let figures = tokio::spawn(async move { write_figures(figured, &folder).await });
     let maintenance = tokio::spawn(maintain(Arc::clone(&node), data_dir.to_path_buf()));
@@ -165,7 +177,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
     let audit = tokio::spawn(write_audit_events(Arc::clone(ingest), Arc::clone(&auth)));
     let name = format!("management port {address}");
     let router = quarry_api::router(state);
-    HttpPort { name, listener, acceptor: None, router, bounds: Bounds::of_management() }.serve(stop).await;
+    HttpPort { name, listener, security, router, bounds: Bounds::of_management() }.serve(stop).await;
     maintenance.abort();
     figures.abort();
     audit.abort();
@@ -189,7 +201,7 @@ async fn serve(data_dir: &Path, asked: Addresses, state: ApiState, node: Arc<Loc
 /// What the node tells of itself when it has started.
 fn started(
     data_dir: &Path,
-    address: SocketAddr,
+    management: &str,
     hec: Option<SocketAddr>,
     listeners: &Listeners,
     (users, pipelines): (usize, usize),
@@ -199,7 +211,7 @@ fn started(
         format!("quarry {} has started, pid={}", env!("CARGO_PKG_VERSION"), std::process::id()),
         format!("data folder {}", data_dir.display()),
         format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
-        format!("management port http://{address}"),
+        format!("management port {management}"),
         format!("users {users}"),
         format!("searches at once {SEARCHES_MAX}"),
         format!("pipelines of files {pipelines}"),

@@ -1,12 +1,14 @@
-//! server.conf: the name of this server, and how many pipeline sets it has.
+//! server.conf: the name of this server, TLS of its management port, and how many pipeline sets it has.
 
 use crate::layers::Layers;
+use crate::settings::network_input::SslSettings;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
 /// Stanzas read.
 const GENERAL: &str = "general";
 const DISK_USAGE: &str = "diskUsage";
+const SSL: &str = "sslConfig";
 
 /// Settings of server.conf; the rest of Splunk's is about parts that do not exist here.
 pub static SERVER: ConfTable = ConfTable {
@@ -14,9 +16,19 @@ pub static SERVER: ConfTable = ConfTable {
     sections: &[
         Section { stanza: StanzaName::Named(GENERAL), rows: ROWS },
         Section { stanza: StanzaName::Named(DISK_USAGE), rows: DISK_ROWS },
+        Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS },
     ],
-    unsupported: &[],
-    unused: &["pass4SymmKey", "sessionTimeout", "guid", "site", "trustedIP"],
+    unsupported: &["sslPassword"],
+    unused: &[
+        "pass4SymmKey",
+        "sessionTimeout",
+        "guid",
+        "site",
+        "trustedIP",
+        "sslVersions",
+        "cipherSuite",
+        "ecdhCurves",
+    ],
 };
 
 const ROWS: &[Row] = &[
@@ -32,6 +44,25 @@ const DISK_ROWS: &[Row] = &[row(
     "free space that the file system of the data folder must keep; below it nothing is taken, and senders are told so",
 )];
 
+const SSL_ROWS: &[Row] = &[
+    row(
+        "enableSplunkdSSL",
+        Kind::Bool,
+        "true",
+        "",
+        "whether the management port speaks TLS; it must with other machines",
+    ),
+    row(
+        "serverCert",
+        Kind::Text,
+        "",
+        "",
+        "PEM file with the certificate, those that signed it, and its key; empty: its own",
+    ),
+    row("requireClientCert", Kind::Bool, "false", "", "whether clients that speak TLS must show a certificate"),
+    row("sslRootCAPath", Kind::Text, "", "", "PEM file of those whose certificates clients may show"),
+];
+
 /// Name of the number of pipeline sets.
 const PIPELINES: &str = "parallelIngestionPipelines";
 /// Pipeline sets at most: each has a reader, queues and hot slabs.
@@ -46,6 +77,8 @@ pub struct ServerSettings {
     pub parallel_ingestion_pipelines: usize,
     /// `[diskUsage] minFreeSpace`, in bytes.
     pub free_bytes_min: u64,
+    /// `[sslConfig]`; `None` where the management port speaks no TLS.
+    pub tls: Option<SslSettings>,
 }
 
 impl ServerSettings {
@@ -53,26 +86,43 @@ impl ServerSettings {
     pub fn new(layers: &Layers) -> ServerSettings {
         let values = Values::of_stanza(ROWS, layers.conf("server"), GENERAL);
         let disk = Values::of_stanza(DISK_ROWS, layers.conf("server"), DISK_USAGE);
+        let ssl = Values::of_stanza(SSL_ROWS, layers.conf("server"), SSL);
+        let tls = ssl.bool("enableSplunkdSSL").then(|| SslSettings {
+            certificate: ssl.optional("serverCert"),
+            requires_client: ssl.bool("requireClientCert"),
+            roots: ssl.optional("sslRootCAPath"),
+        });
         ServerSettings {
             server_name: values.optional("serverName"),
             parallel_ingestion_pipelines: values.size(PIPELINES),
             free_bytes_min: disk.count("minFreeSpace").saturating_mul(1 << 20),
+            tls,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ServerSettings;
+    use super::{ServerSettings, SslSettings};
     use crate::Layers;
     use crate::layers::tests::local;
 
     #[test]
     fn the_name_if_one_is_set() {
         assert_eq!(ServerSettings::new(&Layers::new([])).server_name, None);
-        let named = Layers::new([local("server", "[general]\nserverName = log1\n[sslConfig]\nx = y\n")]);
+        let named = Layers::new([local("server", "[general]\nserverName = log1\n[kvstore]\nx = y\n")]);
         assert_eq!(ServerSettings::new(&named).server_name.as_deref(), Some("log1"));
         assert!(named.warnings().is_empty());
+    }
+
+    #[test]
+    fn the_management_port_speaks_tls_unless_it_is_switched_off() {
+        let tls = |text: &str| ServerSettings::new(&Layers::new([local("server", text)])).tls;
+        assert_eq!(tls(""), Some(SslSettings::default()));
+        assert_eq!(tls("[sslConfig]\nenableSplunkdSSL = false\n"), None);
+        let text = "[sslConfig]\nserverCert = a.pem\nrequireClientCert = 1\nsslRootCAPath = b.pem\n";
+        let (certificate, roots) = (Some("a.pem".to_owned()), Some("b.pem".to_owned()));
+        assert_eq!(tls(text), Some(SslSettings { certificate, requires_client: true, roots }));
     }
 
     #[test]

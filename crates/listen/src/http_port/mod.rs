@@ -1,7 +1,8 @@
 //! A port that speaks HTTP: connections within limits, so that senders that only hold on to theirs keep nobody out.
 //!
 //! The first bytes tell whether a connection speaks HTTP/1 or HTTP/2. One that does not send the head of a request in
-//! time is closed. Where there are as many as the port takes, the one that waits longest for a request goes for a new
+//! time is closed. A port may tell by the first byte, too, whether a connection speaks TLS, and ask it of other machines
+//! only. Where there are as many as the port takes, the one that waits longest for a request goes for a new
 //! one; where all are at work, the new one is told so. Handshakes of TLS count as waiting. Bodies must go on coming, and
 //! answers must go on being read. Requests know their [`Origin`].
 //!
@@ -61,6 +62,10 @@ const REFUSALS_MAX: usize = 64;
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
     Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
+const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
+    Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
+/// First byte of a handshake of TLS: a record of that kind (RFC 8446, 5.1).
+const HANDSHAKE_RECORD: u8 = 22;
 /// Longest wait for the place of a connection that was told to close.
 const PLACE_WAIT: Duration = Duration::from_millis(100);
 /// Wait after a failed accept, which is mostly a lack of file descriptors.
@@ -70,14 +75,38 @@ const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
 /// Time between two tellings of what was closed or refused.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
+/// Whether a port speaks TLS.
+#[derive(Clone)]
+pub enum Security {
+    /// With nobody.
+    Clear,
+    /// With everybody.
+    Tls(TlsAcceptor),
+    /// With everybody who begins so, which those beyond this machine must.
+    TlsBeyond(TlsAcceptor),
+}
+
+impl Security {
+    fn has_handshakes(&self) -> bool {
+        !matches!(self, Security::Clear)
+    }
+}
+
+/// How a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    Handshake,
+    Clear,
+}
+
 /// A port that listens.
 pub struct HttpPort {
     /// What it is called in the log.
     pub name: String,
     /// The socket.
     pub listener: TcpListener,
-    /// What speaks TLS with senders, if it does.
-    pub acceptor: Option<TlsAcceptor>,
+    /// Whether it speaks TLS.
+    pub security: Security,
     /// Who answers requests.
     pub router: Router,
     /// What its connections may take.
@@ -87,7 +116,7 @@ pub struct HttpPort {
 /// What all connections of a port have in common.
 struct Shared {
     router: Router,
-    acceptor: Option<TlsAcceptor>,
+    security: Security,
     bounds: Bounds,
     /// Where it listens.
     address: IpAddr,
@@ -105,6 +134,32 @@ struct Counts {
     unshaken: AtomicU64,
 }
 
+/// Waits for the first byte, which stays unread.
+async fn beginning_of(stream: &TcpStream) -> std::io::Result<Beginning> {
+    let mut first = [0];
+    match stream.peek(&mut first).await? {
+        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        _ if first[0] == HANDSHAKE_RECORD => Ok(Beginning::Handshake),
+        _ => Ok(Beginning::Clear),
+    }
+}
+
+/// Whether what `peer` says to a socket at `here` goes over no wire.
+fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
+    let (here, peer) = (here.to_canonical(), peer.to_canonical());
+    here == peer || (here.is_loopback() && peer.is_loopback())
+}
+
+/// Tells a sender to speak TLS.
+async fn tell_of_tls(mut stream: TcpStream) {
+    let told = async {
+        stream.write_all(NOT_IN_CLEAR).await?;
+        Lingering::new(stream, REFUSAL_MAX).shutdown().await
+    };
+    // It may be gone already.
+    drop(tokio::time::timeout(REFUSAL_MAX, told).await);
+}
+
 /// A connection's share of the port: its place, and its claim to be waited for.
 struct Presence {
     stopping: watch::Receiver<bool>,
@@ -115,7 +170,7 @@ struct Presence {
 impl HttpPort {
     /// Serves until `stop` is there and running requests are answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let HttpPort { name, listener, acceptor, router, bounds } = self;
+        let HttpPort { name, listener, security, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));
         let refusals = Arc::new(Semaphore::new(REFUSALS_MAX));
         let (stopping_sender, stopping) = watch::channel(false);
@@ -123,7 +178,7 @@ impl HttpPort {
         let (waiting, shaking, counts) = Default::default();
         // A port that does not know where it listens takes nobody for one of this machine.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
-        let shared = Arc::new(Shared { router, acceptor, bounds, address, waiting, shaking, counts });
+        let shared = Arc::new(Shared { router, security, bounds, address, waiting, shaking, counts });
         let mut tell = tokio::time::interval(TELL_EVERY);
         tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut stop = pin!(stop);
@@ -147,7 +202,7 @@ impl HttpPort {
             };
             let presence = Presence { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
             // It waits from now on, not from when its task runs: the next one may be here before.
-            let list = if shared.acceptor.is_some() { &shared.shaking } else { &shared.waiting };
+            let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.waiting };
             let waiter = Waiter::new(list);
             tokio::spawn(Arc::clone(&shared).connection(presence, waiter, stream, peer));
         }
@@ -186,7 +241,8 @@ impl Shared {
 
     /// A place for a new connection, where another goes if need be; `None` when all are at work.
     async fn place(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-        if self.acceptor.is_some() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest() {
+        if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
+        {
             self.counts.closed.fetch_add(1, Ordering::Relaxed);
         }
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
@@ -202,10 +258,10 @@ impl Shared {
         None
     }
 
-    /// Tells a sender that there is no place, if not too many are told so. In clear: with TLS it is only closed.
+    /// Tells a sender that there is no place, if not too many are told so. In clear: where there is TLS it is only closed.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
-        if self.acceptor.is_some() {
+        if self.security.has_handshakes() {
             return;
         }
         let Ok(permit) = Arc::clone(refusals).try_acquire_owned() else { return };
@@ -222,10 +278,30 @@ impl Shared {
 
     /// Serves one connection to its end.
     async fn connection(self: Arc<Self>, presence: Presence, waiter: Waiter, stream: TcpStream, peer: SocketAddr) {
-        let Some(acceptor) = self.acceptor.clone() else {
-            return self.speak(presence, waiter, stream, peer).await;
-        };
         let mut stopping = presence.stopping.clone();
+        let acceptor = match &self.security {
+            Security::Clear => return self.speak(presence, waiter, stream, peer).await,
+            Security::Tls(acceptor) => acceptor.clone(),
+            Security::TlsBeyond(acceptor) => {
+                let begun = tokio::select! {
+                    begun = tokio::time::timeout(self.bounds.head_wait, beginning_of(&stream)) => begun,
+                    () = waiter.told_to_close() => return,
+                    _ = stopping.wait_for(|stopping| *stopping) => return,
+                };
+                match begun {
+                    Ok(Ok(Beginning::Handshake)) => acceptor.clone(),
+                    Ok(Ok(Beginning::Clear))
+                        if stream.local_addr().is_ok_and(|here| is_within_machine(here.ip(), peer.ip())) =>
+                    {
+                        drop(waiter);
+                        return self.speak(presence, Waiter::new(&self.waiting), stream, peer).await;
+                    }
+                    Ok(Ok(Beginning::Clear)) => return tell_of_tls(stream).await,
+                    // It said nothing, or is gone.
+                    Ok(Err(_)) | Err(_) => return,
+                }
+            }
+        };
         let shaken = tokio::select! {
             shaken = tokio::time::timeout(self.bounds.handshake_wait, acceptor.accept(stream)) => shaken,
             () = waiter.told_to_close() => return,

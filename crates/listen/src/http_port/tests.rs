@@ -34,6 +34,10 @@ async fn later() -> &'static str {
 }
 
 async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
+    secured_port(bounds, acceptor.map_or(Security::Clear, Security::Tls)).await
+}
+
+async fn secured_port(bounds: Bounds, security: Security) -> Tested {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let go_on: Arc<[Notify; 2]> = Arc::default();
@@ -51,7 +55,7 @@ async fn port(bounds: Bounds, acceptor: Option<TlsAcceptor>) -> Tested {
         .route("/take", post(|body: axum::body::Bytes| async move { format!("took {}", body.len()) }))
         .route("/refuse", post(|| async { (StatusCode::PAYLOAD_TOO_LARGE, "too much") }));
     let (stop, stopped) = oneshot::channel::<()>();
-    let port = HttpPort { name: "port".to_owned(), listener, acceptor, router, bounds };
+    let port = HttpPort { name: "port".to_owned(), listener, security, router, bounds };
     let served = tokio::spawn(port.serve(async { drop(stopped.await) }));
     Tested { address, go_on, stop, served }
 }
@@ -330,4 +334,39 @@ async fn who_reads_nothing_of_an_answer_loses_the_connection() {
     tested.go_on[0].notified().await;
     tested.go_on[1].notified().await;
     drop(silent);
+}
+
+#[tokio::test]
+async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machine() {
+    let (acceptor, connector) = tls(&[]);
+    let tested = secured_port(Bounds::for_test(9), Security::TlsBeyond(acceptor)).await;
+    assert!(ask(tested.address, GET).await.ends_with("served"));
+    let mut stream = connect(tested.address, &connector).await;
+    stream.write_all(GET.as_bytes()).await.unwrap();
+    assert!(all_of(stream).await.ends_with("served"));
+    // One that says nothing keeps neither out, and one that stops in its handshake is let go.
+    let silent = TcpStream::connect(tested.address).await.unwrap();
+    assert!(ask(tested.address, GET).await.ends_with("served"));
+    let mut begun = TcpStream::connect(tested.address).await.unwrap();
+    begun.write_all(&[HANDSHAKE_RECORD, 3, 1]).await.unwrap();
+    begun.shutdown().await.unwrap();
+    assert_eq!(all_of(begun).await, "");
+    tested.stop.send(()).unwrap();
+    assert_eq!(all_of(silent).await, "");
+    tested.served.await.unwrap();
+}
+
+#[tokio::test]
+async fn who_must_speak_tls_is_told_so() {
+    let within = |here: &str, peer: &str| is_within_machine(here.parse().unwrap(), peer.parse().unwrap());
+    assert!(within("127.0.0.1", "127.0.0.1") && within("127.0.0.1", "127.0.0.9") && within("::1", "::1"));
+    assert!(within("192.0.2.5", "192.0.2.5") && within("::ffff:127.0.0.1", "127.0.0.1"));
+    assert!(!within("192.0.2.5", "192.0.2.6") && !within("192.0.2.5", "127.0.0.1") && !within("::1", "2001:db8::1"));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+    tokio::spawn(tell_of_tls(listener.accept().await.unwrap().0));
+    let told = all_of(stream).await;
+    let (head, body) = told.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 400 ") && head.contains(&format!("Content-Length: {}", body.len())), "{told}");
+    assert!(body.contains("https://"), "{told}");
 }

@@ -206,3 +206,39 @@ fn lines_over_tls_are_found() {
     assert_eq!(sorted(&raw), sorted(&text));
     drop(server);
 }
+
+#[test]
+fn the_management_port_speaks_tls_and_in_clear_with_this_machine() {
+    let place = Place::new();
+    let server = Server::start(&place);
+    let run_file = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+    let run_file: Value = serde_json::from_str(&run_file).unwrap();
+    let address = run_file["mgmt"].as_str().unwrap();
+    let request = "GET /services/server/info?output_mode=json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\
+                   Authorization: Basic YWRtaW46Y2hhbmdlbWU=\r\n\r\n";
+    let answer_of = |mut stream: Box<dyn ReadWrite>| {
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for stream in
+        [Box::new(tls_client(&place, address)) as Box<dyn ReadWrite>, Box::new(TcpStream::connect(address).unwrap())]
+    {
+        let answer = answer_of(stream);
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+    assert_eq!(server.stop("-TERM"), 0);
+    // Without TLS it is for this machine alone.
+    std::fs::create_dir_all(place.path("data/etc/system/local")).unwrap();
+    for (options, conf) in [(&["--insecure"][..], ""), (&[], "[sslConfig]\nenableSplunkdSSL = 0\n")] {
+        place.write("data/etc/system/local/server.conf", conf);
+        let arguments = [&["serve", "--mgmt", "0.0.0.0:0"], options].concat();
+        let refused = place.run(&arguments);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.err.contains("reachable from other machines"), "{refused:?}");
+    }
+}
+
+trait ReadWrite: Read + Write {}
+impl<T: Read + Write> ReadWrite for T {}

@@ -185,10 +185,10 @@ fn the_rest_interface_asks_who_is_there() {
 }
 
 #[test]
-fn a_public_address_is_refused() {
+fn a_public_address_without_tls_is_refused() {
     let place = Place::new();
     for address in ["0.0.0.0:8089", "[::]:8089", "192.0.2.1:1", "nonsense"] {
-        assert_eq!(place.run(&["serve", "--mgmt", address]).code, 2, "{address}");
+        assert_eq!(place.run(&["serve", "--insecure", "--mgmt", address]).code, 2, "{address}");
     }
     assert!(!place.data().exists());
 }
