@@ -3,7 +3,7 @@
 //!
 //! A world is a data folder that lives through [`ROUNDS_PER_WORLD`] rounds. In a round the node starts, four senders
 //! send (events with an answer when they are stored, events with an acknowledgment that is asked for, packets of a
-//! forwarder with acknowledgments, lines of a watched file that is rotated), and after a while the node is killed; or it
+//! forwarder with acknowledgments, lines of a watched file that is rotated) while knowledge objects are changed ([`objects`]), and after a while the node is killed; or it
 //! dies in the middle of a write because its files may grow no further; or changes of its log, its objects or its
 //! catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long. In the
 //! end everything is looked up: what was acknowledged is there exactly once, a line of the file
@@ -17,6 +17,7 @@
 mod damage;
 mod forwarder;
 mod node;
+mod objects;
 mod packets;
 mod senders;
 mod verdict;
@@ -29,6 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use self::node::{DiskErrors, Fault, Node};
+use self::objects::Editor;
 use self::packets::Packets;
 use self::senders::{Acked, FileWriter, Plain};
 use crate::root;
@@ -49,8 +51,8 @@ const SPECIAL_IN: u64 = 5;
 const TORN_WRITE_IN: u64 = 4;
 /// Of so many rounds one has a disk that fails.
 const DISK_FAULT_IN: u64 = 3;
-/// Files of which changes fail: of the log, of objects (written when the node stops), of the catalog.
-const FAILING: [&str; 3] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite"];
+/// Files of which changes fail: of the log, of buckets (written when the node stops), of the catalog, of the configuration.
+const FAILING: [&str; 4] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/"];
 /// Of so many events that are sent again one may be stored twice: its server died after it took the answer for given,
 /// and before the answer was out.
 const DOUBLED_IN: u64 = 20;
@@ -139,6 +141,7 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
         totals.flips,
         totals.flips_told
     );
+    println!("soak-node: {} changes of objects and jobs were answered for and are there", totals.changes);
     if totals.doubled * DOUBLED_IN > totals.repeated {
         return Err(format!("{} of {} events that were sent again are stored twice", totals.doubled, totals.repeated));
     }
@@ -169,6 +172,8 @@ struct Totals {
     doubled: u64,
     flips: u64,
     flips_told: u64,
+    /// Changes of objects, and jobs, that were answered for.
+    changes: u64,
     /// Lines of logs that are rotated in all ways.
     rotated: u64,
     rotations: u64,
@@ -197,6 +202,7 @@ impl Totals {
         self.doubled += other.doubled;
         self.flips += other.flips;
         self.flips_told += other.flips_told;
+        self.changes += other.changes;
         self.rotated += other.rotated;
         self.rotations += other.rotations;
         self.doubtful += other.doubtful;
@@ -221,14 +227,16 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
     let mut writer = FileWriter::new(&place.join("logs"))?;
+    let mut editor = Editor::new();
     let mut totals = Totals::default();
     for _ in 0..rounds {
         let fault = fault_by(&mut chance);
         totals.note(&fault);
-        let seeds = [chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
-        let [plain_chance, acked_chance, writer_chance, packets_chance] = seeds;
+        let seeds = [chance.next(), chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
+        let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance] = seeds;
         let running = node.start(&fault)?;
         let (hec, forwarders, over) = (running.hec(), running.packets(), AtomicBool::new(false));
+        let management = running.management();
         let ended = std::thread::scope(|scope| {
             if let Some(hec) = &hec {
                 scope.spawn(|| plain.send(hec, plain_chance, &over));
@@ -237,6 +245,9 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
             if let Some(address) = &forwarders {
                 scope.spawn(|| packets.send(address, packets_chance, &over));
             }
+            if let Some((address, token)) = &management {
+                scope.spawn(|| editor.edit((address, token), editor_chance, &over));
+            }
             scope.spawn(|| writer.write(writer_chance, &over));
             let ended = running.end(&fault);
             over.store(true, Ordering::SeqCst);
@@ -244,8 +255,12 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
         });
         ended?;
         writer.fault()?;
+        editor.fault()?;
     }
     let running = node.start(&Fault::None)?;
+    let (address, token) = running.management().ok_or("the node says not where it is")?;
+    editor.check((&address, &token))?;
+    totals.changes = editor.answered;
     let found = node.find_all(writer.lines())?;
     drop(running);
     totals.lines = writer.lines() as u64;

@@ -247,6 +247,12 @@ impl Running<'_> {
         Some(self.run_file.as_ref()?["hec"].as_str()?.to_owned())
     }
 
+    /// Its management port, and what its owner shows there.
+    pub(crate) fn management(&self) -> Option<(String, String)> {
+        let text_of = |name: &str| Some(self.run_file.as_ref()?[name].as_str()?.to_owned());
+        Some((text_of("mgmt")?, text_of("token")?))
+    }
+
     /// Where it takes packets of forwarders.
     pub(crate) fn packets(&self) -> Option<String> {
         Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())

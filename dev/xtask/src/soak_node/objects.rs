@@ -1,0 +1,227 @@
+//! Changes of knowledge objects and finished jobs over REST: what the node has answered for is there after it is killed.
+//!
+//! An object has a name and one setting that says which change it is of. A change that was not answered may have been made or
+//! not; so the editor knows of each object what it may be, and looks again where that is more than one thing. Rows of a job
+//! that was done are read when it is, and must be the same ever after.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::Value;
+
+use super::Chance;
+use super::senders::ANSWER_WAIT;
+
+/// Collections, and the parameter that holds which change an object is of.
+const KINDS: [(&str, &str); 5] = [
+    ("admin/macros", "definition"),
+    ("saved/searches", "search"),
+    ("saved/eventtypes", "search"),
+    ("configs/conf-soak", "value"),
+    ("storage/passwords", "password"),
+];
+/// Objects of each kind.
+const NAMES: u64 = 6;
+/// Of so many changes one is a job instead.
+const JOB_IN: u64 = 8;
+/// Jobs that are looked at in the end, the latest.
+const JOBS_MAX: usize = 20;
+/// An object that is not there.
+const ABSENT: Option<String> = None;
+
+/// What an object may be: one thing where the last change was answered.
+type Possible = BTreeSet<Option<String>>;
+
+/// Changes objects and remembers what they are.
+pub(super) struct Editor {
+    objects: BTreeMap<(usize, u64), Possible>,
+    /// Jobs that were done, with what their results were.
+    jobs: Vec<(String, Value)>,
+    /// Changes made so far, which name what they set.
+    changes: u64,
+    /// Changes and jobs that were answered for.
+    pub(super) answered: u64,
+    fault: Option<String>,
+}
+
+/// A connection to the management port.
+struct Connection<'a> {
+    stream: BufReader<TcpStream>,
+    token: &'a str,
+}
+
+impl Connection<'_> {
+    fn open<'a>(address: &str, token: &'a str) -> Option<Connection<'a>> {
+        let stream = TcpStream::connect(address).ok()?;
+        stream.set_read_timeout(Some(ANSWER_WAIT)).ok()?;
+        stream.set_nodelay(true).ok()?;
+        Some(Connection { stream: BufReader::new(stream), token })
+    }
+
+    /// Status and body of an answer; `None` when there was none.
+    fn ask(&mut self, method: &str, path: &str, form: &str) -> Option<(u16, Value)> {
+        let (token, bytes) = (self.token, form.len());
+        let request = format!(
+            "{method} /servicesNS/nobody/search/{path} HTTP/1.1\r\nHost: soak\r\nAuthorization: Splunk {token}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {bytes}\r\n\r\n{form}"
+        );
+        self.stream.get_mut().write_all(request.as_bytes()).ok()?;
+        let mut line = String::new();
+        self.stream.read_line(&mut line).ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let (mut length, mut is_chunked) = (0, false);
+        loop {
+            line.clear();
+            self.stream.read_line(&mut line).ok()?;
+            let Some((name, value)) = line.trim_end().split_once(':') else { break };
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => length = value.trim().parse().ok()?,
+                "transfer-encoding" => is_chunked = value.trim() == "chunked",
+                _ => {}
+            }
+        }
+        let mut body = Vec::new();
+        if is_chunked {
+            loop {
+                line.clear();
+                self.stream.read_line(&mut line).ok()?;
+                let bytes = usize::from_str_radix(line.trim_end(), 16).ok()?;
+                let mut part = vec![0; bytes + 2];
+                self.stream.read_exact(&mut part).ok()?;
+                body.extend_from_slice(&part[..bytes]);
+                if bytes == 0 {
+                    return Some((status, serde_json::from_slice(&body).unwrap_or_default()));
+                }
+            }
+        }
+        body.resize(length, 0);
+        self.stream.read_exact(&mut body).ok()?;
+        Some((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
+
+/// The last part of an object's path.
+fn id_of(kind: usize, name: u64) -> String {
+    if KINDS[kind].0 == "storage/passwords" { format!(":soak{name}:") } else { format!("soak{name}") }
+}
+
+impl Editor {
+    pub(super) fn new() -> Editor {
+        let all = (0..KINDS.len()).flat_map(|kind| (0..NAMES).map(move |name| (kind, name)));
+        let objects = all.map(|object| (object, Possible::from([ABSENT]))).collect();
+        Editor { objects, jobs: Vec::new(), changes: 0, answered: 0, fault: None }
+    }
+
+    /// What was not as it should be.
+    pub(super) fn fault(&mut self) -> Result<(), String> {
+        self.fault.take().map_or(Ok(()), Err)
+    }
+
+    /// Changes objects until the round is over or the node is.
+    pub(super) fn edit(&mut self, (address, token): (&str, &str), mut chance: Chance, over: &AtomicBool) {
+        let Some(mut connection) = Connection::open(address, token) else { return };
+        while !over.load(Ordering::SeqCst) && self.fault.is_none() {
+            let done = match chance.below(JOB_IN) {
+                0 => self.run_job(&mut connection),
+                _ => {
+                    let object = (chance.below(KINDS.len() as u64) as usize, chance.below(NAMES));
+                    self.change(&mut connection, object, &mut chance)
+                }
+            };
+            if done.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Looks at every object and at the latest jobs.
+    pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
+        let gone = || "the node did not answer when objects were looked at".to_owned();
+        let mut connection = Connection::open(address, token).ok_or_else(gone)?;
+        for object in self.objects.keys().copied().collect::<Vec<_>>() {
+            self.look(&mut connection, object).ok_or_else(gone)?;
+            self.fault()?;
+        }
+        for (sid, expected) in std::mem::take(&mut self.jobs) {
+            let (status, found) = results_of(&mut connection, &sid).ok_or_else(gone)?;
+            if status != 200 || found != expected {
+                return Err(format!("job {sid} is not what it was when it was done: {status} {found}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes, changes or removes an object; `None` when the node is gone.
+    fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), chance: &mut Chance) -> Option<()> {
+        let mut possible = self.objects.get(&object)?.clone();
+        if possible.len() > 1 || chance.below(10) == 0 {
+            self.look(connection, object)?;
+            possible = self.objects.get(&object)?.clone();
+        }
+        let ((kind, name), (path, setting)) = (object, KINDS[object.0]);
+        let is_there = possible.iter().any(Option::is_some);
+        self.changes += 1;
+        let value = format!("index=soak{}", self.changes);
+        let (method, path, form, new) = match (is_there, chance.below(3)) {
+            (false, _) => {
+                let form = format!("output_mode=json&name=soak{name}&{setting}={}", value.replace('=', "%3D"));
+                ("POST", path.to_owned(), form, Some(value))
+            }
+            (true, 0) => ("DELETE", format!("{path}/{}?output_mode=json", id_of(kind, name)), String::new(), ABSENT),
+            (true, _) => {
+                let form = format!("output_mode=json&{setting}={}", value.replace('=', "%3D"));
+                ("POST", format!("{path}/{}", id_of(kind, name)), form, Some(value))
+            }
+        };
+        self.objects.get_mut(&object)?.insert(new.clone());
+        let (status, _) = connection.ask(method, &path, &form)?;
+        if (200..300).contains(&status) {
+            self.answered += 1;
+            self.objects.insert(object, Possible::from([new]));
+        }
+        Some(())
+    }
+
+    /// Reads an object, which must be something that it may be.
+    fn look(&mut self, connection: &mut Connection<'_>, object: (usize, u64)) -> Option<()> {
+        let ((kind, name), (path, setting)) = (object, KINDS[object.0]);
+        let (status, body) = connection.ask("GET", &format!("{path}/{}?output_mode=json", id_of(kind, name)), "")?;
+        let setting = if setting == "password" { "clear_password" } else { setting };
+        let found = match status {
+            404 => ABSENT,
+            200 => body["entry"][0]["content"][setting].as_str().map(str::to_owned),
+            // The disk fails for now.
+            _ => return Some(()),
+        };
+        let possible = self.objects.get_mut(&object)?;
+        if !possible.contains(&found) {
+            self.fault = Some(format!("{path}/{} is {found:?}, and may be {possible:?}", id_of(kind, name)));
+        }
+        *possible = Possible::from([found]);
+        Some(())
+    }
+
+    /// Runs a job to its end and reads its rows.
+    fn run_job(&mut self, connection: &mut Connection<'_>) -> Option<()> {
+        let search = "search%3Dsearch%20index%3D*%20%7C%20head%205%20%7C%20table%20_raw";
+        let form = format!("output_mode=json&exec_mode=blocking&timeout=86400&{search}");
+        let (status, body) = connection.ask("POST", "search/jobs", &form)?;
+        let Some(sid) = body["sid"].as_str().filter(|_| status == 201) else { return Some(()) };
+        let (status, results) = results_of(connection, sid)?;
+        if status == 200 && results.is_array() {
+            self.answered += 1;
+            self.jobs.push((sid.to_owned(), results));
+            let surplus = self.jobs.len().saturating_sub(JOBS_MAX);
+            self.jobs.drain(..surplus);
+        }
+        Some(())
+    }
+}
+
+fn results_of(connection: &mut Connection<'_>, sid: &str) -> Option<(u16, Value)> {
+    let (status, mut body) =
+        connection.ask("GET", &format!("search/jobs/{sid}/results?output_mode=json&count=0"), "")?;
+    Some((status, body["results"].take()))
+}
