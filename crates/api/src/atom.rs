@@ -192,6 +192,10 @@ impl Entry {
     }
 }
 
+/// Goes with an answer of one entity: its path.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryPath(pub(crate) String);
+
 impl Feed {
     /// All entities of a collection.
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
@@ -201,10 +205,14 @@ impl Feed {
 
     /// An answer of these entities.
     pub(crate) fn answer(self, form: Form) -> Response {
-        form.answer(match form {
+        let mut answer = form.answer(match form {
             Form::Atom => self.xml(),
             Form::Json => self.json().to_string(),
-        })
+        });
+        if let [only] = self.entries.as_slice() {
+            answer.extensions_mut().insert(EntryPath(only.path.clone()));
+        }
+        answer
     }
 
     fn json(&self) -> Value {

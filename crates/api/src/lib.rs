@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;
+mod bulletins;
 mod caller;
 mod collector_tokens;
 mod endpoint;
@@ -27,7 +28,9 @@ use axum::response::Response;
 pub use collector_tokens::CollectorTokens;
 pub use endpoint::row::{Access, EndpointRow};
 pub use endpoint::table::ENDPOINTS;
-pub use node::{AddFile, CollectorToken, Node, PreviewFile, ReceivedText, TokenChange, TokenError};
+pub use node::{
+    AddFile, CollectorToken, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange, TokenError,
+};
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
 pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
 use quarry_engine::Explanation;
+use quarry_event::TimeNs;
 use quarry_search::SearchService;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
@@ -107,6 +108,40 @@ impl HasKind for TokenError {
     }
 }
 
+/// How a node is: what it is called, what it has and uses, what went wrong in the background.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeCondition {
+    /// Its name.
+    pub name: String,
+    /// Name of its machine.
+    pub host: String,
+    /// Its data folder.
+    pub folder: String,
+    /// When it started, in nanoseconds since 1970.
+    pub started: TimeNs,
+    /// Cores of the machine.
+    pub cores: usize,
+    /// Bytes of the machine's memory, and of those that are free or can be made so.
+    pub memory: Space,
+    /// Bytes that the node has in memory; 0 where the system does not say.
+    pub process_bytes: u64,
+    /// Bytes of the file system of its data folder.
+    pub disk: Space,
+    /// Bytes that the file system must keep free, or nothing more is taken.
+    pub disk_free_min: u64,
+    /// What went wrong in the background and when, oldest first.
+    pub faults: Vec<(TimeNs, String)>,
+}
+
+/// Bytes of something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// All of them.
+    pub all: u64,
+    /// Those that are free.
+    pub free: u64,
+}
+
 /// Text to be indexed that comes with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedText {
@@ -152,6 +187,8 @@ pub trait Node: Send + Sync {
         zone: &TimeZone,
         is_json: bool,
     ) -> Result<String, Fault>;
+    /// How the node is.
+    fn condition(&self) -> NodeCondition;
     /// Buckets as a JSON array.
     fn buckets(&self) -> Result<String, Fault>;
     /// Checks every bucket; gives a JSON array of buckets with their faults.

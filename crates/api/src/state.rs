@@ -6,6 +6,7 @@ use quarry_apps::objects::Objects;
 use quarry_auth::Auth;
 use quarry_search::jobs::Jobs;
 
+use crate::bulletins::Bulletins;
 use crate::message::ApiError;
 use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
@@ -22,6 +23,8 @@ pub struct ApiState {
     pub node: Arc<dyn Node>,
     /// Knowledge objects and other stanzas of conf files.
     pub objects: Arc<Objects>,
+    /// Messages to all users.
+    pub(crate) bulletins: Arc<Bulletins>,
     /// Turns of searches.
     pub(crate) turns: Arc<Turns>,
     /// Places of answers on their way.
@@ -36,6 +39,7 @@ impl ApiState {
             jobs,
             node,
             objects: Arc::new(objects),
+            bulletins: Arc::default(),
             turns: Turns::of_server(),
             answers: AnswerPlaces::of_server(),
         }

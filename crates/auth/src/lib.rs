@@ -147,6 +147,11 @@ impl std::fmt::Debug for Auth {
 }
 
 impl Auth {
+    /// The time of its clock, in nanoseconds since 1970.
+    pub fn now(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
     /// Authentication over `users`, which go to `keeper` when they change. Whoever shows [`Auth::local_token`] is the
     /// local administrator.
     pub fn new(
@@ -301,6 +306,14 @@ impl Auth {
         };
         state.ledger.note(event, self.clock.now_ns());
         Ok(())
+    }
+
+    /// Notes that a caller has changed something: `operation` in Splunk's words, and what it was done to.
+    pub fn note_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
+        let (user, object) = (by.user.clone(), Some((operation, object)));
+        let event =
+            AuditEvent { user, action: "edit_object", info: "granted", reason: None, object, client: origin.address };
+        self.locked().ledger.note(event, self.clock.now_ns());
     }
 
     /// What happened since the last call, to be written down.

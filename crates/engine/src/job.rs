@@ -41,6 +41,7 @@ use crate::permissions::permitted;
 use crate::plan::{Plan, Planner, Subsearches};
 use crate::result_rows::ResultRows;
 use crate::run::Runner;
+use crate::run::preview::Previews;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
@@ -246,13 +247,15 @@ impl Engine {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
         let holdings = Arc::clone(&runner.context.holdings);
-        let made = MadeRows::new(runner, work, spans);
+        let previews = Arc::<Previews>::default();
+        let made = MadeRows::new(runner, work, spans, Arc::clone(&previews));
         let rows = match workplace {
             Workplace::OwnThread => Rows::Queued(self.queued(made)),
             Workplace::Reader => Rows::Made(Box::new(made)),
         };
         let dataflow = Arc::clone(&self.dataflow);
-        Job { id, rows, messages, stop, holdings, progress, kind, dataflow, _threads: Arc::clone(&self.threads) }
+        let _threads = Arc::clone(&self.threads);
+        Job { id, rows, messages, stop, holdings, progress, previews, kind, dataflow, _threads }
     }
 
     /// Plans a search. The subsearches of its condition run for that.
@@ -456,6 +459,7 @@ pub struct Job {
     stop: Arc<Stop>,
     holdings: Arc<Holdings>,
     progress: Arc<ScanProgress>,
+    previews: Arc<Previews>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
     /// Last, so that nobody waits for the thread before it was told to end.
@@ -504,6 +508,11 @@ impl Job {
     /// As [`Job::progress`], for whoever looks at it from elsewhere.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         Arc::clone(&self.progress)
+    }
+
+    /// Its previews, which are made from when somebody begins to look at them.
+    pub fn previews(&self) -> &Arc<Previews> {
+        &self.previews
     }
 
     /// Events or rows of a report.

@@ -52,6 +52,7 @@ pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use quarry_spl::ast::TableContext;
 pub use result_rows::ResultRows;
+pub use run::preview::{Preview, Previews};
 pub use source::SnapshotSource;
 pub use summary::{SummaryObject, SummaryReport, SummaryRequest};
 pub use threads::STACK_BYTES;

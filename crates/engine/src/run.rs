@@ -7,6 +7,7 @@
 mod bounds;
 mod chain;
 pub(crate) mod deletion;
+pub(crate) mod preview;
 mod row_steps;
 
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use quarry_eval::rows::{RowIter, of_batches};
 use quarry_scan::plan::{FieldSource, Scan};
 use quarry_scan::summary::SummaryStore;
 use quarry_scan::{
-    EventScan, OrderedRows, PageRef, PartialStates, PlanStates, ScanEnvironment, ScanProgress, ScanRules,
+    EventScan, OrderedRows, PageRef, PartialStates, PlanStates, Previewer, ScanEnvironment, ScanProgress, ScanRules,
     WindowCommands, fold_windows, with_renamed_sourcetypes,
 };
 use quarry_spl::ast::{Pipeline, SearchExpr, Stage};
@@ -27,11 +28,13 @@ use quarry_store::{IndexSelector, Snapshot};
 
 use self::bounds::bounds_of_rows;
 pub(crate) use self::chain::{apply, fold};
+use self::preview::{Preparation, Previews};
 use crate::commands::empty_columns::DropEmptyColumns;
 use crate::commands::execution;
 use crate::commands::makeresults::make_results;
 use crate::custom::CommandSource;
 use crate::environment::Surroundings;
+use crate::field_formats::ShownFormats;
 use crate::knowledge::labels::Labels;
 use crate::knowledge::{KnowledgeSource, NoKnowledge};
 use crate::lower::Step;
@@ -81,21 +84,31 @@ impl Runner {
         self.execute(Planner::new(self, Subsearches::Run).plan(pipeline)?)
     }
 
-    /// The rows of a search as it was written.
-    pub(crate) fn run_search(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError> {
-        self.execute(Planner::new(self, Subsearches::Run).plan_search(pipeline)?)
+    /// The plan of a search as it was written.
+    pub(crate) fn plan_search(&self, pipeline: &Pipeline) -> Result<Plan, EngineError> {
+        Planner::new(self, Subsearches::Run).plan_search(pipeline)
     }
 
     /// The rows of a plan.
     pub(crate) fn execute(&self, plan: Plan) -> Result<RowIter, EngineError> {
+        self.execute_shown(plan, None)
+    }
+
+    /// The rows of a plan; meanwhile previews are made where somebody looks at them.
+    pub(crate) fn execute_shown(
+        &self,
+        plan: Plan,
+        shown: Option<(&Arc<ShownFormats>, &Arc<Previews>)>,
+    ) -> Result<RowIter, EngineError> {
         let context = CommandContext { range: plan.range(self.context.range), ..self.context.clone() };
+        let previews = shown.and_then(|shown| Preparation::of(self, &plan, &context, shown));
         if let (Source::Scan(scan), None) = (&plan.source, &plan.fold) {
-            return self.in_order(scan, &plan, &context);
+            return self.in_order(scan, &plan, &context, previews);
         }
         // Before anything is read, written or deleted: a fault of a later command leaves everything as it was.
         let steps = self.steps(&plan.reduce, &context)?;
         let rows = match &plan.source {
-            Source::Scan(scan) => self.folded(scan, &plan, &context)?,
+            Source::Scan(scan) => self.folded(scan, &plan, &context, previews.as_ref())?,
             Source::Nothing => of_batches(Vec::new()),
             Source::Row => self.one_row()?,
             Source::Command(stage) => self.generated(stage)?,
@@ -127,18 +140,41 @@ impl Runner {
     }
 
     /// The rows of events, newest first, through the commands.
-    fn in_order(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
+    fn in_order(
+        &self,
+        scan: &Scan,
+        plan: &Plan,
+        context: &CommandContext,
+        previews: Option<Preparation>,
+    ) -> Result<RowIter, EngineError> {
+        let steps = self.steps_of_rows(plan, context)?;
+        let rows: RowIter = Box::new(OrderedRows::new(self.event_scan(scan, context)?, context.clone())?);
+        let rows = match previews {
+            Some(previews) => previews.of_rows(rows, &steps),
+            None => rows,
+        };
+        apply(rows, steps, context)
+    }
+
+    /// The steps that run once on the rows of a plan's source.
+    fn steps_of_rows(&self, plan: &Plan, context: &CommandContext) -> Result<Vec<Step>, EngineError> {
         let mut steps = self.steps(&plan.reduce, context)?;
-        if scan.top.is_some() && scan.is_open() {
+        let is_cut = |scan: &Scan| scan.top.is_some() && scan.is_open();
+        if plan.fold.is_none() && matches!(&plan.source, Source::Scan(scan) if is_cut(scan)) {
             // Of the rows that are left out some columns may be left without a value.
             steps.insert(1, Step::Blocking(Arc::new(DropEmptyColumns)));
         }
-        let rows = OrderedRows::new(self.event_scan(scan, context)?, context.clone())?;
-        apply(Box::new(rows), steps, context)
+        Ok(steps)
     }
 
     /// The rows of events, folded in parallel.
-    fn folded(&self, scan: &Scan, plan: &Plan, context: &CommandContext) -> Result<RowIter, EngineError> {
+    fn folded(
+        &self,
+        scan: &Scan,
+        plan: &Plan,
+        context: &CommandContext,
+        previews: Option<&Preparation>,
+    ) -> Result<RowIter, EngineError> {
         let stages: Vec<Stage> = plan.map.iter().chain(&plan.fold).cloned().collect();
         let mut steps = self.steps(&stages, context)?;
         let rows = steps.iter().take_while(|step| matches!(step, Step::Row { ordered: false, .. })).count();
@@ -163,7 +199,10 @@ impl Runner {
             reduce.prepare(bounds, context);
         }
         let commands = WindowCommands { of_events: &commands, of_summary: &of_summary };
-        let folders = fold_windows(&events, &windows, &commands, reduce.as_ref(), context, states.as_ref())?;
+        let previews = previews.map(|previews| previews.of_fold(reduce.as_ref()));
+        let previewer = previews.as_ref().map(|previews| -> &dyn Previewer { previews });
+        let kept = (states.as_ref(), previewer);
+        let folders = fold_windows(&events, &windows, &commands, reduce.as_ref(), context, kept)?;
         apply(reduce.finish(folders, context)?, after, context)
     }
 

@@ -34,6 +34,7 @@ pub use filter::{holds_words, index_patterns};
 pub use labels::{LabelCondition, LabelSource};
 pub use newest_first::OrderedRows;
 pub use page::PageRef;
+pub use partial::preview::Previewer;
 pub use partial::work::{WindowCommands, fold_windows};
 pub use partial::{PartialStates, PlanStates};
 pub use rexes::is_pushable;

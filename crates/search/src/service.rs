@@ -7,8 +7,8 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
-    Engine, EngineError, Explanation, Job, NodeEntry, ResultKind, ScanProgress, SearchRequest, SnapshotSource, Stopper,
-    SummaryReport, SummaryRequest,
+    Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest,
+    SnapshotSource, Stopper, SummaryReport, SummaryRequest,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
@@ -453,6 +453,11 @@ impl RunningSearch {
     /// As [`RunningSearch::progress`], for whoever looks at it from elsewhere.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         self.job.shared_progress()
+    }
+
+    /// Its previews, for whoever looks at them from elsewhere.
+    pub(crate) fn previews(&self) -> Arc<Previews> {
+        Arc::clone(self.job.previews())
     }
 
     /// A handle that stops the search from another thread.

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use jiff::tz::TimeZone;
-use quarry_api::{AddFile, CollectorToken, CollectorTokens, Node, PreviewFile, ReceivedText, TokenChange, TokenError};
+use quarry_api::{
+    AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange,
+    TokenError,
+};
 use quarry_apps::objects::NOBODY;
-use quarry_conf::Namespace;
+use quarry_conf::{Namespace, ServerSettings};
 use quarry_engine::Explanation;
-use quarry_event::EventBatch;
+use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
 use quarry_inputs::Sink;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file};
@@ -36,6 +39,15 @@ pub(crate) struct LocalNode {
     pub(crate) tokens: CollectorTokens,
     /// Files that each pipeline set adds now.
     running: Mutex<Vec<usize>>,
+    /// When it started.
+    started: TimeNs,
+}
+
+/// Bytes of a line `NAME: N kB` of proc(5).
+fn kilobytes(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    number.unwrap_or(0).saturating_mul(1 << 10)
 }
 
 impl LocalNode {
@@ -48,7 +60,8 @@ impl LocalNode {
     ) -> LocalNode {
         let running = Mutex::new(vec![0; settings.pipeline_sets()]);
         let (tokens, settings) = (CollectorTokens::new(data_dir), RwLock::new(settings));
-        LocalNode { ingest, settings, data_dir: data_dir.to_owned(), namespaces, tokens, running }
+        let started = ingest.settings.clock.now_ns();
+        LocalNode { ingest, settings, data_dir: data_dir.to_owned(), namespaces, tokens, running, started }
     }
 
     /// The configuration as it was last read.
@@ -203,6 +216,30 @@ impl Node for LocalNode {
         is_json: bool,
     ) -> Result<String, Fault> {
         Ok(spl_explain::shown(text, explanation, zone, is_json)?)
+    }
+
+    fn condition(&self) -> NodeCondition {
+        let (settings, host) = (self.settings(), self.ingest.settings.host.clone());
+        let of_server = ServerSettings::new(&settings.layers);
+        // What the system does not say stays 0.
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let disk = rustix::fs::statvfs(&self.data_dir).map(|disk| Space {
+            all: disk.f_blocks.saturating_mul(disk.f_frsize),
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+        });
+        NodeCondition {
+            name: of_server.server_name.unwrap_or_else(|| host.clone()),
+            host,
+            folder: self.data_dir.display().to_string(),
+            started: self.started,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory: Space { all: kilobytes(&memory, "MemTotal"), free: kilobytes(&memory, "MemAvailable") },
+            process_bytes: kilobytes(&of_process, "VmRSS"),
+            disk: disk.unwrap_or_default(),
+            disk_free_min: of_server.free_bytes_min,
+            faults: self.ingest.store.messages().into_iter().map(|message| (message.time, message.text)).collect(),
+        }
     }
 
     fn buckets(&self) -> Result<String, Fault> {

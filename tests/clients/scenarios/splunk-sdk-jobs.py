@@ -26,7 +26,7 @@ def finished(job):
 
 
 host, port = SERVER["mgmt"].removeprefix("http://").rsplit(":", 1)
-service = client.connect(host=host, port=int(port), scheme="http", username="admin", password="changeme")
+service = client.connect(host=host, port=int(port), scheme="https", username="admin", password="changeme")
 assert service.info["version"], service.info.content
 made = f'| makeresults count={EVENTS} | streamstats count as n | eval _raw="sdkjob n=".n | collect index=sdk sourcetype=sdkjob'
 assert len(rows(service.jobs.oneshot(made, output_mode="json", count=0))) == EVENTS

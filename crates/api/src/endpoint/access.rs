@@ -1,7 +1,8 @@
 //! What endpoints take of their callers, and the one place that looks at it.
 //!
 //! A request is let through to an endpoint when the table ([`ENDPOINTS`]) has its path and method and the caller's roles hold
-//! what stands there. Paths below `/servicesNS/USER/APP` are those below `/services`.
+//! what stands there. Paths below `/servicesNS/USER/APP` are those below `/services`. What changes an object is noted for
+//! `_audit` when it is done.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use axum::response::{IntoResponse, Response};
 use super::row::{Access, EndpointRow, NAMESPACE, SERVICES};
 use super::table::ENDPOINTS;
 use crate::ApiState;
+use crate::atom::EntryPath;
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::check_query;
@@ -50,9 +52,32 @@ pub(crate) async fn authorise(
     if let Err(error) = check_query(parts.uri.query().unwrap_or_default()) {
         return error.into_response();
     }
+    let changed = operation_of(row).map(|operation| (operation, caller.clone(), parts.uri.path().to_owned()));
     parts.extensions.insert(caller);
-    next.run(Request::from_parts(parts, body)).await
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    if let Some((operation, Caller { identity, origin, .. }, path)) = changed.filter(|_| answer.status().is_success()) {
+        let path = answer.extensions().get::<EntryPath>().map_or(path, |entry| entry.0.clone());
+        state.auth.note_change(&identity, &origin, operation, path);
+    }
+    answer
 }
+
+/// What a request changes that is to be in `_audit`; `None` where it changes nothing, or something that is told elsewhere: events,
+/// logins, users, rows of collections.
+fn operation_of(row: &EndpointRow) -> Option<&'static str> {
+    let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
+    if row.method == Method::GET || NO_CHANGES.iter().any(|begin| path.starts_with(begin)) {
+        return None;
+    }
+    Some(match (row.method == Method::DELETE, path.contains('{')) {
+        (true, _) => "remove",
+        (false, true) => "edit",
+        (false, false) => "create",
+    })
+}
+
+/// What paths begin with whose requests change no object of the configuration, or tell of it themselves.
+const NO_CHANGES: [&str; 6] = ["auth/", "authentication/", "data/inputs/oneshot", "quarry/", "receivers/", "search/"];
 
 /// Rows by path and method, to be found at each request.
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =

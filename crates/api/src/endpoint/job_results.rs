@@ -4,7 +4,7 @@
 //! `offset` and `count` (default 100, 0 for as many as may be) say which, `f` and `field_list` which columns. Rows are written as
 //! they are read, with the same bounds as those of export.
 //!
-//! Not here: previews of reports, whose rows come when the search is done; the events behind a report, which are not kept.
+//! Not here: how previews of reports are made (engine); the events behind a report, which are not kept.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ async fn results(
     if !job.state().is_over() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    rows_of(&state, &caller, &job, &parameters).await
+    rows_of(&state, &caller, &job, &parameters, SearchJob::rows).await
 }
 
 /// The rows of a job so far.
@@ -87,7 +87,7 @@ async fn preview(
     if matches!(job.state(), JobState::Queued) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    rows_of(&state, &caller, &job, &parameters).await
+    rows_of(&state, &caller, &job, &parameters, SearchJob::preview).await
 }
 
 /// The events of a job so far; those behind a report are not kept.
@@ -99,7 +99,7 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let job = job_of(&state, &caller, &parts).await?;
     if job.is_events() {
-        return rows_of(&state, &caller, &job, &parameters).await;
+        return rows_of(&state, &caller, &job, &parameters, SearchJob::rows).await;
     }
     let mode = mode_of(&parameters)?;
     let mut body = String::new();
@@ -117,11 +117,15 @@ async fn events(
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body).into_response())
 }
 
+/// Which rows of a job are asked for: from a number on, so many.
+type View = fn(&SearchJob, usize, usize) -> Result<RowsView, SearchError>;
+
 async fn rows_of(
     state: &ApiState,
     caller: &Caller,
     job: &Arc<SearchJob>,
     parameters: &Parameters,
+    rows: View,
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
     if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
@@ -135,7 +139,7 @@ async fn rows_of(
     wanted.extend(parameters.list("field_list"));
     let status = job.status();
     let read = Arc::clone(job);
-    let view = blocking(move || read.rows(offset, count)).await?;
+    let view = blocking(move || rows(&read, offset, count)).await?;
     let view = view.map_err(|error| ApiError::internal(error.to_string()))?.with_fields(&wanted);
     let page = Page { view, messages: messages_of(&status), is_preview: !status.state.is_over(), mode, zone };
     let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
@@ -173,7 +177,7 @@ async fn post_processed(
     answered(state.clone(), service, caller.clone(), params, (mode_of(parameters)?, true)).await
 }
 
-fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
+pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {
     let Some(name) = parameters.get("zone").filter(|name| !name.is_empty()) else { return Ok(job.zone().clone()) };
     parse_zone(name)
         .ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known: give one as Europe/Berlin")))

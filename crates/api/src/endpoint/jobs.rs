@@ -369,7 +369,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "doneProgress": if status.state.is_over() { 1.0 } else { status.done }, "isDone": status.state.is_over(),
         "isFailed": status.state == JobState::Failed, "isFinalized": status.is_finalized,
         "isPaused": status.state == JobState::Paused, "isPreviewEnabled": status.shows_previews,
-        "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": 0,
+        "isSaved": status.is_saved, "isZombie": false, "messages": messages, "numPreviews": status.previews,
         "pid": std::process::id().to_string(), "priority": record.priority(),
         "runDuration": status.elapsed_ms as f64 / 1_000.0, "ttl": status.ttl_left_s,
     });
@@ -378,7 +378,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "eventAvailableCount": available, "eventCount": events, "eventFieldCount": 0, "eventIsStreaming": true,
         "eventIsTruncated": status.is_truncated, "eventSorting": if status.is_events { "desc" } else { "none" },
         "isEventsPreviewEnabled": status.is_events, "isRemoteTimeline": false, "isTimeCursored": status.is_events,
-        "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows,
+        "resultCount": status.rows, "resultIsStreaming": status.is_events, "resultPreviewCount": status.rows_shown,
         "scanCount": status.scanned,
     });
     let members = [of_search, of_state, of_rows].into_iter().flat_map(|part| match part {

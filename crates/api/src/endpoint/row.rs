@@ -13,6 +13,8 @@ use crate::ApiState;
 pub(super) const EDIT_MONITOR: &str = "edit_monitor";
 /// Sends events over the management port.
 pub(super) const EDIT_TCP: &str = "edit_tcp";
+/// Tells all users something.
+pub(super) const EDIT_MESSAGES: &str = "edit_messages";
 /// Lists, makes, changes and removes users.
 pub(super) const EDIT_USER: &str = "edit_user";
 /// Sees and changes tokens of the HTTP Event Collector.
@@ -50,11 +52,16 @@ pub(crate) const SERVICES: &str = "/services";
 /// Where they begin with that of a user and an app.
 pub(crate) const NAMESPACE: &str = "/servicesNS/{user}/{app}";
 
+/// Where paths of the node's own interface begin, which is not Splunk's.
+pub(crate) const API: &str = "/api/v1";
+
 /// One method of a path.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     method: Method,
-    /// Path behind a root, with `{names}` of its parts.
+    /// Where its path begins.
+    root: &'static str,
+    /// Path behind the root, with `{names}` of its parts.
     path: String,
     access: Access,
     /// Whether it is also served below a namespace.
@@ -73,7 +80,7 @@ pub(crate) struct Endpoint {
 pub struct EndpointRow {
     /// HTTP method; `HEAD` is as `GET`.
     pub method: Method,
-    /// Path from `/services`, with `{names}` of its parts.
+    /// Path from `/services` or `/api`, with `{names}` of its parts.
     pub path: String,
     /// What it takes of its caller.
     pub access: Access,
@@ -97,12 +104,17 @@ impl Endpoint {
         serve: MethodRouter<ApiState>,
     ) -> Endpoint {
         let path = path.into();
-        Endpoint { method, path, access, is_namespaced: true, takes: &[], needs: &[], summary, serve }
+        Endpoint { method, root: SERVICES, path, access, is_namespaced: true, takes: &[], needs: &[], summary, serve }
     }
 
     /// The same, served without a namespace only.
     pub(crate) fn of_node(self) -> Endpoint {
         Endpoint { is_namespaced: false, ..self }
+    }
+
+    /// The same as a part of the node's own interface.
+    pub(crate) fn of_api(self) -> Endpoint {
+        Endpoint { root: API, ..self.of_node() }
     }
 
     /// The same with these parameters.
@@ -124,13 +136,13 @@ impl Endpoint {
             true => router.route(&format!("{NAMESPACE}/{}", self.path), self.serve.clone()),
             false => router,
         };
-        router.route(&format!("{SERVICES}/{}", self.path), self.serve)
+        router.route(&format!("{}/{}", self.root, self.path), self.serve)
     }
 
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
-        let Endpoint { method, path, access, is_namespaced, takes, needs, summary, serve: _ } = self.clone();
-        let path = if path.is_empty() { "/".to_owned() } else { format!("{SERVICES}/{path}") };
+        let Endpoint { method, root, path, access, is_namespaced, takes, needs, summary, serve: _ } = self.clone();
+        let path = if path.is_empty() { "/".to_owned() } else { format!("{root}/{path}") };
         EndpointRow { method, path, access, is_namespaced, takes, needs, summary }
     }
 }

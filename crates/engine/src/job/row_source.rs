@@ -14,6 +14,7 @@ use quarry_spl::{bounded, excerpt};
 use crate::field_formats::ShownFormats;
 use crate::plan::Plan;
 use crate::run::Runner;
+use crate::run::preview::Previews;
 
 /// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
 pub(super) struct MadeRows {
@@ -21,6 +22,7 @@ pub(super) struct MadeRows {
     work: Work,
     /// Leads places in the pipeline to the search as written.
     spans: SpanMap,
+    previews: Arc<Previews>,
     state: State,
 }
 
@@ -34,14 +36,14 @@ pub(super) enum Work {
 
 enum State {
     New,
-    Begun(ShownFormats, RowIter),
+    Begun(Arc<ShownFormats>, RowIter),
     Ended,
 }
 
 impl MadeRows {
     /// The rows of a search.
-    pub(super) fn new(runner: Runner, work: Work, spans: SpanMap) -> MadeRows {
-        MadeRows { runner, work, spans, state: State::New }
+    pub(super) fn new(runner: Runner, work: Work, spans: SpanMap, previews: Arc<Previews>) -> MadeRows {
+        MadeRows { runner, work, spans, previews, state: State::New }
     }
 
     /// Lets go of what rows are made from.
@@ -59,11 +61,12 @@ impl MadeRows {
                 Work::Plan(plan) => Cow::Owned(plan.pipeline()),
             };
             self.runner.admit(&pipeline)?;
-            let formats = ShownFormats::of(&pipeline, &self.runner.context)?;
-            let rows = match &self.work {
-                Work::Search(pipeline) => self.runner.run_search(pipeline)?,
-                Work::Plan(plan) => self.runner.execute(plan.as_ref().clone())?,
+            let formats = Arc::new(ShownFormats::of(&pipeline, &self.runner.context)?);
+            let plan = match &self.work {
+                Work::Search(pipeline) => self.runner.plan_search(pipeline)?,
+                Work::Plan(plan) => plan.as_ref().clone(),
             };
+            let rows = self.runner.execute_shown(plan, Some((&formats, &self.previews)))?;
             self.state = State::Begun(formats, rows);
         }
         let State::Begun(formats, made) = &mut self.state else { return Ok(None) };

@@ -11,6 +11,7 @@
 //!
 //! Not here: reading and folding ([`work`]).
 
+pub(crate) mod preview;
 #[cfg(test)]
 mod tests;
 pub(crate) mod work;

@@ -15,6 +15,7 @@ use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 
+use super::preview::{Previewer, Rounds, Seat};
 use super::{PartKey, PlanStates, WindowPart};
 use crate::slices::{SliceWork, Window, map_slices};
 
@@ -26,17 +27,19 @@ pub struct WindowCommands<'a> {
     pub of_summary: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; gives the workers' folders.
+/// Folds the windows of a scan, newest first; gives the workers' folders. Meanwhile what they hold is shown to `previewer`
+/// when it asks for it.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
     commands: &WindowCommands<'_>,
     reduce: &dyn Reduce,
     context: &CommandContext,
-    states: Option<&PlanStates>,
+    (states, previewer): (Option<&PlanStates>, Option<&dyn Previewer>),
 ) -> Result<Vec<Folder>, EngineError> {
     let messages = context.messages.pushes();
     let keeping = states.map(|states| Keeping::new(states, windows));
+    let rounds = previewer.map(|previewer| Rounds::new(previewer, reduce, context));
     let make = || {
         Ok(FoldWork {
             scan,
@@ -48,6 +51,7 @@ pub fn fold_windows(
             reduce,
             context,
             keeping: keeping.as_ref(),
+            rounds: rounds.as_ref().map(|rounds| (rounds, rounds.seat())),
             slice: 0,
             place: 0,
             matched: 0,
@@ -123,6 +127,8 @@ struct FoldWork<'a> {
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
     keeping: Option<&'a Keeping>,
+    /// Its place among those whose states make previews.
+    rounds: Option<(&'a Rounds<'a>, Seat)>,
     /// The slice at work, its rows so far, and how many events they were made of.
     slice: u64,
     place: u64,
@@ -137,6 +143,15 @@ impl FoldWork<'_> {
         self.apart.as_mut().unwrap_or(&mut self.folder).add(rows, self.slice, self.place)?;
         self.place += rows.num_rows() as u64;
         Ok(())
+    }
+
+    /// Gives what is folded so far to a preview that is due.
+    fn offer(&mut self) {
+        let Some((rounds, seat)) = &mut self.rounds else { return };
+        match &mut self.apart {
+            Some(apart) => rounds.offer(seat, &mut [&mut self.folder, apart]),
+            None => rounds.offer(seat, &mut [&mut self.folder]),
+        }
     }
 }
 
@@ -170,13 +185,17 @@ impl SliceWork for FoldWork<'_> {
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows::events_of(&rows);
         let rows = through(&mut self.commands, rows)?;
-        self.fold(&rows)
+        self.fold(&rows)?;
+        self.offer();
+        Ok(())
     }
 
     fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError> {
         self.matched += rows.num_rows() as u64;
         let rows = through(&mut self.of_summary, rows)?;
-        self.fold(&rows)
+        self.fold(&rows)?;
+        self.offer();
+        Ok(())
     }
 
     fn end(&mut self) -> Result<(), EngineError> {

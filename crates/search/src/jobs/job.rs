@@ -8,7 +8,7 @@ use arrow::array::AsArray;
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_engine::{ScanProgress, Stopper};
+use quarry_engine::{Previews, ScanProgress, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
@@ -150,6 +150,10 @@ pub struct JobStatus {
     pub is_saved: bool,
     /// Whether its user wants previews.
     pub shows_previews: bool,
+    /// Previews of its report that were made.
+    pub previews: u64,
+    /// Rows that a look at the job gives now: of a report that runs, those of its latest preview.
+    pub rows_shown: usize,
     /// Events read.
     pub scanned: u64,
     /// Events that matched its first part.
@@ -265,6 +269,8 @@ pub struct SearchJob {
     /// What stops its search, unless it ended in an earlier process.
     stopper: Option<Stopper>,
     progress: Option<Arc<ScanProgress>>,
+    /// What its report would be so far, unless it ended in an earlier process.
+    previews: Option<Arc<Previews>>,
     kept: Arc<KeptJobs>,
     clock: SharedClock,
     /// Second of the last look at it.
@@ -295,6 +301,7 @@ impl StartedJob {
             changed: Condvar::new(),
             stopper: Some(running.stopper()),
             progress: Some(running.shared_progress()),
+            previews: Some(running.previews()),
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
             kept,
@@ -444,6 +451,7 @@ impl SearchJob {
             changed: Condvar::new(),
             stopper: None,
             progress: None,
+            previews: None,
             seen_s: AtomicI64::new(clock.now_ns().div_euclid(NS_PER_SEC)),
             record,
             kept,
@@ -491,7 +499,7 @@ impl SearchJob {
     }
 
     /// Somebody has looked at it.
-    pub(super) fn note_seen(&self) {
+    pub fn note_seen(&self) {
         self.seen_s.store(self.now_s(), Ordering::Relaxed);
     }
 
@@ -534,6 +542,11 @@ impl SearchJob {
             is_finalized: changing.is_finalized,
             is_saved: changing.is_saved,
             shows_previews: changing.shows_previews,
+            previews: self.previews.as_ref().map_or(0, |previews| previews.made()),
+            rows_shown: match &self.previews {
+                Some(previews) if changing.rows.len() == 0 => previews.rows(),
+                _ => changing.rows.len(),
+            },
             scanned,
             matched,
             elapsed_ms,
@@ -555,6 +568,20 @@ impl SearchJob {
         Ok(self.locked().rows.view(offset, count)?)
     }
 
+    /// As [`SearchJob::rows`]; of a report that has none yet those of its latest preview.
+    pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
+        let view = {
+            let mut changing = self.locked();
+            let has_rows = changing.rows.len() > 0 || changing.state.is_over() || !changing.shows_previews;
+            has_rows.then(|| changing.rows.view(offset, count))
+        };
+        if let Some(view) = view {
+            return Ok(view?);
+        }
+        let rows = self.previews.as_ref().and_then(|previews| previews.look()).map(|preview| preview.rows);
+        Ok(RowsView::of_batches(&rows.unwrap_or_default(), offset, count))
+    }
+
     /// How its events are spread over time.
     pub fn timeline(&self) -> Timeline {
         self.locked().timeline.clone()
@@ -572,6 +599,9 @@ impl SearchJob {
     fn begin(&self) {
         let mut changing = self.locked();
         changing.started_ns = Some(self.clock.elapsed_ns());
+        if let Some(previews) = &self.previews {
+            previews.begin(&self.clock);
+        }
         // It may have been paused or finalised while it waited for its turn.
         if changing.state == JobState::Queued {
             changing.state = JobState::Running;
@@ -590,6 +620,9 @@ impl SearchJob {
     }
 
     fn end(&self, ended: Result<(), JobFailure>, messages: Vec<String>, elapsed_ms: u64) {
+        if let Some(previews) = &self.previews {
+            previews.end();
+        }
         let mut changing = self.locked();
         changing.messages = messages;
         changing.elapsed_ms = elapsed_ms;
@@ -746,5 +779,8 @@ impl SearchJob {
     /// Whether rows are shown before the search is at its end.
     pub fn show_previews(&self, shows: bool) {
         self.locked().shows_previews = shows;
+        if let Some(previews) = &self.previews {
+            previews.switch(shows);
+        }
     }
 }

@@ -6,8 +6,8 @@
 //! after a restart, and one that was running then is a failure that says so. A job's time is over so many seconds after it
 //! ended or was touched last.
 //!
-//! Not here: who may run how many searches at once (api), the form of answers (api), previews of reports: the rows of a job
-//! whose search is a report come when it is done.
+//! Not here: who may run how many searches at once (api), the form of answers (api), how previews of reports are
+//! made (engine).
 
 mod job;
 mod rows;
@@ -138,6 +138,12 @@ impl Jobs {
         let mut jobs: Vec<Arc<SearchJob>> = found.filter(|job| viewer.may_see(Some(job.user()))).collect();
         jobs.sort_by_key(|job| (std::cmp::Reverse(job.began_ns()), job.sid().to_owned()));
         jobs
+    }
+
+    /// Jobs that are kept or run, of all users.
+    pub fn count(&self) -> usize {
+        let ended = self.kept.jobs_that_ended().into_iter().map(|(sid, _)| sid);
+        ended.chain(self.locked().keys().cloned()).collect::<std::collections::BTreeSet<String>>().len()
     }
 
     /// Pauses a job: it gives its turn back, and keeps a thread and what it has read.

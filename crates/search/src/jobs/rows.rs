@@ -184,11 +184,15 @@ impl JobRows {
         if self.is_unread {
             self.read_index()?;
         }
+        Ok(self.window(offset, count))
+    }
+
+    fn window(&self, offset: usize, count: usize) -> RowsView {
         let end = offset.saturating_add(count).min(self.rows);
         let offset = offset.min(end);
         let from = self.parts.partition_point(|part| part.first + part.rows <= offset);
         let to = self.parts.partition_point(|part| part.first < end);
-        Ok(RowsView {
+        RowsView {
             path: self.path.clone(),
             parts: self.parts[from.min(to)..to].to_vec(),
             tail: self.tail.clone(),
@@ -196,7 +200,7 @@ impl JobRows {
             fields: self.fields.clone().into(),
             offset,
             end,
-        })
+        }
     }
 }
 
@@ -213,6 +217,14 @@ pub struct RowsView {
 }
 
 impl RowsView {
+    /// Some of the rows of batches in memory.
+    pub(crate) fn of_batches(batches: &[RecordBatch], offset: usize, count: usize) -> RowsView {
+        let mut rows = JobRows::new(PathBuf::new());
+        batches.iter().for_each(|batch| rows.count(batch));
+        rows.tail = batches.to_vec();
+        rows.window(offset, count)
+    }
+
     /// Names of the columns that the job's rows had then, in the order they were first seen.
     pub fn fields(&self) -> &[String] {
         &self.fields

@@ -173,3 +173,32 @@ fn the_node_is_read_as_entities() {
     assert_eq!(admin.get("/services/data/indexes/nosuch").0, "404");
     drop(server);
 }
+
+#[test]
+fn a_job_is_watched_to_its_end() {
+    let place = Place::new();
+    place.run(&["add", "oneshot", &place.write("a.log", lines(0..1_000))]).good();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["user"]), ("tom", &["user"])]);
+    let server = Server::start(&place);
+    let client = |user: &str| Client { place: &place, key: key(&place, user) };
+    let (eva, tom) = (client("eva"), client("tom"));
+    let stream_of = |path: &str| format!("/api/v1/jobs/{}/stream", path.rsplit('/').next().unwrap());
+    let data = |text: &str, event: &str| -> Vec<Value> {
+        let told = text.split("\n\n").filter_map(|told| told.split_once(&format!("event: {event}\ndata: ")));
+        told.map(|(_, data)| serde_json::from_str(data).unwrap()).collect()
+    };
+    let report = eva.run("search * | stats count by host", "");
+    let (status, text) = eva.get(&stream_of(&report));
+    assert_eq!(status, "200", "{text}");
+    assert_eq!(data(&text, "state").last().unwrap()["state"], "DONE");
+    assert_eq!(data(&text, "rows")[0]["rows"][0][1], "1000", "{text}");
+    assert_eq!(data(&text, "end").len(), 1);
+    let events = eva.run("search *", "&exec_mode=blocking&status_buckets=10");
+    let (_, text) = eva.get(&format!("{}?count=20", stream_of(&events)));
+    assert_eq!(data(&text, "rows").iter().map(|page| page["rows"].as_array().unwrap().len()).sum::<usize>(), 20);
+    let spans = data(&text, "timeline").remove(0);
+    let counted: i64 = spans["spans"].as_array().unwrap().iter().map(|span| span[1].as_i64().unwrap()).sum();
+    assert_eq!(counted, 1_000, "{spans}");
+    assert_eq!(tom.get(&stream_of(&events)).0, "404", "it is another's");
+    drop(server);
+}

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::permissions::{key, search, status, with_users};
 use crate::server::{Server, ask};
-use crate::support::Place;
+use crate::support::{Place, wait_until};
 
 const MACROS: &str = "/services/admin/macros";
 
@@ -154,5 +154,69 @@ fn an_index_is_made_takes_events_and_is_closed() {
     assert_eq!(status(&ask(&place, "POST", receiver, &admin, "one event")), "400");
     assert_eq!(status(&ask(&place, "POST", &format!("{indexes}/web/enable"), &admin, "")), "200");
     assert_eq!(status(&ask(&place, "POST", receiver, &admin, "one event")), "200");
+    drop(server);
+}
+
+#[test]
+fn changes_of_objects_are_in_the_audit_trail() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"])]);
+    let server = Server::start(&place);
+    let eva = key(&place, "eva");
+    let one = format!("{MACROS}/m");
+    for (method, path, form) in [
+        ("POST", MACROS, "name=m&definition=1"),
+        ("POST", &one, "definition=2"),
+        ("POST", &one, "definition=3"),
+        ("POST", &one, "colour=red"),
+        ("DELETE", &one, ""),
+        ("DELETE", &one, ""),
+        ("GET", MACROS, ""),
+    ] {
+        ask(&place, method, path, &eva, form);
+    }
+    let searched = "index=_audit action=edit_object user=eva | stats sum(count) by operation object";
+    let path = "/servicesNS/eva/search/admin/macros/m";
+    let expected = format!("create,{path},1\nedit,{path},2\nremove,/services/admin/macros/m,1");
+    let mut last = String::new();
+    let is_found = wait_until(|| {
+        last = place.run(&["search", searched, "-o", "csv"]).good();
+        last.split_once('\n').is_some_and(|(_, rows)| rows.trim_end() == expected)
+    });
+    assert!(is_found, "{last}");
+    drop(server);
+}
+
+#[test]
+fn the_node_tells_how_it_is_and_users_tell_each_other() {
+    let place = Place::new();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"])]);
+    let server = Server::start(&place);
+    let [admin, eva, tom] = ["admin", "eva", "tom"].map(|user| key(&place, user));
+    let content = |key: &str, path: &str| {
+        let answer = ask(&place, "GET", &format!("/services/{path}?output_mode=json"), key, "");
+        assert_eq!(status(&answer), "200", "{path}: {answer}");
+        body(&answer)["entry"][0]["content"].take()
+    };
+    assert_eq!(content(&tom, "server/health/splunkd")["health"], "green");
+    assert_eq!(content(&admin, "server/health/splunkd/details")["features"]["Disk Space"]["health"], "green");
+    assert_eq!(content(&admin, "server/introspection/indexer")["status"], "normal");
+    assert_eq!(content(&tom, "server/settings")["SPLUNK_HOME"], place.data().display().to_string());
+    let megabytes = |value: &Value| value.as_str().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    assert!(megabytes(&content(&admin, "server/status/resource-usage/splunk-processes")["mem_used"]) > 1.0);
+    let room = content(&admin, "server/status/partitions-space");
+    assert!(megabytes(&room["capacity"]) >= megabytes(&room["free"]) && megabytes(&room["free"]) > 1.0, "{room}");
+    assert!(content(&admin, "server/status/resource-usage/hostwide")["cpu_count"].as_u64() >= Some(1));
+    assert_eq!(content(&admin, "server/status/limits/search-concurrency")["max_hist_searches"], 64);
+    assert_eq!(status(&ask(&place, "GET", "/services/server/status/partitions-space", &tom, "")), "403");
+    let messages = "/services/messages";
+    assert_eq!(status(&ask(&place, "POST", messages, &tom, "name=a&value=b")), "403");
+    assert_eq!(status(&ask(&place, "POST", messages, &eva, "name=a&value=b&severity=loud")), "400");
+    assert_eq!(status(&ask(&place, "POST", messages, &eva, "name=a&value=disk+is+changed&severity=warn")), "201");
+    let seen = content(&tom, "messages/a");
+    assert_eq!((seen["message"].as_str(), seen["severity"].as_str()), (Some("disk is changed"), Some("warn")));
+    assert_eq!(status(&ask(&place, "DELETE", &format!("{messages}/a"), &tom, "")), "403");
+    assert_eq!(status(&ask(&place, "DELETE", &format!("{messages}/a"), &eva, "")), "200");
+    assert_eq!(status(&ask(&place, "GET", &format!("{messages}/a"), &tom, "")), "404");
     drop(server);
 }

@@ -1,0 +1,98 @@
+//! Messages that are shown to all users until somebody takes them down (Splunk's bulletin board).
+//!
+//! They are in memory: they tell of the server that runs. What the node itself has to say is not among them
+//! ([`crate::NodeCondition::faults`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use quarry_event::TimeNs;
+
+/// Messages at most; the oldest goes for a new one.
+pub(crate) const BULLETINS_MAX: usize = 200;
+/// Bytes of a message, and of its name, at most.
+pub(crate) const BULLETIN_BYTES_MAX: usize = 8 << 10;
+
+/// How bad something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Info,
+    Warn,
+    Error,
+}
+
+impl Severity {
+    /// What a word means.
+    pub(crate) fn of(word: &str) -> Option<Severity> {
+        [Severity::Info, Severity::Warn, Severity::Error].into_iter().find(|severity| severity.word() == word)
+    }
+
+    /// Splunk's word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Severity::Info => "info",
+            Severity::Warn => "warn",
+            Severity::Error => "error",
+        }
+    }
+}
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bulletin {
+    pub(crate) text: String,
+    pub(crate) severity: Severity,
+    /// Who put it up.
+    pub(crate) author: String,
+    pub(crate) time: TimeNs,
+}
+
+/// The messages of a server by their names.
+#[derive(Debug, Default)]
+pub(crate) struct Bulletins(Mutex<BTreeMap<String, Bulletin>>);
+
+impl Bulletins {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Bulletin>> {
+        // Each change is one call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All of them by name.
+    pub(crate) fn list(&self) -> Vec<(String, Bulletin)> {
+        self.locked().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
+    }
+
+    /// Puts one up in the place of another of the name.
+    pub(crate) fn put(&self, name: String, bulletin: Bulletin) {
+        let mut all = self.locked();
+        all.insert(name, bulletin);
+        while all.len() > BULLETINS_MAX {
+            let oldest = all.iter().min_by_key(|(_, bulletin)| bulletin.time).map(|(name, _)| name.clone());
+            oldest.and_then(|name| all.remove(&name));
+        }
+    }
+
+    /// Takes one down; whether it was there.
+    pub(crate) fn remove(&self, name: &str) -> bool {
+        self.locked().remove(name).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_for_a_new_one() {
+        let bulletins = Bulletins::default();
+        let bulletin = |time| Bulletin { text: "t".into(), severity: Severity::Info, author: "eva".into(), time };
+        // The newest have the first names.
+        for at in 0..BULLETINS_MAX + 10 {
+            bulletins.put(format!("{:04}", 9_999 - at), bulletin(at as i64));
+        }
+        let all = bulletins.list();
+        assert_eq!((all.len(), all[0].1.time), (BULLETINS_MAX, BULLETINS_MAX as i64 + 9));
+        assert!(all.iter().all(|(_, bulletin)| bulletin.time >= 10));
+        assert!(bulletins.remove(&all[0].0) && !bulletins.remove(&all[0].0));
+    }
+}

@@ -1,0 +1,233 @@
+//! `/api/v1/jobs/SID/stream`: a job as it goes on, as server-sent events (WHATWG HTML, section 9.2).
+//!
+//! `state` tells how far it is, `timeline` which spans have other counts than before, `preview` the rows that a report would have
+//! now, `rows` the first rows of the result as they come, `end` that nothing more comes. Each is a JSON object. A client that
+//! comes late, or again, is told all of it anew. Asking for a stream counts as looking at previews, so that more are made.
+//!
+//! Not here: all rows of a result ([`super::job_results`]).
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use jiff::tz::TimeZone;
+use quarry_conf::permissions::SEARCH;
+use quarry_search::SearchError;
+use quarry_search::jobs::{JobState, JobStatus, RowsView, SearchJob};
+use serde_json::json;
+
+use super::blocking;
+use super::job_results::zone_of;
+use super::jobs::job_of;
+use super::row::{Access, Endpoint};
+use super::search_jobs::PathParts;
+use crate::ApiState;
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::outlet::AnswerPlace;
+use crate::parameters::Parameters;
+use crate::wire::{OutputMode, ResultsHead};
+
+/// Time between two looks at the job.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Looks without news after which a comment is sent, so that nobody takes the connection for dead: ten seconds.
+const SILENT_LOOKS_MAX: u32 = 100;
+/// Rows of `rows` and `preview` unless told otherwise, and at most.
+const COUNT: usize = 100;
+const COUNT_MAX: usize = 1_000;
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let (access, summary) = (Access::Capability(SEARCH), "Tells how a job goes on, as server-sent events.");
+    vec![
+        Endpoint::new(Method::GET, "jobs/{sid}/stream", access, summary, get(stream))
+            .of_api()
+            .takes(&["count", "zone"]),
+    ]
+}
+
+async fn stream(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let job = job_of(&state, &caller, &parts).await?;
+    let zone = zone_of(&parameters, &job)?;
+    let count = parameters.number("count")?.unwrap_or(COUNT).min(COUNT_MAX);
+    let watch = Watch { told: Told::new(zone, count), job, is_over: false, _place: state.answer_place()? };
+    let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
+    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    Ok((headers, body).into_response())
+}
+
+/// A client that watches a job.
+struct Watch {
+    job: Arc<SearchJob>,
+    told: Told,
+    is_over: bool,
+    _place: AnswerPlace,
+}
+
+impl Watch {
+    /// The next events; waits for them. `None` at the end.
+    async fn next(mut self) -> Option<(Result<String, Infallible>, Watch)> {
+        if self.is_over {
+            return None;
+        }
+        for _ in 0..SILENT_LOOKS_MAX {
+            let (job, mut told) = (Arc::clone(&self.job), self.told);
+            // Rows may have to be read from a file.
+            let looked = blocking(move || {
+                let news = told.news(&job);
+                (told, news)
+            });
+            // The server ends.
+            let (told, news) = looked.await.ok()?;
+            self.told = told;
+            self.is_over = news.is_last;
+            if !news.text.is_empty() {
+                return Some((Ok(news.text), self));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Some((Ok(":\n\n".to_owned()), self))
+    }
+}
+
+/// What a client was told so far.
+struct Told {
+    zone: TimeZone,
+    count: usize,
+    state: String,
+    /// Counts by the starts of spans, and their length.
+    spans: (i64, BTreeMap<i64, u64>),
+    previews: u64,
+    rows: usize,
+}
+
+/// Events to be told.
+struct News {
+    text: String,
+    is_last: bool,
+}
+
+impl Told {
+    fn new(zone: TimeZone, count: usize) -> Told {
+        Told { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
+    }
+
+    /// What of a job was not told yet.
+    fn news(&mut self, job: &SearchJob) -> News {
+        // Whoever watches looks at it.
+        job.note_seen();
+        // Its state first: when it was over, all the rest is there.
+        let status = job.status();
+        let mut text = String::new();
+        self.tell_state(&status, &mut text);
+        self.tell_timeline(job, &mut text);
+        if let Err(error) = self.tell_rows(job, &status, &mut text) {
+            event("error", &json!({ "text": error.to_string() }).to_string(), &mut text);
+            return News { text, is_last: true };
+        }
+        let is_last = status.state.is_over();
+        if is_last {
+            event("end", &json!({ "state": status.state.name() }).to_string(), &mut text);
+        }
+        News { text, is_last }
+    }
+
+    fn tell_state(&mut self, status: &JobStatus, out: &mut String) {
+        let done = if status.state.is_over() { 1.0 } else { status.done };
+        let state = json!({
+            "sid": status.record.sid(), "state": status.state.name(), "done": done, "rows": status.rows,
+            "events": status.is_events, "scanned": status.scanned, "matched": status.matched, "messages": status.messages,
+            "failure": status.failure,
+        });
+        let state = state.to_string();
+        if state != self.state {
+            event("state", &state, out);
+            self.state = state;
+        }
+    }
+
+    fn tell_timeline(&mut self, job: &SearchJob, out: &mut String) {
+        let timeline = job.timeline();
+        let seconds = timeline.spans().next().map_or(0, |span| span.seconds);
+        let is_wider = seconds != self.spans.0;
+        if is_wider {
+            self.spans = (seconds, BTreeMap::new());
+        }
+        let known = &mut self.spans.1;
+        let news = timeline.spans().filter(|span| known.insert(span.start, span.count) != Some(span.count));
+        let news: Vec<[i64; 2]> =
+            news.map(|span| [span.start, i64::try_from(span.count).unwrap_or(i64::MAX)]).collect();
+        if !news.is_empty() {
+            event("timeline", &json!({ "seconds": seconds, "anew": is_wider, "spans": news }).to_string(), out);
+        }
+    }
+
+    fn tell_rows(&mut self, job: &SearchJob, status: &JobStatus, out: &mut String) -> Result<(), SearchError> {
+        if status.previews > self.previews && !status.state.is_over() && status.rows == 0 {
+            self.previews = status.previews;
+            let view = job.preview(0, self.count)?;
+            event("preview", &self.page(&view, true)?, out);
+        } else if status.state == JobState::Running && !status.is_events {
+            // Whoever watches wants the next preview.
+            job.preview(0, 0)?;
+        }
+        let rows = status.rows.min(self.count);
+        if rows > self.rows || (status.state == JobState::Done && self.rows == 0) {
+            let view = job.rows(self.rows, rows - self.rows)?;
+            self.rows = rows;
+            event("rows", &self.page(&view, false)?, out);
+        }
+        Ok(())
+    }
+
+    /// Rows as an object with `fields` and `rows`.
+    fn page(&self, view: &RowsView, is_preview: bool) -> Result<String, SearchError> {
+        let (mode, offset, fields) = (OutputMode::JsonRows, view.offset(), view.fields());
+        let head = ResultsHead { is_preview, offset, fields, messages: &[], post_processed: None };
+        let mut out = String::new();
+        mode.head(&head, &mut out);
+        let mut at = offset;
+        for table in view.tables(&self.zone) {
+            for row in table?.rows() {
+                mode.row(row, at, at == offset, &mut out);
+                at += 1;
+            }
+        }
+        mode.end(&mut out);
+        Ok(out)
+    }
+}
+
+/// Writes an event; each line of its data is one of its own.
+fn event(name: &str, data: &str, out: &mut String) {
+    // Writing to a text cannot fail.
+    let _written = writeln!(out, "event: {name}");
+    data.lines().for_each(|line| {
+        let _written = writeln!(out, "data: {line}");
+    });
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_data_are_lines_of_the_event() {
+        let mut out = String::new();
+        event("rows", "{\"a\":\n1}", &mut out);
+        event("end", "{}", &mut out);
+        assert_eq!(out, "event: rows\ndata: {\"a\":\ndata: 1}\n\nevent: end\ndata: {}\n\n");
+    }
+}

@@ -1,0 +1,346 @@
+//! How the node is: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages` to all users.
+//!
+//! Members have Splunk's names where Splunk has them, and only those that are true of this node. Not here: `server/info`
+//! ([`super::node_entries`]), figures over time (the index `_internal`).
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{APP_SYSTEM, NOBODY};
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_search::cell::iso_time;
+use serde_json::{Map, Value, json};
+
+use super::blocking;
+use super::jobs::told;
+use super::listing::{LISTED, page};
+use super::row::{Access, EDIT_MESSAGES, Endpoint, LIST_INTROSPECTION, REST_PROPERTIES};
+use super::search_jobs::PathParts;
+use crate::ApiState;
+use crate::atom::{Acl, Entry, Form, escaped};
+use crate::bulletins::{BULLETIN_BYTES_MAX, Bulletin, Severity};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::node::{NodeCondition, Space};
+use crate::parameters::{Parameters, Settings};
+use crate::turns::SEARCHES_MAX;
+
+const MEGABYTE: u64 = 1 << 20;
+/// Free space, as a multiple of what must be kept free, below which a disk is said to be short.
+const SHORT_OF_DISK: u64 = 2;
+/// Faults in the background that count for the node's health, in nanoseconds.
+const RECENT_NS: TimeNs = 60 * 60 * NS_PER_SEC;
+/// What a message of the node itself is called.
+const FAULT: &str = "node-fault-";
+
+/// A collection with one entity.
+struct Fact {
+    path: &'static str,
+    name: &'static str,
+    access: Access,
+    summary: &'static str,
+    content: fn(&Facts) -> Value,
+}
+
+/// What facts are made of.
+struct Facts {
+    condition: NodeCondition,
+    now: TimeNs,
+    jobs: usize,
+}
+
+const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
+
+const FACTS: [Fact; 9] = [
+    Fact {
+        path: "server/settings",
+        name: "settings",
+        access: Access::Capability(REST_PROPERTIES),
+        summary: "Shows what the node is called and where it keeps its data.",
+        content: settings,
+    },
+    Fact {
+        path: "server/health/splunkd",
+        name: "splunkd",
+        access: Access::LoggedIn,
+        summary: "Tells whether the node is well.",
+        content: |facts| json!({ "health": health(facts).0, "disabled": false }),
+    },
+    Fact {
+        path: "server/health/splunkd/details",
+        name: "splunkd",
+        access: INTROSPECTION,
+        summary: "Tells which part of the node is not well and why.",
+        content: |facts| {
+            let (health, features) = health(facts);
+            json!({ "health": health, "features": features, "disabled": false })
+        },
+    },
+    Fact {
+        path: "server/introspection/indexer",
+        name: "indexer",
+        access: INTROSPECTION,
+        summary: "Tells whether events are taken.",
+        content: indexer,
+    },
+    Fact {
+        path: "server/status/resource-usage/hostwide",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Tells what the machine has and uses.",
+        content: hostwide,
+    },
+    Fact {
+        path: "server/status/resource-usage/splunk-processes",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Tells what the node uses.",
+        content: process,
+    },
+    Fact {
+        path: "server/status/partitions-space",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Tells how much room the node's disk has.",
+        content: partitions,
+    },
+    Fact {
+        path: "server/status/dispatch-artifacts",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Tells how many jobs are kept.",
+        content: |facts| json!({ "total_count": facts.jobs.to_string() }),
+    },
+    Fact {
+        path: "server/status/limits/search-concurrency",
+        name: "result",
+        access: INTROSPECTION,
+        summary: "Tells how many searches run at once.",
+        content: |_| json!({ "max_hist_searches": SEARCHES_MAX, "max_hist_scheduled_searches": 0, "max_rt_searches": 0 }),
+    },
+];
+
+/// Where links to what is below them are.
+const FOLDERS: [(&str, &[&str]); 4] = [
+    ("server/introspection", &["indexer"]),
+    ("server/health", &["splunkd"]),
+    ("server/status", &["dispatch-artifacts", "limits", "partitions-space", "resource-usage"]),
+    ("server/status/resource-usage", &["hostwide", "splunk-processes"]),
+];
+/// Messages to all users.
+const MESSAGES: &str = "messages";
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let own = Access::LoggedIn;
+    let facts = FACTS.iter().enumerate().map(|(at, fact)| {
+        let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
+        Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
+    });
+    let folders = FOLDERS.iter().enumerate().map(|(at, (path, _))| {
+        let list = move |parameters: Parameters| list(parameters, at);
+        Endpoint::new(Method::GET, *path, INTROSPECTION, "Lists what is told of the node.", get(list)).takes(LISTED)
+    });
+    let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
+    let messages = [
+        Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins)).takes(LISTED),
+        Endpoint::new(Method::POST, MESSAGES, write, "Tells all users something.", post(put))
+            .needs(&["name", "value"])
+            .takes(&["severity"]),
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
+        Endpoint::new(Method::DELETE, one, write, "Takes a message down.", delete(take_down)),
+    ];
+    facts.chain(folders).chain(messages).collect()
+}
+
+fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
+    let path = format!("/services/{collection}/{}", escaped(name));
+    let (author, app, links) = (author.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+    let content = if let Value::Object(members) = content { members } else { Map::new() };
+    Entry { name: name.to_owned(), path, author, app, acl: Acl::of_node(), fields: None, updated, links, content }
+}
+
+async fn facts_of(state: &ApiState) -> Result<Facts, ApiError> {
+    let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
+    let now = state.auth.now();
+    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count() }).await
+}
+
+async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
+    let fact = &FACTS[at];
+    let content = (fact.content)(&facts_of(&state).await?);
+    let parent = fact.path.rsplit_once('/').map_or(fact.path, |(parent, _)| parent);
+    let entry = entity(parent, fact.name, NOBODY, 0, content);
+    page(fact.name, format!("/services/{}", fact.path), vec![entry], &parameters.only("output_mode"))
+}
+
+async fn list(parameters: Parameters, at: usize) -> Result<Response, ApiError> {
+    let (path, names) = FOLDERS[at];
+    let entries = names.iter().map(|name| entity(path, name, NOBODY, 0, json!({}))).collect();
+    page(path.rsplit('/').next().unwrap_or(path), format!("/services/{path}"), entries, &parameters)
+}
+
+fn settings(facts: &Facts) -> Value {
+    let NodeCondition { name, host, folder, disk_free_min, .. } = &facts.condition;
+    json!({
+        "serverName": name, "host": host, "SPLUNK_HOME": folder, "SPLUNK_DB": format!("{folder}/db"),
+        "minFreeSpace": disk_free_min / MEGABYTE, "startwebserver": false,
+    })
+}
+
+/// Green, yellow or red, and of each part why.
+fn health(facts: &Facts) -> (&'static str, Value) {
+    let NodeCondition { disk, disk_free_min, faults, .. } = &facts.condition;
+    let of_disk = match disk.free {
+        free if free < *disk_free_min => "red",
+        free if free < disk_free_min.saturating_mul(SHORT_OF_DISK) => "yellow",
+        _ => "green",
+    };
+    let recent: Vec<&str> = faults
+        .iter()
+        .filter(|(time, _)| facts.now.saturating_sub(*time) < RECENT_NS)
+        .map(|(_, text)| text.as_str())
+        .collect();
+    let of_store = if recent.is_empty() { "green" } else { "yellow" };
+    let worst = ["red", "yellow"].into_iter().find(|color| [of_disk, of_store].contains(color)).unwrap_or("green");
+    let room = format!("{} MB are free, {} MB must be kept", disk.free / MEGABYTE, disk_free_min / MEGABYTE);
+    let features = json!({
+        "Disk Space": { "health": of_disk, "reasons": if of_disk == "green" { json!([]) } else { json!([room]) } },
+        "Store": { "health": of_store, "reasons": recent },
+    });
+    (worst, features)
+}
+
+fn indexer(facts: &Facts) -> Value {
+    let NodeCondition { disk, disk_free_min, .. } = &facts.condition;
+    match disk.free < *disk_free_min {
+        true => {
+            json!({ "status": "stopped", "reason": "the disk has too little room: see server/status/partitions-space" })
+        }
+        false => json!({ "status": "normal", "reason": "" }),
+    }
+}
+
+fn hostwide(facts: &Facts) -> Value {
+    let NodeCondition { memory, cores, .. } = facts.condition;
+    let used = memory.all.saturating_sub(memory.free);
+    json!({
+        "cpu_count": cores, "virtual_cpu_count": cores, "mem": megabytes(memory.all), "mem_used": megabytes(used),
+    })
+}
+
+fn process(facts: &Facts) -> Value {
+    let NodeCondition { process_bytes, started, .. } = facts.condition;
+    json!({
+        "process": "quarry", "pid": std::process::id(), "mem_used": megabytes(process_bytes),
+        "elapsed": (facts.now.saturating_sub(started)) as f64 / NS_PER_SEC as f64,
+    })
+}
+
+fn partitions(facts: &Facts) -> Value {
+    let (Space { all, free }, folder) = (facts.condition.disk, &facts.condition.folder);
+    json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
+}
+
+/// With three decimals, as Splunk writes sizes.
+fn megabytes(bytes: u64) -> String {
+    format!("{:.3}", bytes as f64 / MEGABYTE as f64)
+}
+
+/// Messages to all users as entities, and what the node itself has to say.
+async fn bulletins_of(state: &ApiState) -> Result<Vec<Entry>, ApiError> {
+    let entry = |name: &str, Bulletin { text, severity, author, time }: &Bulletin| {
+        let content = json!({
+            "message": text, "severity": severity.word(), "server": "", "timeCreated_epochSecs": time.div_euclid(NS_PER_SEC),
+            "timeCreated_iso": iso_time(*time, &jiff::tz::TimeZone::UTC), name: text,
+        });
+        entity(MESSAGES, name, author, *time, content)
+    };
+    let mut entries: Vec<Entry> = state.bulletins.list().iter().map(|(name, bulletin)| entry(name, bulletin)).collect();
+    let condition = facts_of(state).await?.condition;
+    entries.extend(condition.faults.into_iter().enumerate().map(|(at, (time, text))| {
+        let (author, severity) = (NOBODY.to_owned(), Severity::Warn);
+        entry(&format!("{FAULT}{at}"), &Bulletin { text, severity, author, time })
+    }));
+    Ok(entries)
+}
+
+async fn bulletins(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    page(MESSAGES, format!("/services/{MESSAGES}"), bulletins_of(&state).await?, &parameters)
+}
+
+fn missing(name: &str) -> ApiError {
+    ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"))
+}
+
+async fn bulletin(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = parts.get("name").cloned().unwrap_or_default();
+    let found = bulletins_of(&state).await?.into_iter().find(|entry| entry.name == name);
+    let found = found.ok_or_else(|| missing(&name))?;
+    page(MESSAGES, format!("/services/{MESSAGES}"), vec![found], &parameters.only("output_mode"))
+}
+
+async fn put(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
+    let (name, text) = (form.required("name")?.to_owned(), form.required("value")?.to_owned());
+    let word = form.get("severity").filter(|word| !word.is_empty()).unwrap_or("info");
+    let severity = Severity::of(word)
+        .ok_or_else(|| ApiError::bad_request(format!("severity={word}: give info, warn or error")))?;
+    if name.len() > BULLETIN_BYTES_MAX || text.len() > BULLETIN_BYTES_MAX {
+        return Err(ApiError::bad_request(format!("a message and its name have {BULLETIN_BYTES_MAX} bytes at most")));
+    }
+    if name.starts_with(FAULT) {
+        return Err(ApiError::bad_request(format!(
+            "names that begin with {FAULT} are those of the node's own messages"
+        )));
+    }
+    let (author, time) = (caller.identity.user.clone(), state.auth.now());
+    state.bulletins.put(name.clone(), Bulletin { text, severity, author, time });
+    let entries: Vec<Entry> = bulletins_of(&state).await?.into_iter().filter(|entry| entry.name == name).collect();
+    let answer = page(MESSAGES, format!("/services/{MESSAGES}"), entries, &form.only("output_mode"))?;
+    Ok((StatusCode::CREATED, answer).into_response())
+}
+
+async fn take_down(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = parts.get("name").cloned().unwrap_or_default();
+    if name.starts_with(FAULT) {
+        return Err(ApiError::bad_request("a message of the node itself goes when the server starts anew"));
+    }
+    if !state.bulletins.remove(&name) {
+        return Err(missing(&name));
+    }
+    Ok(told(Form::of(parameters.get("output_mode")), "The message was taken down."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_as_well_as_its_worst_part() {
+        let gigabytes = |free: u64| Space { all: 100 << 30, free: free << 30 };
+        let of = |free, fault_age_s: Option<i64>| {
+            let faults =
+                fault_age_s.map(|age| (-age * NS_PER_SEC, "a bucket is damaged".to_owned())).into_iter().collect();
+            let condition =
+                NodeCondition { disk: gigabytes(free), disk_free_min: 5 << 30, faults, ..Default::default() };
+            let facts = Facts { condition, now: 0, jobs: 0 };
+            (health(&facts), indexer(&facts)["status"].clone())
+        };
+        assert_eq!((of(50, None).0.0, of(9, None).0.0, of(4, None).0.0), ("green", "yellow", "red"));
+        assert_eq!((of(4, None).1, of(50, None).1), (json!("stopped"), json!("normal")));
+        assert_eq!((of(50, Some(60)).0.0, of(50, Some(7_200)).0.0, of(4, Some(60)).0.0), ("yellow", "green", "red"));
+        assert_eq!(of(50, Some(60)).0.1["Store"]["reasons"], json!(["a bucket is damaged"]));
+        assert_eq!(of(9, None).0.1["Disk Space"]["reasons"], json!(["9216 MB are free, 5120 MB must be kept"]));
+    }
+}

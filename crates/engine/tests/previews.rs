@@ -1,0 +1,195 @@
+//! A preview is the answer that the search would give if there were only the newest events that it has read, and making
+//! previews changes no answer.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+use arrow::record_batch::RecordBatch;
+use quarry_conf::{Layers, Permissions, PropsResolver};
+use quarry_engine::{Engine, EngineOptions, Preview, Previews, SearchRequest, Slicing, SnapshotSource};
+use quarry_event::TimeRange;
+use quarry_stdx::Clock;
+use quarry_testworld::{CountedStore, NoTables};
+
+/// Events of the world: some pages, of which the newest is not full.
+const EVENTS: u64 = 20_000;
+const PAGE: u64 = 4_096;
+/// Events that are appended at once.
+const BATCH: u64 = 50;
+
+/// A clock by which a preview is due each time that it is asked for, and somebody looks at every one.
+#[derive(Debug, Default)]
+struct Watched {
+    ticks: Mutex<i64>,
+    previews: OnceLock<Arc<Previews>>,
+    seen: Mutex<Vec<Preview>>,
+}
+
+impl Clock for Watched {
+    fn now_ns(&self) -> i64 {
+        self.elapsed_ns()
+    }
+
+    fn elapsed_ns(&self) -> i64 {
+        if let Some(preview) = self.previews.get().and_then(|previews| previews.look()) {
+            let mut seen = self.seen.lock().unwrap();
+            if seen.last().is_none_or(|last| last.number < preview.number) {
+                seen.push(preview);
+            }
+        }
+        let mut ticks = self.ticks.lock().unwrap();
+        *ticks += 1_000_000_000_000;
+        *ticks
+    }
+}
+
+struct World {
+    store: Arc<CountedStore>,
+    engine: Engine,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    /// Slabs of so many events are sealed.
+    fn new(workers: usize, slab_events: usize) -> World {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |at: u64| format!("n={at} kind=k{} size={} text", at % 7, at * 31 % 1_000);
+        let store = CountedStore::open(folder.path(), slab_events, false, text);
+        store.append("main", 0, EVENTS, 0);
+        if slab_events < EVENTS as usize {
+            store.store.seal_all().unwrap();
+        }
+        let slicing = Slicing { window_pages: 2, workers: Some(workers), ..Slicing::default() };
+        let options = EngineOptions { slicing, ..EngineOptions::default() };
+        let props = Arc::new(PropsResolver::new(&Layers::new([])));
+        World { store, engine: Engine::new(&options, props, Arc::new(NoTables)).unwrap(), _folder: folder }
+    }
+
+    /// The rows of commands over all events, and their previews where `watched` looks at them.
+    fn ask(&self, search: &str, watched: Option<&Arc<Watched>>) -> Vec<String> {
+        let request = SearchRequest {
+            text: format!("search * | {search}"),
+            range: TimeRange::ALL,
+            now: quarry_testworld::START + 1_000_000 * quarry_testworld::SECOND,
+            zone: jiff::tz::TimeZone::UTC,
+            default_indexes: vec!["main".into()],
+            permissions: Arc::new(Permissions::owner()),
+            sid: Some("1.1".to_owned()),
+        };
+        let source: Arc<dyn SnapshotSource> = Arc::<CountedStore>::clone(&self.store);
+        let mut job = self.engine.start_here(request, source).map_err(|faults| faults[0].message.clone()).unwrap();
+        if let Some(watched) = watched {
+            assert!(watched.previews.set(Arc::clone(job.previews())).is_ok());
+            let clock: Arc<Watched> = Arc::clone(watched);
+            job.previews().begin(&(clock as quarry_stdx::SharedClock));
+        }
+        let mut batches = Vec::new();
+        while let Some(batch) = job.next_batch() {
+            batches.push(batch.unwrap());
+        }
+        lines(&batches)
+    }
+}
+
+fn lines(batches: &[RecordBatch]) -> Vec<String> {
+    let line = |batch: &RecordBatch, row: usize| {
+        let schema = batch.schema();
+        let cells = schema.fields().iter().zip(batch.columns()).map(|(field, column)| {
+            format!("{}={}", field.name(), arrow::util::display::array_value_to_string(column, row).unwrap())
+        });
+        cells.collect::<Vec<_>>().join(" ")
+    };
+    batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |row| line(batch, row))).collect()
+}
+
+/// How many events a preview may be of: those of the newest pages, or what it says itself.
+fn events_of(preview: &Preview, slab_events: u64) -> Vec<u64> {
+    let rows = preview.rows.iter().map(|batch| batch.num_rows() as u64).sum();
+    let counts = preview.rows.iter().filter_map(|batch| batch.column_by_name("count"));
+    let counted = counts.flat_map(|counts| counts.as_primitive_opt::<Int64Type>().into_iter().flatten().flatten());
+    let mut found = vec![rows, u64::try_from(counted.sum::<i64>()).unwrap()];
+    // A slab is closed before the batch that is too much for it.
+    let (mut newest_pages, mut begin) = (Vec::new(), 0);
+    while begin < EVENTS {
+        let end = (begin + slab_events / BATCH * BATCH).min(EVENTS);
+        newest_pages.extend((begin..end).step_by(PAGE as usize).map(|page| (page + PAGE).min(end) - page));
+        begin = end;
+    }
+    found.extend(newest_pages.iter().rev().scan(0, |events, page| {
+        *events += page;
+        Some(*events)
+    }));
+    found
+}
+
+const SEARCHES: [&str; 13] = [
+    "stats count sum(size) avg(size) dc(kind) first(n) last(n) latest(n) values(kind) by host",
+    "stats count perc90(size) list(host) by kind | sort - count | head 3 | eval share=count*2",
+    "eval big=if(size>500,1,0) | stats count by big, kind | where count > 3",
+    "timechart span=1h count by kind",
+    "chart count over host by kind",
+    "chart avg(size) by kind | sort - \"avg(size)\"",
+    "top limit=3 kind",
+    "rare kind by host",
+    "stats count by kind | eventstats sum(count) as total | fieldformat total=total.\" in all\"",
+    "sort - size | table n size",
+    "eventstats avg(size) as mean by kind | table n mean",
+    "transaction kind maxevents=5 | table kind eventcount duration",
+    "sort 5 size | table n size",
+];
+
+#[test]
+fn a_preview_is_the_answer_over_the_newest_events() {
+    // What is left out is still unsealed, sealed in one slab, and in several.
+    for slab_events in [1 << 20, 19_999, 8_192] {
+        let world = World::new(1, slab_events);
+        for commands in SEARCHES {
+            let watched = Arc::<Watched>::default();
+            let expected = world.ask(commands, None);
+            assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}: previews change nothing");
+            let seen = watched.seen.lock().unwrap();
+            assert!(!seen.is_empty(), "{commands}: no preview");
+            let last = seen.last().unwrap();
+            for preview in [&seen[0], last] {
+                let shown = lines(&preview.rows);
+                let is_of = |events: u64| world.ask(&format!("head {events} | {commands}"), None) == shown;
+                assert!(
+                    events_of(preview, slab_events as u64).into_iter().any(is_of),
+                    "{commands}: {} {shown:?}",
+                    preview.number
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn workers_give_their_states_without_waiting_for_each_other() {
+    let world = World::new(4, 4_096);
+    for commands in ["stats count sum(size) by kind", "timechart count", "timechart count by host", "stats count by n"]
+    {
+        let watched = Arc::<Watched>::default();
+        let expected = world.ask(commands, None);
+        assert_eq!(world.ask(commands, Some(&watched)), expected, "{commands}");
+        // And once more with what is kept of its windows.
+        assert_eq!(world.ask(commands, Some(&Arc::default())), expected, "{commands}");
+    }
+}
+
+#[test]
+fn what_cannot_run_twice_has_no_preview() {
+    let world = World::new(1, 1 << 20);
+    for commands in [
+        "stats count by kind | append [search * | stats count]",
+        "stats count by kind | collect index=main testmode=true",
+        "stats count by kind | map search=\"| makeresults\"",
+        "head 5",
+    ] {
+        let watched = Arc::<Watched>::default();
+        world.ask(commands, Some(&watched));
+        assert!(watched.seen.lock().unwrap().is_empty(), "{commands}");
+    }
+}

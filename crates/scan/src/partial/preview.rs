@@ -1,0 +1,134 @@
+//! What all workers have folded so far, while they go on: the states that a preview of a report is made of.
+//!
+//! A worker that is told that a preview is due opens a round and gives a copy of its states; others give theirs before
+//! their next page. Whoever has given and comes by again joins the copies, so that nobody waits: states of a worker that is
+//! slow are those of an earlier round. Copies count as memory of searches, and a fold with too many groups has no previews.
+//!
+//! Not here: what becomes of the joined states, and when a preview is due (engine).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use quarry_eval::EngineError;
+use quarry_eval::aggregate::{FoldedPart, Folder};
+use quarry_eval::command::Reduce;
+use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::MemoryAccount;
+
+/// Bytes of the states of one worker that are copied at most.
+const COPIED_BYTES_MAX: usize = 32 << 20;
+
+/// Who shows previews of a fold.
+pub trait Previewer: Sync {
+    /// Whether one is due; asked by every worker before each page.
+    fn is_due(&self) -> bool;
+    /// Shows what was folded so far.
+    fn show(&self, folded: Folder) -> Result<(), EngineError>;
+    /// No more can be shown.
+    fn end(&self);
+}
+
+/// The previews of one fold.
+pub(super) struct Rounds<'a> {
+    previewer: &'a dyn Previewer,
+    reduce: &'a dyn Reduce,
+    context: &'a CommandContext,
+    /// Number of the latest round.
+    number: AtomicU64,
+    /// Whether nobody has joined its states yet.
+    is_open: AtomicBool,
+    is_over: AtomicBool,
+    given: Mutex<Given>,
+}
+
+/// The latest states of each worker.
+struct Given {
+    of_workers: Vec<Arc<Vec<FoldedPart>>>,
+    account: MemoryAccount,
+}
+
+/// A worker's place in the rounds.
+#[derive(Debug)]
+pub(super) struct Seat {
+    worker: usize,
+    /// The last round that it has given its states to.
+    given: u64,
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(previewer: &'a dyn Previewer, reduce: &'a dyn Reduce, context: &'a CommandContext) -> Rounds<'a> {
+        let given = Given { of_workers: Vec::new(), account: context.dataflow.account("preview") };
+        Rounds {
+            previewer,
+            reduce,
+            context,
+            number: AtomicU64::new(0),
+            is_open: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+            given: Mutex::new(given),
+        }
+    }
+
+    /// A place for one more worker.
+    pub(super) fn seat(&self) -> Seat {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.of_workers.push(Arc::default());
+        Seat { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
+    }
+
+    /// Takes the worker's states if they are asked for. What goes wrong ends the previews and not the search.
+    pub(super) fn offer(&self, seat: &mut Seat, folders: &mut [&mut Folder]) {
+        if self.is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        let number = self.number.load(Ordering::Acquire);
+        if seat.given == number {
+            if self.is_open.swap(false, Ordering::AcqRel) {
+                if self.join().is_err() {
+                    self.end();
+                }
+                return;
+            }
+            let is_opened = self.previewer.is_due()
+                && self.number.compare_exchange(number, number + 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+            if !is_opened {
+                return;
+            }
+            self.is_open.store(true, Ordering::Release);
+        }
+        seat.given = self.number.load(Ordering::Acquire);
+        if !self.give(seat.worker, folders) {
+            self.end();
+        }
+    }
+
+    /// Keeps a copy of a worker's states in place of its last ones; false where they are too many.
+    fn give(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
+        if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_BYTES_MAX {
+            return false;
+        }
+        let Some(parts) = folders.iter_mut().map(|folder| folder.part()).collect::<Option<Vec<_>>>() else {
+            return false;
+        };
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.of_workers[worker] = Arc::new(parts);
+        let bytes = given.of_workers.iter().flat_map(|parts| parts.iter()).map(FoldedPart::bytes).sum();
+        given.account.set(bytes).is_ok()
+    }
+
+    fn join(&self) -> Result<(), EngineError> {
+        let parts = self.given.lock().unwrap_or_else(PoisonError::into_inner).of_workers.clone();
+        let mut folder = self.reduce.folder(self.context)?;
+        parts.iter().flat_map(|parts| parts.iter()).try_for_each(|part| folder.add_part(part))?;
+        self.previewer.show(folder)
+    }
+
+    fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.of_workers.iter_mut().for_each(|parts| *parts = Arc::default());
+        // Less is never refused.
+        let _less = given.account.set(0);
+        self.previewer.end();
+    }
+}
