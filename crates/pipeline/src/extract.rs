@@ -11,7 +11,7 @@ pub mod json_path;
 pub mod key_value;
 
 pub use json::{JsonText, json_fields, json_object_start, json_string};
-pub use json_path::json_get;
+pub use json_path::{JsonPath, json_get};
 pub use key_value::{auto_kv, auto_kv_escaped, clean_key};
 
 /// The field that automatic extraction makes of a name in the text: an event has a host, source and sourcetype of its

@@ -6,7 +6,7 @@ use std::fmt;
 
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::analyse::FieldNeeds;
-use quarry_spl::ast::{RexExtraction, SearchExpr, SortKey, Span, Stage};
+use quarry_spl::ast::{RexExtraction, SearchExpr, SortKey, Span, SpathCommand, Stage};
 use serde::{Deserialize, Serialize};
 
 /// Events that are read.
@@ -24,7 +24,7 @@ pub struct Scan {
     pub fields: FieldSource,
     /// Fields of them that the commands read.
     pub projection: FieldNeeds,
-    /// `rex` commands that the scan runs itself, in order.
+    /// `rex` and `spath` commands that the scan runs itself, in order.
     pub extractions: Vec<Extraction>,
     /// In which order they are read.
     pub order: Order,
@@ -38,13 +38,33 @@ pub struct Scan {
     pub summary: Option<SummaryScan>,
 }
 
-/// A `rex` command that a scan runs.
+/// A command that a scan runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
-    /// The command.
-    pub command: RexExtraction,
+    /// What finds its fields.
+    pub kind: ExtractionKind,
     /// Its place.
     pub span: Span,
+}
+
+/// What finds fields in the text of an event and reads nothing else.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ExtractionKind {
+    /// The groups of a pattern.
+    Rex(RexExtraction),
+    /// The values at a path of JSON.
+    Spath(SpathCommand),
+}
+
+impl Extraction {
+    /// The fields it makes.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (groups, output): (&[String], _) = match &self.kind {
+            ExtractionKind::Rex(rex) => (&rex.groups, None),
+            ExtractionKind::Spath(spath) => (&[], spath.output.as_deref().or(spath.path.as_deref())),
+        };
+        groups.iter().map(String::as_str).chain(output)
+    }
 }
 
 /// Which fields events have.
@@ -131,8 +151,12 @@ impl fmt::Display for Scan {
         if self.order == Order::NewestFirst {
             write!(f, " newest first")?;
         }
-        for rex in &self.extractions {
-            write!(f, " rex={}", rex.command.groups.join(","))?;
+        for extraction in &self.extractions {
+            let kind = match extraction.kind {
+                ExtractionKind::Rex(_) => "rex",
+                ExtractionKind::Spath(_) => "spath",
+            };
+            write!(f, " {kind}={}", extraction.names().collect::<Vec<_>>().join(","))?;
         }
         if let Some(top) = &self.top {
             write!(f, " top={} by {}", top.count, top.key.field.text)?;

@@ -1,9 +1,10 @@
-//! `rex` commands that the scan runs itself, because they come first and read nothing but the text of an event.
+//! `rex` and `spath path=` commands that the scan runs itself, because they come first and read nothing but the text of an
+//! event.
 //!
-//! On shaped pages their groups come from templates and dictionaries ([`super::template_pages`]), so that no text is rebuilt for
-//! them. Where there is text anyway the command itself runs, and gives the same.
+//! On shaped pages groups of patterns and values of paths come from templates and dictionaries ([`super::template_pages`]), so
+//! that no text is rebuilt for them. Where there is text anyway the command itself runs, and gives the same.
 //!
-//! Not here: `rex` after other commands, on other fields or with more than one match (commands).
+//! Not here: such commands after others, `rex` with more than one match, either on other fields (commands).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,26 +15,28 @@ use quarry_eval::command::RowCommand;
 use quarry_eval::extract::rex::Rex;
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows;
-use quarry_spl::ast::RexExtraction;
+use quarry_spl::ast::{Command, RexCommand, RexExtraction};
 use quarry_store::Segment;
 
-use super::event_fields::is_given;
 use super::fields::Projection;
 use super::template_pages::RexReader;
-use crate::plan::Extraction;
+use crate::plan::{Extraction, ExtractionKind};
+use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_made_elsewhere};
 
-/// The field whose patterns a scan can run.
-const TEXT_FIELD: &str = "_raw";
-
-/// Whether a scan can run the command.
-pub fn is_pushable(command: &RexExtraction) -> bool {
-    PushedRex::new(command).is_some()
+/// The command as a scan runs it, if one can.
+pub fn pushable(command: &Command) -> Option<ExtractionKind> {
+    match command {
+        Command::Rex(RexCommand::Extract(rex)) => PushedRex::new(rex).map(|_| ExtractionKind::Rex(rex.clone())),
+        Command::Spath(spath) => PushedPath::new(spath).map(|_| ExtractionKind::Spath(spath.clone())),
+        _ => None,
+    }
 }
 
 /// The commands a scan runs, in order.
 #[derive(Default)]
 pub(crate) struct Rexes {
     all: Vec<PushedRex>,
+    paths: Vec<PushedPath>,
     /// Readers of shaped pages that no worker uses now: as many sets as there are workers at most.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
@@ -48,37 +51,60 @@ pub(crate) struct PushedRex {
 }
 
 impl Rexes {
-    /// What runs these commands, of whose groups those in `projection` are wanted.
+    /// What runs these commands, of whose fields those in `projection` are wanted.
     pub(crate) fn new(commands: &[Extraction], projection: &Projection) -> Rexes {
-        let mut all: Vec<PushedRex> = commands.iter().filter_map(|rex| PushedRex::new(&rex.command)).collect();
+        let (mut all, mut paths) = (Vec::new(), Vec::new());
+        for extraction in commands {
+            match &extraction.kind {
+                ExtractionKind::Rex(rex) => all.extend(PushedRex::new(rex)),
+                ExtractionKind::Spath(spath) => paths.extend(PushedPath::new(spath)),
+            }
+        }
         for rex in &mut all {
             rex.groups.retain(|(_, name)| projection.wants(name));
         }
         all.retain(|rex| !rex.groups.is_empty());
-        Rexes { all, idle: Mutex::default() }
+        paths.retain(|path| projection.wants(&path.output));
+        Rexes { all, paths, idle: Mutex::default() }
     }
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.all.is_empty() && self.paths.is_empty()
     }
 
-    /// The rows with the groups found in their texts, which `text` gives.
+    /// Whether a pattern is among them.
+    pub(super) fn has_patterns(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// The paths among them.
+    pub(super) fn paths(&self) -> &[PushedPath] {
+        &self.paths
+    }
+
+    /// The rows with what was found in their texts, which `text` gives.
     pub(super) fn on_texts(
         &self,
         rows: RecordBatch,
         text: impl FnOnce() -> Result<ArrayRef, EngineError>,
     ) -> Result<RecordBatch, EngineError> {
-        if self.all.is_empty() {
+        if self.is_empty() {
             return Ok(rows);
         }
         let mut found = rows::with_column(&rows, TEXT_FIELD, text()?)?;
         for rex in &self.all {
             found = Rex::new(Arc::clone(&rex.command), rex.regex.clone()).apply(found)?;
         }
+        for path in &self.paths {
+            found = Spath::new(Arc::clone(&path.command)).apply(found)?;
+        }
         let is_new = |name: &str| rows::column(&rows, name).is_none();
-        let is_group = |name: &str| self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name));
-        rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_group(name)))
+        let is_wanted = |name: &str| {
+            self.all.iter().any(|rex| rex.groups.iter().any(|(_, group)| group == name))
+                || self.paths.iter().any(|path| path.output == name)
+        };
+        rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }
 
     /// Readers of a segment's pages, one per command, for one worker; if possible some that know the segment.
@@ -106,11 +132,9 @@ impl PushedRex {
         let regex = Regex::new(&command.pattern.text).ok()?;
         let names = regex.group_names().iter().enumerate();
         let groups: Vec<(usize, String)> = names.filter_map(|(at, name)| Some((at, name.clone()?))).collect();
-        // Fields that do not come from the text are made elsewhere in the scan.
-        let is_own = |name: &String| is_given(name) || rows::is_hidden(name) || name == TEXT_FIELD;
         let distinct =
             groups.iter().enumerate().all(|(at, (_, name))| groups[..at].iter().all(|(_, known)| known != name));
-        (distinct && !groups.iter().any(|(_, name)| is_own(name))).then(|| PushedRex {
+        (distinct && !groups.iter().any(|(_, name)| is_made_elsewhere(name))).then(|| PushedRex {
             command: Arc::new(command.clone()),
             regex,
             groups,

@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::command::RowCommand;
-use quarry_eval::functions::xml::{is_xml, xml_fields, xml_get};
+use quarry_eval::functions::xml::{is_xml, xml_fields};
 use quarry_eval::messages::Messages;
-use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, DistinctMemo, Numbers, Value};
-use quarry_pipeline::extract::{json_fields, json_get};
+use quarry_eval::rows::{self, ColumnBuilder, Value};
+use quarry_pipeline::extract::json_fields;
+use quarry_scan::spath::Spath;
 use quarry_spl::ast::SpathCommand;
 
 use super::Execute;
@@ -25,33 +25,27 @@ const SPATH_FIELDS_MAX: usize = 2_000;
 impl Execute for SpathCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let (command, messages) = (Arc::new(self.clone()), Arc::clone(&lowering.environment.context().messages));
-        let spath = Spath { command, messages, memo: Arc::default() };
-        Ok(vec![row(move || spath.clone())])
+        if self.path.is_some() {
+            let spath = Spath::new(command);
+            return Ok(vec![row(move || spath.clone())]);
+        }
+        let every = EveryPath { command, messages };
+        Ok(vec![row(move || every.clone())])
     }
 }
 
-/// Extracts one path, or all of them.
+/// Extracts all paths.
 #[derive(Clone)]
-struct Spath {
+struct EveryPath {
     command: Arc<SpathCommand>,
     /// Where limits are reported.
     messages: Arc<Messages>,
-    /// What values hold at the path.
-    memo: Arc<DistinctMemo>,
 }
 
-impl RowCommand for Spath {
+impl RowCommand for EveryPath {
     fn apply(&mut self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
-        match &self.command.path {
-            Some(path) => self.one_path(&rows, path),
-            None => self.every_path(&rows),
-        }
+        self.every_path(&rows)
     }
-}
-
-/// The values at a path of JSON or XML.
-fn values_at<'t>(text: &'t str, path: &str) -> Vec<Cow<'t, str>> {
-    if is_xml(text) { xml_get(text, path) } else { json_get(text, path) }
 }
 
 fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
@@ -62,25 +56,7 @@ fn every_value(text: &str, found: &mut dyn FnMut(&str, String)) {
     }
 }
 
-impl Spath {
-    fn one_path(&self, rows: &RecordBatch, path: &str) -> Result<RecordBatch, EngineError> {
-        let output = self.command.output.as_deref().unwrap_or(path);
-        let source = rows::column_or_null(rows, &self.command.input);
-        let at_path = |values: &ArrayRef| {
-            let reader = ColumnReader::new(values);
-            let (mut column, mut scratch) = (ColumnBuilder::new(values.len()), String::new());
-            for row in 0..values.len() {
-                let found = reader.text(row, &mut scratch).map(|text| values_at(text, path)).unwrap_or_default();
-                column.push_multi(found);
-            }
-            column.finish()
-        };
-        let by_value = self.memo.run(&source, Numbers::ByValue, |values| Ok(Some(vec![at_path(values)])))?;
-        let found = by_value.and_then(|mut columns| columns.pop()).unwrap_or_else(|| at_path(&source));
-        let found = rows::column(rows, output).map_or(Arc::clone(&found), |old| rows::first_of(&found, old));
-        rows::with_column(rows, output, found)
-    }
-
+impl EveryPath {
     fn every_path(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let source = rows::reader(rows, &self.command.input);
         let mut names: Vec<String> = Vec::new();

@@ -4,10 +4,10 @@
 
 use quarry_eval::pattern::Regex;
 use quarry_scan::TOP_ROWS_MAX;
-use quarry_scan::is_pushable;
 use quarry_scan::plan::{Extraction, Order, Scan, TopK};
+use quarry_scan::pushable;
 use quarry_spl::analyse::required_fields;
-use quarry_spl::ast::{Command, RexCommand, SortCommand, Stage};
+use quarry_spl::ast::{Command, RexCommand, SortCommand, SpathCommand, Stage};
 use quarry_spl::commands::Kind;
 
 use super::{Plan, Source};
@@ -28,14 +28,23 @@ fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
     }
 }
 
-/// Drops each `rex` of which no command reads a field. One whose pattern is at fault stays, so that the user is told.
+/// Drops each `rex` and `spath path=` of which no command reads a field. A `rex` whose pattern is at fault stays, so that
+/// the user is told.
 fn drop_idle(plan: &mut Plan) {
     for at in (0..plan.reduce.len()).rev() {
-        let Command::Rex(RexCommand::Extract(rex)) = &plan.reduce[at].command else { continue };
+        let (names, is_sound): (Vec<&String>, _) = match &plan.reduce[at].command {
+            Command::Rex(RexCommand::Extract(rex)) => {
+                (rex.groups.iter().chain(&rex.offset_field).collect(), Regex::new(&rex.pattern.text).is_ok())
+            }
+            Command::Spath(SpathCommand { path: Some(path), output, .. }) => {
+                (vec![output.as_ref().unwrap_or(path)], true)
+            }
+            _ => continue,
+        };
         let needs = required_fields(&plan.reduce[at + 1..]);
         let is_open = needs.all || !needs.patterns.is_empty();
-        let is_read = rex.groups.iter().chain(&rex.offset_field).any(|name| needs.fields.contains(name));
-        if !is_open && !is_read && Regex::new(&rex.pattern.text).is_ok() {
+        let is_read = names.into_iter().any(|name| needs.fields.contains(name));
+        if !is_open && !is_read && is_sound {
             plan.reduce.remove(at);
         }
     }
@@ -57,18 +66,18 @@ fn split(plan: &mut Plan) {
     plan.reduce = commands.collect();
 }
 
-/// `rex` commands that come first and read nothing but the text of an event run in the scan, which need not make that
-/// text for them then.
+/// `rex` and `spath` commands that come first and read nothing but the text of an event run in the scan, which need not make
+/// that text for them then.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
     for stage in commands {
-        let Command::Rex(RexCommand::Extract(command)) = &stage.command else { break };
-        let is_taken = |group: &String| pushed.iter().any(|rex| rex.command.groups.contains(group));
-        if !is_pushable(command) || command.groups.iter().any(is_taken) {
+        let Some(kind) = pushable(&stage.command) else { break };
+        let extraction = Extraction { kind, span: stage.span };
+        if extraction.names().any(|name| pushed.iter().any(|known| known.names().any(|taken| taken == name))) {
             break;
         }
-        pushed.push(Extraction { command: command.clone(), span: stage.span });
+        pushed.push(extraction);
     }
     let count = pushed.len();
     let rest: Vec<Stage> = plan.commands().skip(count).cloned().collect();
@@ -96,7 +105,7 @@ fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     let Some(scan) = scan_of(plan) else { return };
     // The scan compares what the events themselves have.
-    if scan.extractions.iter().any(|rex| rex.command.groups.contains(&top.key.field.text)) {
+    if scan.extractions.iter().any(|known| known.names().any(|name| name == top.key.field.text)) {
         return;
     }
     scan.top = Some(top);

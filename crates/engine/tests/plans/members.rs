@@ -132,6 +132,25 @@ const FIELDS: [&str; 21] = [
     "deep.level",
 ];
 
+/// Of `spath`: a path is not the name of a field.
+const PATHS: [&str; 15] = [
+    "level",
+    "user",
+    "note",
+    "err",
+    "new1",
+    "k.1",
+    "host",
+    "in",
+    "in.user",
+    "in.deep.level",
+    "deep.deep.note",
+    "tags{}",
+    "tags{1}",
+    "list{}.user",
+    "list{1}.user",
+];
+
 const SEARCHES: [&str; 14] = [
     "level=INFO user=1* | stats count by level user",
     "NOT user=null | stats count by level",
@@ -165,7 +184,14 @@ fn objects_with_any_choice_of_members_answer_as_their_texts() {
                 format!("\"{field}\"!=12 | stats count"),
             ]
         });
-        for search in of_fields.chain(SEARCHES.map(str::to_owned)) {
+        let of_paths = PATHS.iter().flat_map(|path| {
+            [
+                format!("* | spath path={path} output=o | stats count by o"),
+                format!("level=INFO | spath {path} | stats count dc(user) by \"{path}\""),
+                format!("* | spath path={path} output=level | table _time level"),
+            ]
+        });
+        for search in of_fields.chain(of_paths).chain(SEARCHES.map(str::to_owned)) {
             let expected = ask(&engine, &places[0].kept, &search);
             for place in &places[1..] {
                 let found = ask(&engine, &place.kept, &search);

@@ -135,3 +135,58 @@ fn every_form_of_value_reads_the_same_from_columns() {
         compare_in(&store, &engine(), all.map(|search| (search, TimeRange::ALL)));
     }
 }
+
+/// Paths of `spath`: of scalars, objects, arrays, elements, of what is never there, and such that only names with dots have.
+const PATHS: [&str; 22] = [
+    "level",
+    "took",
+    "user",
+    "note",
+    "k1",
+    "f",
+    "host",
+    "a.b",
+    "in",
+    "in.level",
+    "in.note",
+    "in.k1",
+    "in.in.user",
+    "tags",
+    "tags{}",
+    "tags{0}",
+    "tags{1}",
+    "tags{7}",
+    "in.tags{1}",
+    "in{}.level",
+    "level.x",
+    "nowhere",
+];
+
+#[test]
+fn paths_lead_to_the_same_in_columns() {
+    for seed in 20..22 {
+        let store = store(seed);
+        let searches = PATHS.iter().flat_map(|path| {
+            [
+                format!("* | spath path={path} output=o | stats count by o"),
+                format!("* | spath {path} | stats count by \"{path}\""),
+                format!("level=INFO | spath output=level path={path} | table _time level"),
+                format!("* | spath path={path} output=o | search o=* o!=0 | stats count dc(o)"),
+                format!("* | spath path={path} output=o | spath path=level output=l | rex \"note.:.(?<n>\\w+)\" | stats count by o l n"),
+            ]
+        });
+        let more = [
+            "* | spath path=level output=host | stats count by host",
+            "* | spath path=note output=o | spath path=level output=o | stats count by o",
+            "* | spath path=note | spath input=note path=k1 output=k | stats count by k",
+            "* | spath path=level output=l | stats count by l | sort l",
+            "* | spath path=level output=l | eval n=len(_raw) | stats sum(n) by l",
+            "* | spath path=level output=l | sort 5 l | table _time l",
+            "* | spath path=level output=l | head 3 | table l",
+            "* | spath path=level output=l | timechart span=10s count by l",
+            "* | spath path=user output=u | stats count",
+        ];
+        let all = searches.chain(more.map(|search| search.to_owned()));
+        compare_in(&store, &engine(), all.map(|search| (search, TimeRange::ALL)));
+    }
+}

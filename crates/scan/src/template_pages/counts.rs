@@ -19,7 +19,7 @@ use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
 use super::page::PageReader;
-use super::slab::Slab;
+use super::slab::{FieldLocations, Slab};
 use super::verdicts::ByValue;
 use crate::event_fields::is_given;
 use crate::fields::Projection;
@@ -41,7 +41,7 @@ impl EventScan {
         reader: &mut PageReader<'_>,
     ) -> Result<Option<Option<RecordBatch>>, EngineError> {
         let slab = reader.slab;
-        let is_plain = self.counts && !columns.fields && self.rexes.is_empty() && self.top_k.is_none();
+        let is_plain = self.counts && !columns.fields && !self.rexes.has_patterns() && self.top_k.is_none();
         let Some(wanted) = is_plain.then(|| self.wanted_counts(slab)).flatten() else { return Ok(None) };
         let Some(by_value) = slab.by_value(self.filter.conditions())? else { return Ok(None) };
         let asked = match &by_value {
@@ -99,7 +99,7 @@ impl EventScan {
             if METADATA_FIELDS.contains(&name.as_str()) && slab.metadata(name).is_alike() {
                 continue;
             }
-            let field = slab.field(name).filter(|field| !field.by_text && field.patterned.is_empty());
+            let field = self.located(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_given(name))?.column?;
             // The counts of templates are not those of the values that are made by them.
             let is_counted = match slab.shapes.columns.get(column as usize)?.kind {
@@ -113,6 +113,15 @@ impl EventScan {
             wanted = Wanted::Column { name: name.clone(), column };
         }
         Some(wanted)
+    }
+
+    /// Where a field lies: at a path of the search, if the events have nothing else under its name, or by itself.
+    fn located<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
+        let own = slab.field(name);
+        let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };
+        let (path, own) = (slab.paths()[at].as_ref(), own?);
+        let is_same = own.column.is_some() && own.column == path.column && !own.by_text && own.patterned.is_empty();
+        (is_same || own.is_nowhere()).then_some(path)
     }
 }
 

@@ -70,8 +70,18 @@ impl Drop for ShapeFacts {
     }
 }
 
+/// Of what the places are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sought {
+    /// A field, by its name.
+    Field,
+    /// What `spath` finds at a path.
+    Path,
+}
+
 /// Where a field lies when texts are cut as these classes say.
 struct KnownField {
+    sought: Sought,
     name: String,
     classes: Vec<Class>,
     places: Arc<FieldLocations>,
@@ -169,6 +179,7 @@ impl ShapeFacts {
     /// Where fields lie when texts are cut as these classes say; `find` finds those that are not known.
     pub(super) fn places_of(
         &self,
+        sought: Sought,
         names: &[String],
         classes: &[Class],
         find: impl FnOnce(&[String]) -> Vec<FieldLocations>,
@@ -178,7 +189,8 @@ impl ShapeFacts {
             known.classes.len() == classes.len() && pairs.all(|(a, b)| is_same(a, b))
         };
         let known_of = |fields: &[KnownField], name: &String| {
-            let known = fields.iter().find(|known| known.name == *name && is_same_way(known));
+            let is_it = |known: &&KnownField| known.sought == sought && known.name == *name && is_same_way(known);
+            let known = fields.iter().find(is_it);
             known.map(|known| Arc::clone(&known.places))
         };
         let lock = || self.fields.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,7 +204,8 @@ impl ShapeFacts {
             let found: Vec<Arc<FieldLocations>> = find(&missing).into_iter().map(Arc::new).collect();
             let mut fields = lock();
             for (name, places) in missing.into_iter().zip(&found) {
-                self.keep(&mut fields, KnownField { name, classes: classes.to_vec(), places: Arc::clone(places) });
+                let field = KnownField { sought, name, classes: classes.to_vec(), places: Arc::clone(places) };
+                self.keep(&mut fields, field);
             }
             all.iter_mut().filter(|known| known.is_none()).zip(found).for_each(|(known, found)| *known = Some(found));
         }

@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Shapes, Template, TemplatePart};
-use quarry_pipeline::extract::{beside_own, json_fields};
+use quarry_pipeline::extract::{JsonPath, beside_own, json_fields};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
 
@@ -169,6 +169,59 @@ impl<'a> JsonColumns<'a> {
             forms.push((template, places));
         }
         Some((0..names.len()).map(|at| place_of_forms(forms.iter().map(|(of, places)| (*of, &places[at])))).collect())
+    }
+
+    /// The place of what `spath` finds at a path in the texts of a template.
+    pub(super) fn place_at(&self, template: &Template, path: &JsonPath) -> ValueLocation {
+        if is_prose(template) {
+            return ValueLocation::Absent;
+        }
+        self.place_from(template, path, 0).unwrap_or(ValueLocation::Text)
+    }
+
+    /// The same for the rest of a path, from a step on; `None` if only the texts tell.
+    fn place_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
+        let sample = self.sample(template)?;
+        if !json_fields(&sample.text, &mut |_, _| {}) {
+            return None;
+        }
+        let mut members: Vec<(usize, u32)> = Vec::new();
+        let mut is_open = false;
+        let values = path.walk(&sample.text, step, &mut |key, wanted, at| {
+            if sample.has_members
+                && let Some(column) = key.strip_prefix(MEMBERS_PLACEHOLDER).and_then(|column| column.parse().ok())
+            {
+                members.push((at, column));
+                return false;
+            }
+            if sample.has_key_variables && key.contains(KEY_PLACEHOLDER) {
+                is_open |= may_be_path(key, wanted);
+                return false;
+            }
+            key == wanted
+        });
+        let mut place = match values.as_slice() {
+            _ if is_open => return None,
+            [] => ValueLocation::Absent,
+            [Cow::Borrowed(value)] => sample.place_of_any(value),
+            // Several values.
+            _ => return None,
+        };
+        for (at, column) in members {
+            place = place.or(self.place_in_forms(column, path, at)?);
+        }
+        Some(place)
+    }
+
+    /// The place in members that may be missing, of the object that a step goes into.
+    fn place_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
+        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let mut forms = Vec::with_capacity(templates.len());
+        for template in templates.iter().filter(|template| !template.parts.is_empty()) {
+            let (alone, _) = as_object(template)?;
+            forms.push((template, self.place_from(&alone, path, step)?));
+        }
+        Some(place_of_forms(forms.iter().map(|(template, place)| (*template, place))))
     }
 
     /// How the members that a column holds are parted from what is around them; `None` for a column that may hold
@@ -458,21 +511,39 @@ impl Sample {
         Some(lexed)
     }
 
-    /// Where a value that was read from the text lies.
-    fn place(&self, value: &str) -> ValueLocation {
+    /// Where a value that was read from the text lies: a scalar, or an object or array as it is written.
+    fn place_of_any(&self, value: &str) -> ValueLocation {
+        let range = self.range_of(value);
+        let is_string = range.start.checked_sub(1).is_some_and(|before| self.text.as_bytes()[before] == b'"');
+        match !is_string && value.starts_with(['{', '[']) {
+            true => ValueLocation::of_parts(&self.parts_in(&range)),
+            false => self.place(value),
+        }
+    }
+
+    fn range_of(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
-        let range = start..start + value.len();
+        start..start + value.len()
+    }
+
+    /// The parts of the template, as they are written, in a range of the text.
+    fn parts_in(&self, range: &Range<usize>) -> Vec<TemplatePart> {
+        let parts = self.parts.iter().filter(|(lies, _)| lies.start < range.end && range.start < lies.end);
+        let parts = parts.map(|(lies, part)| match part {
+            TemplatePart::Variable(column) => TemplatePart::Variable(*column),
+            TemplatePart::Literal(literal) => {
+                let (from, to) = (lies.start.max(range.start), lies.end.min(range.end));
+                TemplatePart::Literal(literal[from - lies.start..to - lies.start].into())
+            }
+        });
+        parts.collect()
+    }
+
+    /// Where a scalar that was read from the text lies.
+    fn place(&self, value: &str) -> ValueLocation {
+        let range = self.range_of(value);
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
-        let parts = self.parts.iter().filter(|(lies, _)| within(lies));
-        let parts: Vec<TemplatePart> = parts
-            .map(|(lies, part)| match part {
-                TemplatePart::Variable(column) => TemplatePart::Variable(*column),
-                TemplatePart::Literal(literal) => {
-                    let (from, to) = (lies.start.max(range.start), lies.end.min(range.end));
-                    TemplatePart::Literal(literal[from - lies.start..to - lies.start].into())
-                }
-            })
-            .collect();
+        let parts = self.parts_in(&range);
         if self.escapes.iter().chain(&self.quoted).any(within) {
             return ValueLocation::Escaped(parts.into());
         }
@@ -565,6 +636,16 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bo
         };
     }
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
+}
+
+/// Whether the texts of a template begin with a literal that neither JSON with a path nor XML begins with.
+fn is_prose(template: &Template) -> bool {
+    let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
+    let Ok(first) = std::str::from_utf8(first) else { return false };
+    let is_sign = |byte: u8| !matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+    let begins =
+        |text: &str, signs: &[u8]| text.bytes().find(|byte| is_sign(*byte)).is_none_or(|byte| signs.contains(&byte));
+    !begins(first, b"{[") && !begins(first.trim_start(), b"<")
 }
 
 /// Whether a text is one scalar of JSON and no more.

@@ -37,7 +37,7 @@ mod words;
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, Int64Array, TimestampNanosecondArray, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -99,7 +99,8 @@ impl FieldColumns for LaterSlab<'_> {
         // What is wrong with the slab is told when it is read.
         let way = self.scan.derivations.way_of(self.segment, self.messages).ok()?;
         let computed = way.computed.as_ref();
-        let asked = Asked { rules, names: &names, conditions, computed, messages: self.messages };
+        let paths = self.scan.rexes.paths();
+        let asked = Asked { rules, names: &names, paths, conditions, computed, messages: self.messages };
         let slab = self.scan.slabs.of(self.segment, &asked).ok()?;
         KnownSlab(slab.as_deref()).columns_of(field)
     }
@@ -120,6 +121,7 @@ impl EventScan {
         let asked = Asked {
             rules: &self.rules,
             names: &names,
+            paths: self.rexes.paths(),
             conditions: self.filter.conditions(),
             computed: way.computed.as_ref(),
             messages: &context.messages,
@@ -189,12 +191,31 @@ impl EventScan {
                 let rows = self.sure(&sure, reader, coded, context)?;
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
-                Some(with_commands(rows, &rexes, &mut groups)?)
+                let rows = with_commands(rows, &rexes, &mut groups)?;
+                Some(self.with_paths(rows, &sure, reader)?)
             }
         };
         self.rexes.give_back(rexes);
         let (maybe_rows, kept) = self.maybe(maybe, reader, context)?;
         joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
+    }
+
+    /// Rows with what is at the paths of the search.
+    fn with_paths(
+        &self,
+        mut rows: RecordBatch,
+        sure: &Rows,
+        reader: &mut PageReader<'_>,
+    ) -> Result<RecordBatch, EngineError> {
+        for (pushed, field) in self.rexes.paths().iter().zip(reader.slab.paths()) {
+            let Some(found) = columns::field_column(field, sure, reader)? else { continue };
+            let column = match rows::column(&rows, &pushed.output) {
+                Some(old) if found.null_count() > 0 => rows::first_of(&found, old),
+                _ => found,
+            };
+            rows = rows::with_column(&rows, &pushed.output, column)?;
+        }
+        Ok(rows)
     }
 
     /// What the condition says of each event of a page.
@@ -318,7 +339,8 @@ impl EventScan {
             return Ok(outcome);
         }
         let slab = reader.slab;
-        let fields: Vec<&FieldLocations> = self.projection.names.iter().filter_map(|name| slab.field(name)).collect();
+        let fields = self.projection.names.iter().filter_map(|name| slab.field(name));
+        let fields: Vec<&FieldLocations> = fields.chain(slab.paths().iter().map(Arc::as_ref)).collect();
         self.doubt_fields(&fields, outcome, reader)
     }
 

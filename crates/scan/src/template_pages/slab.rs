@@ -19,7 +19,7 @@ use quarry_store::Segment;
 use super::conditions::FieldPlan;
 use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
-use super::facts::{KnownShapes, ShapeFacts};
+use super::facts::{KnownShapes, ShapeFacts, Sought};
 use super::fields::{Told, may_be_json, places};
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
@@ -32,6 +32,7 @@ use super::{columns, conditions};
 use crate::derive::computed::ComputedFields;
 use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
+use crate::spath::PushedPath;
 
 /// Slabs a search remembers; they are read one after the other.
 const SLABS_KEPT: usize = 64;
@@ -67,6 +68,8 @@ pub(super) struct Slab {
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
     /// Where the fields lie that other fields are only other names of.
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
+    /// Where what is at the paths of a search lies, in their order.
+    paths: Vec<Arc<FieldLocations>>,
     computed: Option<Arc<ComputedFields>>,
     /// Fields that are read for those that are computed or found by patterns.
     computed_of: Vec<String>,
@@ -112,6 +115,13 @@ impl FieldLocations {
         size_of::<FieldLocations>() + self.places.len() * size_of::<ValueLocation>() + doubts
     }
 
+    /// Whether no event has it.
+    pub(super) fn is_nowhere(&self) -> bool {
+        self.patterned.is_empty()
+            && self.doubts.is_empty()
+            && self.places.iter().all(|place| *place == ValueLocation::Absent)
+    }
+
     /// Whether a pattern may make it in events of this key, at a place that the template does not tell.
     #[inline]
     pub(super) fn is_patterned(&self, key: u32) -> bool {
@@ -150,6 +160,7 @@ impl FieldLocations {
 pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
+    pub paths: &'a [PushedPath],
     pub conditions: &'a conditions::Conditions,
     pub computed: Option<&'a Arc<ComputedFields>>,
     pub messages: &'a Messages,
@@ -209,7 +220,13 @@ impl Slab {
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
         names.sort_unstable();
         names.dedup();
-        let places = facts.places_of(&names, &classes, find);
+        let places = facts.places_of(Sought::Field, &names, &classes, find);
+        let texts: Vec<String> = asked.paths.iter().map(|path| path.text.clone()).collect();
+        let paths = facts.places_of(Sought::Path, &texts, &classes, |missing| {
+            let json = JsonColumns::new(&shapes, &dictionary);
+            let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
+            missing.map(|path| path_of(&shapes, &templates, classes.len(), path, &json)).collect()
+        });
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
         let patterned = (asked.conditions.tests().iter().map(|test| test.name()))
@@ -228,6 +245,7 @@ impl Slab {
             extracts_of,
             fields,
             aliases,
+            paths,
             computed: asked.computed.cloned(),
             computed_of,
             words: asked.conditions.words().iter().map(|_| OnceLock::new()).collect(),
@@ -302,6 +320,11 @@ impl Slab {
     /// Whether a field that an event was given when it was indexed plays a part.
     pub(super) fn reads(&self, name: &str) -> bool {
         self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_given_by_rules(name)
+    }
+
+    /// Where what is at the paths of the search lies.
+    pub(super) fn paths(&self) -> &[Arc<FieldLocations>] {
+        &self.paths
     }
 
     fn is_given_by_rules(&self, name: &str) -> bool {
@@ -390,14 +413,9 @@ fn aliases_of(
     computed: &ComputedFields,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
 ) -> HashMap<String, Arc<FieldLocations>, FixedState> {
-    let is_nowhere = |field: &FieldLocations| {
-        field.patterned.is_empty()
-            && field.doubts.is_empty()
-            && field.places.iter().all(|place| *place == ValueLocation::Absent)
-    };
     let mut aliases = HashMap::default();
     for alias in &computed.aliases {
-        let is_new = !alias.only_new || fields.get(&alias.target).is_some_and(|field| is_nowhere(field));
+        let is_new = !alias.only_new || fields.get(&alias.target).is_some_and(|field| field.is_nowhere());
         if let Some(source) = fields.get(&alias.source).filter(|source| is_new && source.patterned.is_empty()) {
             aliases.insert(alias.target.clone(), Arc::clone(source));
         }
@@ -522,6 +540,29 @@ fn fields_of(
         FieldLocations { places, column, repeating, by_text, doubts, key_end, patterned, columns, derived }
     });
     named.collect()
+}
+
+/// Where what is at a path lies, which is the same for each class.
+fn path_of(
+    shapes: &Shapes,
+    templates: &[Template],
+    classes: usize,
+    path: &PushedPath,
+    json: &JsonColumns<'_>,
+) -> FieldLocations {
+    let of_class: Vec<ValueLocation> = templates.iter().map(|template| json.place_at(template, &path.path)).collect();
+    let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
+    FieldLocations {
+        column: only_column(shapes, templates, &places),
+        by_text: places.contains(&ValueLocation::Text),
+        repeating: repeating(&places),
+        doubts: Vec::new(),
+        key_end: KeyEnd::of(&path.text),
+        patterned: Vec::new(),
+        columns: None,
+        derived: None,
+        places,
+    }
 }
 
 /// The columns of which a row may have several.
