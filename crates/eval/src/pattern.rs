@@ -7,14 +7,18 @@
 //! Not here: keyword patterns over `_raw` (event), extraction settings of props.conf (pipeline).
 
 mod like;
+mod prefixed;
 mod replacement;
 pub mod template_match;
 mod translate;
 mod wildcard;
 
+use std::sync::{Arc, OnceLock};
+
 use quarry_stdx::Fault;
 
 use crate::messages::{Loss, TEXT_BYTES_MAX, note};
+use prefixed::{Prefixed, PrefixedPlaces};
 
 pub use like::LikePattern;
 pub use replacement::Replacement;
@@ -38,8 +42,21 @@ pub struct Regex {
 
 #[derive(Clone, Debug)]
 enum Engine {
-    Linear(regex::Regex),
+    Linear(Linear),
     Backtracking(pcre2::bytes::Regex),
+}
+
+#[derive(Clone, Debug)]
+struct Linear {
+    regex: regex::Regex,
+    /// A faster search for the same, made when places are asked for.
+    prefixed: Arc<OnceLock<Option<Prefixed>>>,
+}
+
+impl Linear {
+    fn prefixed(&self) -> Option<&Prefixed> {
+        self.prefixed.get_or_init(|| Prefixed::new(self.regex.as_str())).as_ref()
+    }
 }
 
 /// Places of the groups of one match; reuse it from text to text.
@@ -48,8 +65,16 @@ pub struct Captures(Places);
 
 #[derive(Clone, Debug)]
 enum Places {
-    Linear(regex::CaptureLocations),
+    Linear(LinearPlaces),
     Backtracking(pcre2::bytes::CaptureLocations),
+}
+
+#[derive(Clone, Debug)]
+struct LinearPlaces {
+    places: regex::CaptureLocations,
+    prefixed: Option<PrefixedPlaces>,
+    /// Whether the last match is that of the faster search.
+    is_prefixed: bool,
 }
 
 impl Captures {
@@ -57,7 +82,8 @@ impl Captures {
     #[inline]
     pub fn get(&self, group: usize) -> Option<(usize, usize)> {
         match &self.0 {
-            Places::Linear(places) => places.get(group),
+            Places::Linear(LinearPlaces { prefixed: Some(places), is_prefixed: true, .. }) => places.get(group),
+            Places::Linear(LinearPlaces { places, .. }) => places.get(group),
             Places::Backtracking(places) => places.get(group),
         }
     }
@@ -79,7 +105,8 @@ impl Regex {
         }
         if let Some(regex) = translate::translate(pattern).and_then(|pattern| linear(&pattern)) {
             let names = regex.capture_names().map(|name| name.map(str::to_owned)).collect();
-            return Ok(Regex { engine: Engine::Linear(regex), names });
+            let engine = Engine::Linear(Linear { regex, prefixed: Arc::default() });
+            return Ok(Regex { engine, names });
         }
         let mut builder = pcre2::bytes::RegexBuilder::new();
         builder.utf(true).jit_if_available(true).max_jit_stack_size(Some(JIT_STACK_BYTES_MAX));
@@ -97,7 +124,7 @@ impl Regex {
     #[inline]
     pub fn is_match(&self, text: &str) -> bool {
         match &self.engine {
-            Engine::Linear(regex) => regex.is_match(text),
+            Engine::Linear(linear) => linear.regex.is_match(text),
             Engine::Backtracking(regex) => known(regex.is_match(text.as_bytes())),
         }
     }
@@ -105,7 +132,11 @@ impl Regex {
     /// Room for the groups of this expression.
     pub fn new_captures(&self) -> Captures {
         Captures(match &self.engine {
-            Engine::Linear(regex) => Places::Linear(regex.capture_locations()),
+            Engine::Linear(linear) => Places::Linear(LinearPlaces {
+                places: linear.regex.capture_locations(),
+                prefixed: linear.prefixed().map(Prefixed::new_places),
+                is_prefixed: false,
+            }),
             Engine::Backtracking(regex) => Places::Backtracking(regex.capture_locations()),
         })
     }
@@ -124,7 +155,16 @@ impl Regex {
             return false;
         }
         match (&self.engine, &mut captures.0) {
-            (Engine::Linear(regex), Places::Linear(places)) => regex.captures_read_at(places, text, start).is_some(),
+            (Engine::Linear(linear), Places::Linear(places)) => {
+                if let (Some(prefixed), Some(found)) = (linear.prefixed(), &mut places.prefixed)
+                    && let Some(is_match) = prefixed.captures_at(text, start, found)
+                {
+                    places.is_prefixed = true;
+                    return is_match;
+                }
+                places.is_prefixed = false;
+                linear.regex.captures_read_at(&mut places.places, text, start).is_some()
+            }
             (Engine::Backtracking(regex), Places::Backtracking(places)) => {
                 known(regex.captures_read_at(places, text.as_bytes(), start).map(|found| found.is_some()))
             }
@@ -187,7 +227,7 @@ impl Regex {
     /// The pattern in the dialect of the linear engine, if that runs it.
     fn linear_pattern(&self) -> Option<&str> {
         match &self.engine {
-            Engine::Linear(regex) => Some(regex.as_str()),
+            Engine::Linear(linear) => Some(linear.regex.as_str()),
             Engine::Backtracking(_) => None,
         }
     }

@@ -17,6 +17,8 @@ mod attempts;
 mod dependence;
 mod memo;
 
+use std::str::Utf8Error;
+
 use hashbrown::HashMap;
 use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
@@ -117,14 +119,14 @@ impl FlatTemplate {
         &self,
         from: TemplatePosition,
         to: TemplatePosition,
-        text: &mut String,
-        mut value: impl FnMut(usize, &mut String),
+        text: &mut Vec<u8>,
+        mut value: impl FnMut(usize, &mut Vec<u8>),
     ) {
         for part in from.part..=to.part {
             let first = if part == from.part { from.offset } else { 0 };
             if let Some(literal) = self.literal(part) {
                 let last = if part == to.part { to.offset } else { literal.len() };
-                text.push_str(std::str::from_utf8(literal.get(first..last).unwrap_or_default()).unwrap_or_default());
+                text.extend_from_slice(literal.get(first..last).unwrap_or_default());
             } else if part < to.part {
                 value(part, text);
             }
@@ -202,42 +204,32 @@ pub struct Window {
     pub groups: Option<GroupPlaces>,
 }
 
-/// What a window gave for one combination of values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// No match starts here.
-    NoMatch,
-    /// First byte and end, in the text of the window, of each group that took part.
-    Match(Vec<Option<(u32, u32)>>),
-}
-
 impl Window {
-    /// Runs the expression on this window with these values of [`Window::read`]; `text` becomes the window's text, with
-    /// fillers in the other variables. Places of groups that are not wanted mean nothing.
-    pub fn evaluate<'v>(
+    /// Runs the expression on this window. `text` becomes the window's text, to which `value` appends those of
+    /// [`Window::read`] in their order, with fillers in the other variables. Gives the text where a match starts in the
+    /// window, whose groups are in `captures` then; those that are not wanted mean nothing.
+    pub fn evaluate<'t>(
         &self,
         template: &FlatTemplate,
         regex: &Regex,
-        values: impl IntoIterator<Item = &'v str>,
-        text: &mut String,
+        value: impl FnMut(usize, &mut Vec<u8>),
+        text: &'t mut Vec<u8>,
         captures: &mut Captures,
-    ) -> Outcome {
-        let (start, starts_end) = self.fill(template, values, text);
-        if !regex.captures_at(text, start, captures) || captures.get(0).is_none_or(|(found, _)| found >= starts_end) {
-            return Outcome::NoMatch;
-        }
-        let place = |group| captures.get(group).map(|(start, end)| (start as u32, end as u32));
-        Outcome::Match((0..regex.group_count()).map(place).collect())
+    ) -> Result<Option<&'t str>, Utf8Error> {
+        let (start, starts_end) = self.fill(template, value, text);
+        let text = std::str::from_utf8(text)?;
+        let is_match = regex.captures_at(text, start, captures);
+        let is_here = is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end);
+        Ok(is_here.then_some(text))
     }
 
     /// Builds the text; gives the bytes where `start` and `starts_end` are.
-    fn fill<'v>(
+    fn fill(
         &self,
         template: &FlatTemplate,
-        values: impl IntoIterator<Item = &'v str>,
-        text: &mut String,
+        mut value: impl FnMut(usize, &mut Vec<u8>),
+        text: &mut Vec<u8>,
     ) -> (usize, usize) {
-        let mut values = values.into_iter();
         let (mut start, mut starts_end) = (0, None);
         text.clear();
         for part in self.context.part..=self.end.part {
@@ -248,11 +240,12 @@ impl Window {
             starts_end = starts_end.or(place(self.starts_end));
             if let Some(literal) = template.literal(part) {
                 let last = if part == self.end.part { self.end.offset } else { literal.len() };
-                let bytes = literal.get(first..last).unwrap_or_default();
-                text.push_str(std::str::from_utf8(bytes).unwrap_or_default());
+                text.extend_from_slice(literal.get(first..last).unwrap_or_default());
             } else if part < self.end.part {
-                let filler = self.fillers.iter().find(|(known, _)| *known == part);
-                text.push_str(filler.map_or_else(|| values.next().unwrap_or_default(), |(_, filler)| filler));
+                match self.fillers.iter().find(|(known, _)| *known == part) {
+                    Some((_, filler)) => text.extend_from_slice(filler.as_bytes()),
+                    None => value(part, text),
+                }
             }
         }
         (start, starts_end.unwrap_or(text.len()))
@@ -271,6 +264,8 @@ pub struct Planner {
     firsts: ByteSet,
     /// One byte of each class the automaton tells apart.
     every_class: Vec<u8>,
+    /// How attempts got over variables.
+    passes: attempts::KnownPasses,
     /// Whether an attempt in this state has matched, whatever follows.
     settled: HashMap<LazyStateID, bool, foldhash::fast::FixedState>,
     steps: usize,
@@ -308,6 +303,7 @@ impl Planner {
             looks: !tree.properties().look_set().is_empty(),
             firsts: ByteSet::EMPTY,
             every_class: Vec::new(),
+            passes: HashMap::default(),
             settled: HashMap::default(),
             steps: 0,
             spent: 0,
@@ -345,6 +341,7 @@ impl Planner {
         if cleared {
             self.cache.reset(&self.dfa);
             self.settled.clear();
+            self.passes.clear();
         }
         cleared
     }
@@ -367,6 +364,12 @@ impl Planner {
                     FlatPart::Variable(_, traits) => self.firsts.meets(traits.bytes),
                 };
                 if !starts {
+                    continue;
+                }
+                if let FlatPart::Literal(bytes) = kind
+                    && let Some(end) = self.failed_in_literal(bytes, start)?
+                {
+                    failed_end = failed_end.max(end);
                     continue;
                 }
                 let attempt = self.attempt(template, start)?;
@@ -468,13 +471,16 @@ impl Planner {
     fn classes(&self, bytes: ByteSet) -> Vec<u8> {
         let mut seen = ByteSet::EMPTY;
         let mut representatives = Vec::new();
+        let classes = self.dfa.byte_classes();
+        // Runs of bytes are of one class as a rule.
+        let mut last = None;
         for (at, word) in bytes.words().into_iter().enumerate() {
             let mut left = word;
             while left != 0 {
                 let byte = (at * 64) as u8 + left.trailing_zeros() as u8;
                 left &= left - 1;
-                let class = self.dfa.byte_classes().get(byte);
-                if !seen.contains(class) {
+                let class = classes.get(byte);
+                if last.replace(class) != Some(class) && !seen.contains(class) {
                     seen.insert(class);
                     representatives.push(byte);
                 }

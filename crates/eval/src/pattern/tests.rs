@@ -142,3 +142,41 @@ fn wildcards_match_whole_values_without_case() {
     assert!(!Wildcard::new("web*", true).is_match("WEB"));
     assert!(Wildcard::new("**", false).is_any());
 }
+
+#[test]
+fn literals_in_front_change_no_match() {
+    let patterns = [
+        r"ticket (?<id>[0-9a-f]{3,5})",
+        r"ab(?<x>[a-c]*)c?(?<y>d)?",
+        r"(?:ab|ac)(?<x>\w)(?<rest>.*)",
+        r"ab(?<x>a|ab)?",
+        r"ab\b(?<x> a)?",
+        r"(?<all>abé?)(?<x>c+)?$",
+        r"ab(?<x>.*)b",
+        r"(?i)ab(?<x>c)",
+    ];
+    let letters = ["a", "b", "c", "d", " ", "é", "ab", "ticket ", "9f", "\n"];
+    let (mut seed, mut quick) = (7u64, 0);
+    for pattern in patterns {
+        let regex = regex(pattern);
+        let Engine::Linear(linear) = &regex.engine else { panic!("{pattern} runs on the linear engine") };
+        quick += usize::from(linear.prefixed().is_some());
+        for _ in 0..2_000 {
+            let mut text = String::new();
+            for _ in 0..14 {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                text.push_str(letters[(seed >> 33) as usize % letters.len()]);
+            }
+            for start in (0..=text.len()).filter(|start| text.is_char_boundary(*start)).step_by(5) {
+                let (mut found, mut expected) = (regex.new_captures(), linear.regex.capture_locations());
+                let is_match = regex.captures_at(&text, start, &mut found);
+                let is_expected = linear.regex.captures_read_at(&mut expected, &text, start).is_some();
+                assert_eq!(is_match, is_expected, "{pattern} in {text:?} from {start}");
+                for group in (0..regex.group_count()).filter(|_| is_match) {
+                    assert_eq!(found.get(group), expected.get(group), "group {group} of {pattern} in {text:?}");
+                }
+            }
+        }
+    }
+    assert!(quick >= 4, "{quick} patterns are searched for by their literals");
+}

@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 
-use quarry_eval::pattern::template_match::{FlatTemplate, MatchPlan, Planner};
-use quarry_event::shape::{Shapes, Template, TemplatePart};
+use quarry_eval::pattern::template_match::{MatchPlan, Planner};
+use quarry_event::shape::TemplatePart;
 
+use super::flat::AskedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
@@ -42,12 +43,12 @@ impl NamedRules {
     }
 
     /// Where the field is in the texts of a template.
-    pub(super) fn place(&mut self, shapes: &Shapes, template: &Template) -> RulePlace {
+    pub(super) fn place(&mut self, template: &AskedTemplate<'_>) -> RulePlace {
         for (group, planner) in &mut self.rules {
             let Some(planner) = planner.as_mut().filter(|planner| planner.spent() < STEPS_MAX) else {
                 return RulePlace::ByValue;
             };
-            match place_of_group(planner, *group, shapes, template) {
+            match place_of_group(planner, *group, template) {
                 RulePlace::Nowhere => {}
                 found => return found,
             }
@@ -56,9 +57,9 @@ impl NamedRules {
     }
 }
 
-fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template: &Template) -> RulePlace {
-    let Some(flat) = FlatTemplate::of(shapes, template) else { return RulePlace::ByValue };
-    let windows = match planner.plan(&flat) {
+fn place_of_group(planner: &mut Planner, group: usize, template: &AskedTemplate<'_>) -> RulePlace {
+    let Some(flat) = template.flat() else { return RulePlace::ByValue };
+    let windows = match planner.plan(flat) {
         MatchPlan::Never => return RulePlace::Nowhere,
         MatchPlan::Unknown => return RulePlace::ByValue,
         MatchPlan::Windows(windows) => windows,
@@ -69,7 +70,7 @@ fn place_of_group(planner: &mut Planner, group: usize, shapes: &Shapes, template
     let may_be_empty = |part: &TemplatePart| match part {
         TemplatePart::Literal(_) => false,
         TemplatePart::Variable(column) => {
-            shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
+            template.shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
         }
     };
     // What an empty group makes is the text's business.

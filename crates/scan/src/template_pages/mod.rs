@@ -22,6 +22,7 @@ mod edges;
 mod extracts;
 mod facts;
 mod fields;
+mod flat;
 mod groups;
 mod json;
 mod key_end;

@@ -7,13 +7,15 @@
 //!
 //! Not here: which rule wins ([`super::slab`]).
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner};
-use quarry_event::shape::{Dictionary, Shapes, Template, TemplatePart};
+use quarry_event::shape::{Dictionary, Shapes, TemplatePart};
 
 use super::cells::CellPlanner;
+use super::flat::AskedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::reports::{MATCHES_MAX, NamePart, Pair, Report, ReportText};
 
@@ -59,16 +61,16 @@ impl<'a> ReportPlanner<'a> {
     }
 
     /// The places of the fields `names` in the texts of a template.
-    pub(super) fn places(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
+    pub(super) fn places(&self, template: &AskedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         match self {
-            ReportPlanner::Cells(cells) => cells.places(template, names),
+            ReportPlanner::Cells(cells) => cells.places(template.template, names),
             ReportPlanner::Pattern(pattern) => pattern.places(template, names),
         }
     }
 }
 
 impl PatternPlanner<'_> {
-    fn places(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
+    fn places(&self, template: &AskedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         let mut found = vec![ValueLocation::Absent; names.len()];
         if self.find(template, names, &mut found).is_none() {
             for pair in &self.pairs {
@@ -79,8 +81,8 @@ impl PatternPlanner<'_> {
     }
 
     /// Notes what the matches in a template make; `None` where only values tell whether there are more.
-    fn find(&self, template: &Template, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
-        let mut rest = FlatTemplate::of(self.shapes, template)?;
+    fn find(&self, template: &AskedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
+        let mut rest = Cow::Borrowed(template.flat()?);
         let mut planner = self.planner.as_ref()?.borrow_mut();
         for _ in 0..MATCHES_MAX {
             let groups = match planner.plan(&rest) {
@@ -101,7 +103,7 @@ impl PatternPlanner<'_> {
                 return None;
             }
             let (_, end) = groups.first().copied().flatten()?;
-            rest = rest.from_on(end);
+            rest = Cow::Owned(rest.into_owned().from_on(end));
         }
         Some(())
     }

@@ -6,15 +6,14 @@
 //!
 //! Not here: which commands come here ([`crate::rexes`]), where fields of the same name lie ([`super::fields`]).
 
+use std::str::Utf8Error;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_eval::pattern::template_match::{
-    CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Outcome, Planner, Window,
-};
+use quarry_eval::pattern::template_match::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, Window};
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, Shapes, TEXT_COLUMN, Template};
 use quarry_store::Segment;
@@ -80,8 +79,10 @@ struct Quick {
 
 /// What the pattern says of one flat template.
 enum TemplateNode {
-    /// Not asked yet.
-    New(FlatTemplate),
+    /// Not asked yet: the template of this number.
+    Root(u32),
+    /// Not asked yet: the template of this number in place of a variable.
+    Inside(Arc<BranchOf>, u32),
     /// The templates of this column decide: of template number `n` node `first + n` knows.
     Branch { column: u32, first: usize },
     /// There is never a match.
@@ -90,6 +91,13 @@ enum TemplateNode {
     Unknown,
     /// These windows, in order.
     Windows(Box<Leaf>),
+}
+
+/// A template of which one variable is taken apart.
+struct BranchOf {
+    template: FlatTemplate,
+    part: usize,
+    column: u32,
 }
 
 struct Leaf {
@@ -166,7 +174,7 @@ impl RexReader {
         };
         let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        let (text, codes, values, kept) = (String::new(), Vec::new(), Vec::new(), Vec::new());
+        let (text, codes, values, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
         let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
         let mut cursors = Cursors::new(page);
@@ -262,9 +270,7 @@ impl RexReader {
             self.slabs.remove(0);
         }
         let nodes = match page.shapes().columns.first().map(|column| &column.kind) {
-            Some(ColumnKind::Templates(templates)) => {
-                templates.iter().map(|template| node(FlatTemplate::of(page.shapes(), template))).collect()
-            }
+            Some(ColumnKind::Templates(templates)) => (0..templates.len() as u32).map(TemplateNode::Root).collect(),
             _ => Vec::new(),
         };
         let texts = self.groups.iter().map(|_| Interner::default()).collect();
@@ -301,8 +307,21 @@ impl AskedKeys {
     }
 }
 
-fn node(template: Option<FlatTemplate>) -> TemplateNode {
-    template.map_or(TemplateNode::Unknown, TemplateNode::New)
+impl TemplateNode {
+    /// The template of a node that was not asked yet.
+    fn template(&self, shapes: &Shapes) -> Option<FlatTemplate> {
+        let template_of = |column: u32, number: u32| match &shapes.columns.get(column as usize)?.kind {
+            ColumnKind::Templates(templates) => templates.get(number as usize),
+            _ => None,
+        };
+        match self {
+            TemplateNode::Root(number) => FlatTemplate::of(shapes, template_of(TEXT_COLUMN, *number)?),
+            TemplateNode::Inside(of, number) => {
+                of.template.with_variable(of.part, shapes, template_of(of.column, *number)?)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// What a pattern needs to be asked.
@@ -313,10 +332,10 @@ struct Work<'a> {
     captures: &'a mut Captures,
     groups: &'a [(usize, String)],
     planner: &'a mut Planner,
-    text: String,
+    text: Vec<u8>,
     codes: Vec<u32>,
     /// Parts and their values.
-    values: Vec<(usize, String)>,
+    values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of a row whose answer is not remembered.
     found: Vec<u32>,
 }
@@ -342,7 +361,7 @@ impl Tree {
         let mut at = root;
         loop {
             match self.nodes.get(at) {
-                Some(TemplateNode::New(_)) => self.plan(at, work, page.shapes()),
+                Some(TemplateNode::Root(_) | TemplateNode::Inside(..)) => self.plan(at, work, page.shapes()),
                 Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
                     Some(code) => at = first + code as usize,
                     None => return Ok(u32::MAX),
@@ -419,10 +438,9 @@ impl Tree {
             let place = match known.map(|number| memo.answers()[number as usize]) {
                 Some(place) => place,
                 None => {
-                    if *has_codes {
-                        work.take_values(columns, page.shapes(), segment, dictionaries)?;
-                    } else if !work.take_values_of(columns, row, cursors, page, segment, dictionaries)? {
-                        return Ok(Answer::Unknown);
+                    match has_codes {
+                        true => work.take_values(columns, page.shapes(), segment, dictionaries)?,
+                        false => work.values.clear(),
                     }
                     let remembers = remembers && *has_codes && !memo.is_full();
                     let start = found.len() as u32;
@@ -432,10 +450,15 @@ impl Tree {
                     }
                     let to = if remembers { &mut *found } else { &mut work.found };
                     let mut taken = std::mem::take(to);
-                    let is_match = evaluate(template, window, work, texts, &mut taken);
+                    let (known, outcome) = (std::mem::take(&mut work.values), Ok(true));
+                    let mut row = RowValues { known, columns, row, cursors, page, segment, dictionaries, outcome };
+                    let value = |part: usize, text: &mut Vec<u8>| row.append(part, text);
+                    let is_match = evaluate(template, window, work, texts, &mut taken, value)?;
+                    work.values = row.known;
+                    let has_all = row.outcome?;
                     let to = if remembers { &mut *found } else { &mut work.found };
                     *to = taken;
-                    let Some(is_match) = is_match else { return Ok(Answer::Unknown) };
+                    let Some(is_match) = is_match.filter(|_| has_all) else { return Ok(Answer::Unknown) };
                     if !remembers {
                         match is_match {
                             true => return Ok(Answer::Groups(&work.found)),
@@ -457,7 +480,8 @@ impl Tree {
 
     /// Finds out about a flat template.
     fn plan(&mut self, at: usize, work: &mut Work<'_>, shapes: &Shapes) {
-        let TemplateNode::New(template) = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown) else { return };
+        let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
+        let Some(template) = node.template(shapes) else { return };
         let windows = match work.planner.plan(&template) {
             MatchPlan::Never => {
                 self.nodes[at] = TemplateNode::Never;
@@ -476,26 +500,24 @@ impl Tree {
         for window in windows {
             let (mut columns, mut has_codes) = (Vec::new(), true);
             for part in parts_read(&window, work.groups) {
-                let Some(FlatPart::Variable(column, _)) = template.parts().get(part) else { continue };
-                match &shapes.columns[*column as usize].kind {
+                let column = match template.parts().get(part) {
+                    Some(FlatPart::Variable(column, _)) => *column,
+                    _ => continue,
+                };
+                match &shapes.columns[column as usize].kind {
                     ColumnKind::Templates(templates) => {
-                        self.nodes[at] = match cut {
-                            Some((start, end)) => self.branch(
-                                &template.between(start, end),
-                                part - start.part,
-                                *column,
-                                templates,
-                                shapes,
-                            ),
-                            None => self.branch(&template, part, *column, templates, shapes),
+                        let (inside, part) = match cut {
+                            Some((start, end)) => (template.between(start, end), part - start.part),
+                            None => (template, part),
                         };
+                        self.nodes[at] = self.branch(inside, part, column, templates.len());
                         return;
                     }
                     ColumnKind::Dictionary { .. } => {}
                     ColumnKind::Numbers { min, max, .. } => has_codes &= max.saturating_sub(*min) < NUMBERS_MAX,
                     ColumnKind::Texts => has_codes = false,
                 }
-                columns.push((*column, part));
+                columns.push((column, part));
             }
             asked.push(Asked { window, columns, has_codes, memo: CombinationMemo::default(), found: Vec::new() });
         }
@@ -504,23 +526,17 @@ impl Tree {
     }
 
     /// New nodes, one for each template of a variable.
-    fn branch(
-        &mut self,
-        template: &FlatTemplate,
-        part: usize,
-        column: u32,
-        inner: &[Template],
-        shapes: &Shapes,
-    ) -> TemplateNode {
+    fn branch(&mut self, template: FlatTemplate, part: usize, column: u32, count: usize) -> TemplateNode {
         let key = template.key();
         if let Some(first) = self.branches.get(&key) {
             return TemplateNode::Branch { column, first: *first };
         }
         let first = self.nodes.len();
-        if first + inner.len() > NODES_MAX {
+        if first + count > NODES_MAX {
             return TemplateNode::Unknown;
         }
-        self.nodes.extend(inner.iter().map(|inner| node(template.with_variable(part, shapes, inner))));
+        let of = Arc::new(BranchOf { template, part, column });
+        self.nodes.extend((0..count as u32).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
     }
@@ -537,16 +553,16 @@ fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     (0..last).filter(lies_in).collect()
 }
 
-/// Appends the codes of the groups for the values at hand, and says whether there is a match; `None` if there are too
-/// many texts.
+/// Appends the codes of the groups for the values that `value` writes, and says whether there is a match; `None` if there
+/// are too many texts.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,
     work: &mut Work<'_>,
     texts: &mut [Interner],
     codes: &mut Vec<u32>,
-) -> Option<bool> {
-    let values = &work.values;
+    mut value: impl FnMut(usize, &mut Vec<u8>),
+) -> Result<Option<bool>, EngineError> {
     if let Some(places) = &window.groups {
         for ((group, _), texts) in work.groups.iter().zip(texts) {
             let Some((start, end)) = places.get(*group).copied().flatten() else {
@@ -554,27 +570,63 @@ fn evaluate(
                 continue;
             };
             work.text.clear();
-            template.write_between(start, end, &mut work.text, |part, text| {
-                let value = values.iter().find(|(known, _)| *known == part);
-                text.push_str(value.map_or("", |(_, value)| value));
-            });
-            codes.push(texts.code_of(&work.text, work.skips_empty)?);
+            template.write_between(start, end, &mut work.text, &mut value);
+            let text = std::str::from_utf8(&work.text).map_err(no_text)?;
+            let Some(code) = texts.code_of(text, work.skips_empty) else { return Ok(None) };
+            codes.push(code);
         }
-        return Some(true);
+        return Ok(Some(true));
     }
-    let chosen = values.iter().map(|(_, value)| value.as_str());
-    let Outcome::Match(places) = window.evaluate(template, work.regex, chosen, &mut work.text, work.captures) else {
-        return Some(false);
-    };
+    let found = window.evaluate(template, work.regex, value, &mut work.text, work.captures).map_err(no_text)?;
+    let Some(text) = found else { return Ok(Some(false)) };
     for ((group, _), texts) in work.groups.iter().zip(texts) {
-        let found = places.get(*group).copied().flatten();
-        let found = found.and_then(|(start, end)| work.text.get(start as usize..end as usize));
-        codes.push(match found {
-            Some(found) => texts.code_of(found, work.skips_empty)?,
-            None => ABSENT,
-        });
+        let code = match work.captures.text(text, *group) {
+            Some(found) => texts.code_of(found, work.skips_empty),
+            None => Some(ABSENT),
+        };
+        let Some(code) = code else { return Ok(None) };
+        codes.push(code);
     }
-    Some(true)
+    Ok(Some(true))
+}
+
+/// The values of one row in the columns that decide.
+struct RowValues<'a, 'p> {
+    /// Those that are known, and the parts they are.
+    known: Vec<(usize, Vec<u8>)>,
+    /// Columns, and the parts they are.
+    columns: &'a [(u32, usize)],
+    row: u32,
+    cursors: &'a mut Cursors,
+    page: &'a mut PageReader<'p>,
+    segment: &'a Arc<dyn Segment>,
+    dictionaries: &'a mut Dictionaries,
+    /// Whether the row has all that was asked for so far.
+    outcome: Result<bool, EngineError>,
+}
+
+impl RowValues<'_, '_> {
+    /// Appends the value that is this part.
+    fn append(&mut self, part: usize, text: &mut Vec<u8>) {
+        if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == part) {
+            text.extend_from_slice(value);
+            return;
+        }
+        let column = self.columns.iter().find(|(_, known)| *known == part);
+        if let (Ok(true), Some((column, _))) = (&self.outcome, column) {
+            self.outcome = self.append_column(*column, text);
+        }
+    }
+
+    fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
+        match &self.page.shapes().columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {
+                Some(code) => append_text(column, code, self.segment, self.dictionaries, text).map(|()| true),
+                None => Ok(false),
+            },
+            _ => self.cursors.append_value(column, self.row, self.page, text),
+        }
+    }
 }
 
 impl Work<'_> {
@@ -587,45 +639,15 @@ impl Work<'_> {
         dictionaries: &mut Dictionaries,
     ) -> Result<(), EngineError> {
         self.values.resize_with(columns.len(), Default::default);
-        for (((column, part), code), (of, text)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
-            let mut bytes = std::mem::take(text).into_bytes();
+        for (((column, part), code), (of, bytes)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
+            *of = *part;
             bytes.clear();
             match &shapes.columns[*column as usize].kind {
-                ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), &mut bytes),
-                _ => append_text(*column, *code, segment, dictionaries, &mut bytes)?,
+                ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), bytes),
+                _ => append_text(*column, *code, segment, dictionaries, bytes)?,
             }
-            (*of, *text) = (*part, text_of(bytes)?);
         }
         Ok(())
-    }
-
-    /// Takes the values of these columns and parts in a row; `false` where it lacks one.
-    fn take_values_of(
-        &mut self,
-        columns: &[(u32, usize)],
-        row: u32,
-        cursors: &mut Cursors,
-        page: &mut PageReader<'_>,
-        segment: &Arc<dyn Segment>,
-        dictionaries: &mut Dictionaries,
-    ) -> Result<bool, EngineError> {
-        self.values.resize_with(columns.len(), Default::default);
-        for ((column, part), (of, text)) in columns.iter().zip(&mut self.values) {
-            let mut bytes = std::mem::take(text).into_bytes();
-            bytes.clear();
-            let is_there = match &page.shapes().columns[*column as usize].kind {
-                ColumnKind::Dictionary { .. } => match cursors.code(*column, row, page)? {
-                    Some(code) => append_text(*column, code, segment, dictionaries, &mut bytes).map(|()| true)?,
-                    None => false,
-                },
-                _ => cursors.append_value(*column, row, page, &mut bytes)?,
-            };
-            if !is_there {
-                return Ok(false);
-            }
-            (*of, *text) = (*part, text_of(bytes)?);
-        }
-        Ok(true)
     }
 }
 
@@ -647,8 +669,8 @@ fn append_text(
     Ok(())
 }
 
-fn text_of(bytes: Vec<u8>) -> Result<String, EngineError> {
-    String::from_utf8(bytes).map_err(|_| EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket"))
+fn no_text(_: Utf8Error) -> EngineError {
+    EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket")
 }
 
 impl Interner {

@@ -21,6 +21,7 @@ use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownShapes, ShapeFacts, Sought};
 use super::fields::{Told, may_be_json, places};
+use super::flat::AskedTemplate;
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
@@ -508,14 +509,15 @@ fn fields_of(
             reports.iter().filter_map(|report| ReportPlanner::new(report, &all, shapes, known.dictionary)).collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for template in templates {
+            let asked = AskedTemplate::new(shapes, template);
             let mut found = places(shapes, template, *cutting, &all, known.json);
             // A value of JSON joins what a pattern found instead of giving way.
             let joins = may_be_json(shapes, template, *cutting);
             if !cutting.by_pattern {
-                put_reports(&reports, template, &all, joins, &mut found);
+                put_reports(&reports, &asked, &all, joins, &mut found);
             }
             for (at, rules) in rules.iter_mut().enumerate() {
-                let rule = rules.place(shapes, template);
+                let rule = rules.place(&asked);
                 patterned[at].push(put_rule(rule, joins, &mut found[at]));
             }
             for (at, told) in found.into_iter().enumerate() {
@@ -582,7 +584,13 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
 
 /// Puts in what transforms make of the texts of a template: the first that finds a field wins, also over what is cut out
 /// automatically.
-fn put_reports(reports: &[ReportPlanner<'_>], template: &Template, names: &[String], joins: bool, found: &mut [Told]) {
+fn put_reports(
+    reports: &[ReportPlanner<'_>],
+    template: &AskedTemplate<'_>,
+    names: &[String],
+    joins: bool,
+    found: &mut [Told],
+) {
     for report in reports.iter().rev() {
         for (found, place) in found.iter_mut().zip(report.places(template, names)) {
             match place {

@@ -1,5 +1,6 @@
 //! Attempts to match: the automaton, started at one place, over everything a template may hold from there on.
 
+use hashbrown::HashMap;
 use quarry_event::shape::{ByteSet, ValueTraits};
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
@@ -10,6 +11,8 @@ use super::{
     is_inside_character,
 };
 
+/// Variables passed that a planner remembers.
+const PASSES_MAX: usize = 4_096;
 /// Shortest lengths of values are told apart up to this one.
 const LENGTH_MAX: u32 = 64;
 
@@ -27,9 +30,28 @@ pub(super) struct Attempt {
     pub(super) certain: bool,
 }
 
+/// What it depends on how attempts get over a variable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct PassKey {
+    live: Box<[Live]>,
+    bytes: [[u64; 4]; 3],
+    min_len: u32,
+    max_len: u32,
+}
+
+impl PassKey {
+    fn new(live: &[Live], traits: &ValueTraits) -> PassKey {
+        let bytes = [traits.bytes, traits.firsts, traits.lasts].map(|bytes| bytes.words());
+        PassKey { live: live.into(), bytes, min_len: traits.min_len, max_len: traits.max_len }
+    }
+}
+
+/// What is known of variables that were passed.
+pub(super) type KnownPasses = HashMap<PassKey, Attempts, foldhash::fast::FixedState>;
+
 /// All that attempts may have come to.
 #[derive(Clone, Debug, Default)]
-struct Attempts {
+pub(super) struct Attempts {
     /// States of those that have not ended.
     live: Vec<Live>,
     /// Whether one may have matched.
@@ -72,6 +94,35 @@ impl Planner {
         Ok(Attempt { end: place, matched: attempts.matched, certain })
     }
 
+    /// Where the attempt at a byte of a literal ends, if it ends in the literal without a match; nearly all do.
+    pub(super) fn failed_in_literal(
+        &mut self,
+        literal: &[u8],
+        start: TemplatePosition,
+    ) -> Result<Option<TemplatePosition>, TooMuch> {
+        let behind = match (self.looks, start.offset.checked_sub(1)) {
+            (false, _) => None,
+            (true, Some(before)) => Some(literal[before]),
+            (true, None) => return Ok(None),
+        };
+        let mut state = self.start_state(behind)?;
+        let mut at = start.offset;
+        while !state.is_dead() {
+            if at == literal.len() || state.is_match() {
+                return Ok(None);
+            }
+            state = self.next(state, literal[at])?;
+            at += 1;
+        }
+        while is_inside_character(literal, at) {
+            at += 1;
+        }
+        Ok(Some(match at == literal.len() {
+            true => TemplatePosition { part: start.part + 1, offset: 0 },
+            false => TemplatePosition { part: start.part, offset: at },
+        }))
+    }
+
     /// The states attempts start in: one for each thing that may lie before.
     fn begin(
         &mut self,
@@ -110,7 +161,7 @@ impl Planner {
         } else {
             behind.push(None);
         }
-        behind.extend(self.classes(bytes).into_iter().map(Some));
+        behind.extend(self.classes(bytes).iter().copied().map(Some));
         for byte in behind {
             let state = self.start_state(byte)?;
             match state.is_dead() {
@@ -133,6 +184,9 @@ impl Planner {
     /// Over a literal from a byte on; gives the byte where all attempts have ended, or its length.
     fn through_literal(&mut self, attempts: &mut Attempts, literal: &[u8], from: usize) -> Result<usize, TooMuch> {
         let mut at = from;
+        if let [one] = attempts.live[..] {
+            at = self.alone_through_literal(one, attempts, literal, from)?;
+        }
         while at < literal.len() && !attempts.live.is_empty() {
             let live = std::mem::take(&mut attempts.live);
             attempts.live = self.step(&live, &literal[at..=at], attempts)?;
@@ -144,8 +198,54 @@ impl Planner {
         Ok(at)
     }
 
-    /// Over every value a variable may have.
+    /// The same for one state, which has one successor per byte.
+    fn alone_through_literal(
+        &mut self,
+        (mut state, mut seen): Live,
+        attempts: &mut Attempts,
+        literal: &[u8],
+        from: usize,
+    ) -> Result<usize, TooMuch> {
+        attempts.live.clear();
+        for (at, byte) in literal.iter().enumerate().skip(from) {
+            state = self.next(state, *byte)?;
+            seen |= state.is_match();
+            attempts.matched |= seen;
+            if state.is_dead() {
+                attempts.failed |= !seen;
+                return Ok(at + 1);
+            }
+            if self.is_settled(state)? {
+                attempts.matched = true;
+                return Ok(at + 1);
+            }
+        }
+        attempts.live.push((state, seen));
+        Ok(literal.len())
+    }
+
+    /// Over every value a variable may have. Many templates have the same variables where an attempt gets to.
     fn through_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
+        let key = PassKey::new(&attempts.live, traits);
+        if let Some(known) = self.passes.get(&key) {
+            self.steps += 1;
+            attempts.live.clone_from(&known.live);
+            attempts.matched |= known.matched;
+            attempts.failed |= known.failed;
+            return Ok(());
+        }
+        let mut passed = Attempts { live: std::mem::take(&mut attempts.live), ..Attempts::default() };
+        self.pass_variable(&mut passed, traits)?;
+        attempts.live.clone_from(&passed.live);
+        attempts.matched |= passed.matched;
+        attempts.failed |= passed.failed;
+        if self.passes.len() < PASSES_MAX {
+            self.passes.insert(key, passed);
+        }
+        Ok(())
+    }
+
+    fn pass_variable(&mut self, attempts: &mut Attempts, traits: &ValueTraits) -> Result<(), TooMuch> {
         let shortest = traits.min_len.min(LENGTH_MAX);
         let mut current = std::mem::take(&mut attempts.live);
         let mut ends = if shortest == 0 { current.clone() } else { Vec::new() };

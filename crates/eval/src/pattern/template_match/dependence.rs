@@ -13,6 +13,9 @@
 //!
 //! Where there are too many configurations, threads or steps, or an assertion cannot be followed, nothing is claimed.
 
+use std::borrow::Cow;
+use std::rc::Rc;
+
 use hashbrown::HashMap;
 use quarry_event::shape::{ByteSet, ValueTraits};
 use regex_automata::nfa::thompson::State;
@@ -26,9 +29,9 @@ const THREADS_MAX: usize = 64;
 /// Configurations followed at once.
 const CONFIGURATIONS_MAX: usize = 64;
 /// Steps of threads spent on one window.
-const STEPS_MAX: usize = 200_000;
-/// Steps of threads that one planner spends in all, some tenths of a second.
-const PLANNER_STEPS_MAX: usize = 20_000_000;
+const STEPS_MAX: usize = 40_000;
+/// Steps of threads that one planner spends in all, some hundredths of a second.
+const PLANNER_STEPS_MAX: usize = 4_000_000;
 /// Shortest values beyond this length are not stepped over byte by byte.
 const LENGTH_MAX: u32 = 256;
 /// Windows that a planner remembers.
@@ -57,8 +60,8 @@ enum Position {
     Within(usize),
 }
 
-/// Start of the match, then start and end of each wanted group.
-type Registers = Box<[Option<Position>]>;
+/// Start of the match, then start and end of each wanted group. Threads have the same until one of them enters a group.
+type Registers = Rc<[Option<Position>]>;
 
 /// What lies before a position, as far as assertions tell it apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,6 +236,9 @@ struct Walk<'a> {
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
+    /// Room for what [`Walk::add_thread`] has left to do, and the states it came by.
+    open: Vec<(StateID, Registers)>,
+    seen: Vec<StateID>,
     /// Place up to which the walk has come.
     reached: TemplatePosition,
 }
@@ -253,8 +259,18 @@ impl<'a> Walk<'a> {
             }
             register_of[group * 2 + 1] = Some(2 + at * 2);
         }
-        let (looks, layers) = (!looks.is_empty(), Vec::new());
-        Ok(Walk { planner, template, window, register_of, looks, layers, steps: 0, reached: window.start })
+        Ok(Walk {
+            planner,
+            template,
+            window,
+            register_of,
+            looks: !looks.is_empty(),
+            layers: Vec::new(),
+            steps: 0,
+            open: Vec::new(),
+            seen: Vec::new(),
+            reached: window.start,
+        })
     }
 
     /// The configurations the walk ends in.
@@ -301,7 +317,8 @@ impl<'a> Walk<'a> {
         if place.part == self.template.parts.len() {
             for one in &mut all {
                 let resolved = self.resolved(one, Ahead::End, Position::Fixed(place))?;
-                *one = Configuration { list: Vec::new(), ..resolved };
+                let (behind, matched) = (resolved.behind, resolved.matched.clone());
+                *one = Configuration { behind, list: Vec::new(), matched };
             }
         }
         for one in &mut all {
@@ -415,16 +432,17 @@ impl<'a> Walk<'a> {
             return Err(Unclear);
         }
         let behind = if self.looks { behind(byte) } else { Behind::Other };
-        let mut next = Configuration { behind, list: Vec::new(), matched: from.matched };
-        for (state, registers) in from.list {
-            let to = match self.planner.nfa.state(state) {
+        let list = Vec::with_capacity(from.list.len() + 1);
+        let mut next = Configuration { behind, list, matched: from.matched.clone() };
+        for (state, registers) in &from.list {
+            let to = match self.planner.nfa.state(*state) {
                 State::ByteRange { trans } => trans.matches_byte(byte).then_some(trans.next),
                 State::Sparse(transitions) => transitions.matches_byte(byte),
                 State::Dense(transitions) => transitions.matches_byte(byte),
                 _ => None,
             };
             if let Some(to) = to
-                && self.add_thread(&mut next, to, registers, after, Ahead::Unknown)?
+                && self.add_thread(&mut next, to, registers.clone(), after, Ahead::Unknown)?
             {
                 // Threads of lower priority lose against this match.
                 return Ok(next);
@@ -437,10 +455,15 @@ impl<'a> Walk<'a> {
     }
 
     /// The configuration with assertions answered that had to wait for what follows.
-    fn resolved(&mut self, from: &Configuration, ahead: Ahead, position: Position) -> Result<Configuration, Unclear> {
+    fn resolved<'c>(
+        &mut self,
+        from: &'c Configuration,
+        ahead: Ahead,
+        position: Position,
+    ) -> Result<Cow<'c, Configuration>, Unclear> {
         let waits = |(state, _): &(StateID, Registers)| matches!(self.planner.nfa.state(*state), State::Look { .. });
         if !from.list.iter().any(waits) {
-            return Ok(from.clone());
+            return Ok(Cow::Borrowed(from));
         }
         let mut resolved = Configuration { behind: from.behind, list: Vec::new(), matched: from.matched.clone() };
         for (state, registers) in &from.list {
@@ -448,7 +471,7 @@ impl<'a> Walk<'a> {
                 break;
             }
         }
-        Ok(resolved)
+        Ok(Cow::Owned(resolved))
     }
 
     /// Starts an attempt at a position.
@@ -466,33 +489,34 @@ impl<'a> Walk<'a> {
         position: Position,
         ahead: Ahead,
     ) -> Result<bool, Unclear> {
-        let mut open = vec![(state, registers)];
-        let mut seen: Vec<StateID> = Vec::new();
-        while let Some((state, mut registers)) = open.pop() {
-            if seen.contains(&state) || one.list.iter().any(|(known, _)| *known == state) {
+        self.open.clear();
+        self.seen.clear();
+        self.open.push((state, registers));
+        while let Some((state, mut registers)) = self.open.pop() {
+            if self.seen.contains(&state) || one.list.iter().any(|(known, _)| *known == state) {
                 continue;
             }
-            seen.push(state);
+            self.seen.push(state);
             match self.planner.nfa.state(state) {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => one.list.push((state, registers)),
                 State::Look { look, next } => match holds(*look, one.behind, ahead)? {
-                    Some(true) => open.push((*next, registers)),
+                    Some(true) => self.open.push((*next, registers)),
                     Some(false) => {}
                     None => one.list.push((state, registers)),
                 },
                 State::Fail => {}
                 State::Union { alternates } => {
-                    open.extend(alternates.iter().rev().map(|next| (*next, registers.clone())));
+                    self.open.extend(alternates.iter().rev().map(|next| (*next, registers.clone())));
                 }
                 State::BinaryUnion { alt1, alt2 } => {
-                    open.push((*alt2, registers.clone()));
-                    open.push((*alt1, registers));
+                    self.open.push((*alt2, registers.clone()));
+                    self.open.push((*alt1, registers));
                 }
                 State::Capture { next, slot, .. } => {
                     if let Some(Some(register)) = self.register_of.get(slot.as_usize()) {
-                        registers[*register] = Some(position);
+                        Rc::make_mut(&mut registers)[*register] = Some(position);
                     }
-                    open.push((*next, registers));
+                    self.open.push((*next, registers));
                 }
                 State::Match { .. } => {
                     one.matched = Some(registers);
@@ -511,9 +535,9 @@ impl Configuration {
     }
 
     fn rename(&mut self, from: Position, to: Position) {
-        let registers = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
-        for position in registers.flat_map(|registers| registers.iter_mut()).flatten() {
-            if *position == from {
+        let all = self.list.iter_mut().map(|(_, registers)| registers).chain(&mut self.matched);
+        for registers in all.filter(|registers| registers.contains(&Some(from))) {
+            for position in Rc::make_mut(registers).iter_mut().flatten().filter(|position| **position == from) {
                 *position = to;
             }
         }

@@ -76,20 +76,24 @@ fn answer(
     let byte =
         |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
     let whole = values.concat();
-    let (mut text, mut captures) = (String::new(), regex.new_captures());
+    let (mut text, mut captures) = (Vec::new(), regex.new_captures());
     for window in windows {
-        let chosen = window.read.iter().map(|part| values[*part]);
-        let outcome = window.evaluate(&sketch.template, regex, chosen, &mut text, &mut captures);
+        let mut read = Vec::new();
+        let value = |part: usize, text: &mut Vec<u8>| {
+            read.push(part);
+            text.extend_from_slice(values[part].as_bytes());
+        };
+        let found = window.evaluate(&sketch.template, regex, value, &mut text, &mut captures).unwrap();
+        assert_eq!(read, window.read, "{window:?}");
         if let Some(groups) = &window.groups {
-            assert!(matches!(outcome, Outcome::Match(_)), "{window:?}");
+            assert!(found.is_some(), "{window:?}");
             let text_of = |group: &usize| groups[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
             return Some(wanted.iter().map(text_of).collect());
         }
-        match outcome {
-            Outcome::NoMatch => assert!(!window.certain, "{window:?}"),
-            Outcome::Match(groups) => {
-                let text_of =
-                    |group: &usize| groups[*group].map(|(start, end)| text[start as usize..end as usize].to_owned());
+        match found {
+            None => assert!(!window.certain, "{window:?}"),
+            Some(text) => {
+                let text_of = |group: &usize| captures.text(text, *group).map(str::to_owned);
                 return Some(wanted.iter().map(text_of).collect());
             }
         }

@@ -2,7 +2,7 @@
 
 use quarry_conf::{Layers, PropsResolver, builtin_sources};
 use quarry_eval::messages::Messages;
-use quarry_event::shape::ColumnKind;
+use quarry_event::shape::{ColumnKind, Shapes};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
@@ -35,7 +35,7 @@ fn told(sourcetype: &str, shapes: &Shapes, name: &str) -> (usize, usize) {
     let mut named = NamedRules::new(&class.of_text, name);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
-        match named.place(shapes, template) {
+        match named.place(&AskedTemplate::new(shapes, template)) {
             RulePlace::ByValue => by_value += 1,
             RulePlace::At(ValueLocation::Variable(_)) => variables += 1,
             RulePlace::At(_) | RulePlace::Nowhere => {}
