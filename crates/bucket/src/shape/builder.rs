@@ -13,7 +13,7 @@ use quarry_event::shape::NumberFormat;
 use super::dictionary::{Interner, TextRun};
 use super::objects::Schema;
 use super::outline::{Cut, Outline};
-use super::splitter::{Splitter, TemplateColumn, known};
+use super::splitter::{Cutter, Splitter, TemplateColumn};
 use super::trial::{Choice, choose};
 use super::trie::{Filled, Span};
 use super::variables::Variable;
@@ -118,14 +118,19 @@ pub(super) struct Builder {
     pub(super) places: Vec<(u32, u32)>,
     /// The variables of a text of an outline.
     pub(super) cut: Cut,
+    /// Of what kind the texts of the chunk are; empty where all are of one.
+    pub(super) kinds: Vec<u8>,
 }
 
 impl Builder {
     /// Builder of whole texts, some of which may be of these schemas.
     pub(super) fn new(schemas: Vec<Schema>) -> Builder {
-        let mut texts = TemplateColumn::new(Splitter::Event);
-        texts.schemas = known(schemas);
-        Builder::of_texts(texts)
+        Builder::of_texts(TemplateColumn::with(vec![Cutter::new(Splitter::Event, schemas, 0)]))
+    }
+
+    /// Builder of whole texts of several kinds.
+    pub(super) fn of_kinds(kinds: Vec<Cutter>) -> Builder {
+        Builder::of_texts(TemplateColumn::with(kinds))
     }
 
     /// Builder of whole texts that have this outline.

@@ -3,7 +3,7 @@
 //! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
 //! (`crate::columns`) stores it. `variables` and `access` say where variables are, `trie` finds the template of a text,
 //! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `outline`
-//! has templates of part of a text, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
+//! has templates of part of a text, `kinds` chooses among these for each sourcetype, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
 //! into a template becomes a plain text, one event at a time, so that every text has a place.
 //!
 //! Not here: how columns are stored, terms, fields.
@@ -13,6 +13,7 @@ pub mod bench;
 mod builder;
 mod classes;
 mod dictionary;
+mod kinds;
 mod objects;
 mod outline;
 mod splitter;
@@ -85,6 +86,12 @@ pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
     if events.is_empty() {
         return None;
     }
+    // What one sourcetype's texts need is not asked of another's.
+    if let Some((of_metas, cutters)) = kinds::learn(events)
+        && let Some(slab) = shape(events, Builder::of_kinds(cutters), &of_metas, pays)
+    {
+        return Some(slab);
+    }
     // Where templates of whole texts become too many, parts of texts may have few.
     let (whole, pays_anyway) = (|| Builder::new(objects::learn(events)), Cell::new(false));
     let are_few = |builder: &Builder| {
@@ -92,9 +99,9 @@ pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
         pays_anyway.set(pays && !few);
         pays && few
     };
-    shape(events, whole(), are_few)
-        .or_else(|| shape(events, Builder::of_outline(outline::learning::learn(events)?), pays))
-        .or_else(|| if pays_anyway.get() { shape(events, whole(), pays) } else { None })
+    shape(events, whole(), &[], are_few)
+        .or_else(|| shape(events, Builder::of_outline(outline::learning::learn(events)?), &[], pays))
+        .or_else(|| if pays_anyway.get() { shape(events, whole(), &[], pays) } else { None })
 }
 
 /// Whether the templates of whole texts have become no more than there may be. That is only asked while little is lost
@@ -107,10 +114,16 @@ fn has_few_templates(builder: &Builder) -> bool {
         || (!texts.is_full() && texts.plain_values * 100 <= events * PLAIN_PERCENT_FEW)
 }
 
-/// Takes the texts apart as long as `pays` holds for what has been seen.
-fn shape(events: &EventBatch, mut builder: Builder, pays: impl Fn(&Builder) -> bool) -> Option<ShapedSlab> {
+/// Takes the texts apart as long as `pays` holds for what has been seen. `kinds` says by metadata of which kind a text is, if
+/// there are several.
+fn shape(
+    events: &EventBatch,
+    mut builder: Builder,
+    kinds: &[u8],
+    pays: impl Fn(&Builder) -> bool,
+) -> Option<ShapedSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
-    let mut start = 0;
+    let (mut start, mut row) = (0, 0);
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
         for ends in page_ends.chunks(CHUNK_EVENTS) {
             spans.clear();
@@ -119,6 +132,10 @@ fn shape(events: &EventBatch, mut builder: Builder, pays: impl Fn(&Builder) -> b
                 start = *end;
                 span
             }));
+            let metas = events.meta.iter().skip(row).take(spans.len());
+            builder.kinds.clear();
+            builder.kinds.extend(metas.filter_map(|meta| kinds.get(*meta as usize)));
+            row += spans.len();
             builder.feed(0, &events.raw, &spans);
         }
         builder.end_page();

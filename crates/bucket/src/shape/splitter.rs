@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
 use quarry_event::shape::{
-    MAX_COLUMNS, MAX_TEMPLATES, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
+    MAX_COLUMNS, MAX_TEMPLATES, TEXT_COLUMN, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
 };
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -103,25 +103,16 @@ pub(super) struct KnownSchema {
     columns: Box<[u32]>,
 }
 
-/// Schemas that no text is of yet.
-pub(super) fn known(schemas: Vec<Schema>) -> Vec<KnownSchema> {
-    schemas.into_iter().map(|schema| KnownSchema { schema, template: None, columns: Box::default() }).collect()
-}
-
 #[derive(Debug)]
 pub(super) struct TemplateColumn {
-    splitter: Splitter,
-    trie: Trie,
-    pub(super) schemas: Vec<KnownSchema>,
+    /// One way of taking values apart; of whole events several, one for each kind of them.
+    cutters: Vec<Cutter>,
+    /// That of the value at hand.
+    cutter: usize,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
     /// Columns of the variables, ascending.
     pub(super) children: Vec<u32>,
-    roles: BTreeMap<(Box<[u8]>, u32), u32>,
-    /// By the names that an outline gives.
-    outlined: HashMap<Box<[u8]>, Outlined, FixedState>,
-    /// Template of the empty text.
-    nothing: Option<u32>,
     /// Template and column of plain texts.
     plain: Option<(u32, u32)>,
     /// Plain texts.
@@ -129,32 +120,68 @@ pub(super) struct TemplateColumn {
     pub(super) as_json: AsJson,
 }
 
+/// A way of taking values apart, with the templates that came of it.
+#[derive(Debug)]
+pub(super) struct Cutter {
+    splitter: Splitter,
+    trie: Trie,
+    schemas: Vec<KnownSchema>,
+    roles: BTreeMap<(Box<[u8]>, u32), u32>,
+    /// By the names that an outline gives.
+    outlined: HashMap<Box<[u8]>, Outlined, FixedState>,
+    /// Template of the empty text.
+    nothing: Option<u32>,
+    /// Tells the columns of one kind of events from those of others.
+    path: u64,
+}
+
+impl Cutter {
+    pub(super) fn new(splitter: Splitter, schemas: Vec<Schema>, path: u64) -> Cutter {
+        let schemas =
+            schemas.into_iter().map(|schema| KnownSchema { schema, template: None, columns: Box::default() }).collect();
+        let (trie, roles, outlined) = (Trie::new(), BTreeMap::new(), HashMap::default());
+        Cutter { splitter, trie, schemas, roles, outlined, nothing: None, path }
+    }
+}
+
 impl TemplateColumn {
     pub(super) fn new(splitter: Splitter) -> TemplateColumn {
+        TemplateColumn::with(vec![Cutter::new(splitter, Vec::new(), 0)])
+    }
+
+    /// A column whose values are taken apart in these ways.
+    pub(super) fn with(cutters: Vec<Cutter>) -> TemplateColumn {
+        let as_json = cutters
+            .first()
+            .map_or(AsJson { string_contents: false, scalars: false }, |cutter| AsJson::of(&cutter.splitter));
         TemplateColumn {
-            as_json: AsJson::of(&splitter),
-            splitter,
-            trie: Trie::new(),
-            schemas: Vec::new(),
+            as_json,
+            cutters,
+            cutter: 0,
             templates: Vec::new(),
             codes: Vec::new(),
             children: Vec::new(),
-            roles: BTreeMap::new(),
-            outlined: HashMap::default(),
-            nothing: None,
             plain: None,
             plain_values: 0,
         }
     }
 
+    fn own(&self) -> &Cutter {
+        &self.cutters[self.cutter]
+    }
+
+    fn own_mut(&mut self) -> &mut Cutter {
+        &mut self.cutters[self.cutter]
+    }
+
     /// Whether texts are of a schema.
     pub(super) fn has_schemas(&self) -> bool {
-        !self.schemas.is_empty()
+        self.cutters.iter().any(|cutter| !cutter.schemas.is_empty())
     }
 
     /// Whether there are as many templates as so many values may have.
     pub(super) fn is_full(&self) -> bool {
-        self.templates.len() >= TEMPLATES_FREE + self.codes.len() / VALUES_PER_TEMPLATE
+        self.templates.len() >= TEMPLATES_FREE * self.cutters.len() + self.codes.len() / VALUES_PER_TEMPLATE
     }
 }
 
@@ -166,22 +193,27 @@ impl Builder {
 
     /// Finds the template of each value and hands its variables to their columns.
     pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
-        for span in spans {
+        for (at, span) in spans.iter().enumerate() {
+            if column == TEXT_COLUMN
+                && let Some(kind) = self.kinds.get(at)
+            {
+                split.cutter = usize::from(*kind);
+            }
             let text = span.of(base);
             split.as_json.add(text);
             if text.is_empty()
-                && let Some(nothing) = split.nothing
+                && let Some(nothing) = split.own().nothing
             {
                 split.codes.push(nothing);
                 continue;
             }
-            let known = match &split.splitter {
+            let known = match &split.own().splitter {
                 Splitter::Layout { text: shape, variables } => {
                     fit_layout(shape, variables, text, &split.children, &mut self.filled).then_some(0)
                 }
                 Splitter::Outline(_) => Some(self.outline(column, split, text)),
                 _ => match self.find_schema(column, split, text) {
-                    None => split.trie.find(text, true, &mut self.filled),
+                    None => split.own_mut().trie.find(text, true, &mut self.filled),
                     found => found,
                 },
             };
@@ -206,7 +238,7 @@ impl Builder {
             return self.plain(column, split, text);
         }
         self.variables.clear();
-        match &split.splitter {
+        match &split.own().splitter {
             Splitter::Layout { text: shape, variables } => {
                 if !split.templates.is_empty() || text.len() != shape.len() {
                     return self.plain(column, split, text);
@@ -229,12 +261,12 @@ impl Builder {
             // Gives every text a template of its own.
             Splitter::Outline(_) => return self.plain(column, split, text),
         }
-        if let Some(template) = split.trie.find_exact(text, &self.variables, &mut self.filled) {
+        if let Some(template) = split.own().trie.find_exact(text, &self.variables, &mut self.filled) {
             return template;
         }
         // A lone word where numbers stand is another thing: only one variable among others may take it.
         if !self.variables.is_empty()
-            && let Some(template) = split.trie.find(text, false, &mut self.filled)
+            && let Some(template) = split.own_mut().trie.find(text, false, &mut self.filled)
         {
             return template;
         }
@@ -274,9 +306,9 @@ impl Builder {
             parts.push(TemplatePart::Literal(text[at..].into()));
         }
         if text.is_empty() {
-            split.nothing = Some(template);
+            split.own_mut().nothing = Some(template);
         }
-        split.trie.insert(text, &self.variables, &columns, template);
+        split.own_mut().trie.insert(text, &self.variables, &columns, template);
         split.templates.push(Template { parts });
         self.templates += 1;
         template
@@ -284,15 +316,15 @@ impl Builder {
 
     /// The template of the first schema that a text is of; fills its variables.
     fn find_schema(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> Option<u32> {
-        if split.schemas.is_empty() || text.first() != Some(&b'{') {
+        if split.own().schemas.is_empty() || text.first() != Some(&b'{') {
             return None;
         }
-        let at = split.schemas.iter().position(|known| known.schema.fit(text, &mut self.places))?;
-        let template = match split.schemas[at].template {
+        let at = split.own().schemas.iter().position(|known| known.schema.fit(text, &mut self.places))?;
+        let template = match split.own().schemas[at].template {
             Some(template) => template,
             None => self.add_schema(column, split, at)?,
         };
-        let places = self.places.iter().zip(&split.schemas[at].columns);
+        let places = self.places.iter().zip(&split.own().schemas[at].columns);
         self.filled.clear();
         self.filled.extend(places.map(|((start, end), column)| Filled { column: *column, start: *start, end: *end }));
         Some(template)
@@ -301,7 +333,7 @@ impl Builder {
     /// Makes the template of a schema; `None` where there is no room for it.
     #[cold]
     fn add_schema(&mut self, column: u32, split: &mut TemplateColumn, at: usize) -> Option<u32> {
-        let KnownSchema { schema, .. } = split.schemas.remove(at);
+        let KnownSchema { schema, .. } = split.own_mut().schemas.remove(at);
         let entries = schema.entries();
         let is_room = self.templates + entries.len() + KEPT_FOR_PLAIN < MAX_TEMPLATES
             && self.columns.len() + entries.len() + KEPT_FOR_PLAIN <= MAX_COLUMNS
@@ -335,21 +367,21 @@ impl Builder {
         }
         split.templates.push(Template { parts });
         self.templates += 1;
-        split.schemas.insert(at, KnownSchema { schema, template: Some(template), columns: columns.into() });
+        split.own_mut().schemas.insert(at, KnownSchema { schema, template: Some(template), columns: columns.into() });
         Some(template)
     }
 
     /// The template of a text by the outline of its column; fills its variables.
     fn outline(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
-        let Splitter::Outline(outline) = &split.splitter else { return self.plain(column, split, text) };
+        let Splitter::Outline(outline) = &split.own().splitter else { return self.plain(column, split, text) };
         if text.len() > SHAPED_BYTES_MAX {
             return self.plain(column, split, text);
         }
         outline.cut(text, &mut self.cut);
-        if !split.outlined.contains_key(&*self.cut.template) && !self.add_outlined(column, split, text) {
+        if !split.own().outlined.contains_key(&*self.cut.template) && !self.add_outlined(column, split, text) {
             return self.plain(column, split, text);
         }
-        let Some(known) = split.outlined.get(&*self.cut.template) else { return self.plain(column, split, text) };
+        let Some(known) = split.own().outlined.get(&*self.cut.template) else { return self.plain(column, split, text) };
         self.filled.clear();
         let places = self.cut.pieces.iter().zip(&known.columns);
         self.filled.extend(places.map(|(piece, column)| Filled {
@@ -382,7 +414,7 @@ impl Builder {
             let literal = &text[at..piece.start];
             let child = match piece.role {
                 Role::Member { run, key } => {
-                    let Splitter::Outline(outline) = &split.splitter else { return false };
+                    let Splitter::Outline(outline) = &split.own().splitter else { return false };
                     let name: Box<[u8]> = outline.key(key).into();
                     self.empty_or(Splitter::Pair, column, split, &name, MEMBER_TIMES + u32::from(run))
                 }
@@ -412,7 +444,10 @@ impl Builder {
         }
         split.templates.push(Template { parts });
         self.templates += 1;
-        split.outlined.insert(self.cut.template.as_slice().into(), Outlined { template, columns: columns.into() });
+        split
+            .own_mut()
+            .outlined
+            .insert(self.cut.template.as_slice().into(), Outlined { template, columns: columns.into() });
         true
     }
 
@@ -431,29 +466,29 @@ impl Builder {
         times: u32,
     ) -> u32 {
         let role = (Box::from(name), times);
-        if let Some(child) = split.roles.get(&role) {
+        if let Some(child) = split.own().roles.get(&role) {
             return *child;
         }
         let above = &self.columns[column as usize];
         // What lies in it is as deep as it would be in the text itself.
-        let (path, depth) = (path_below(above.path, name, times), above.depth);
+        let (path, depth) = (path_below(above.path ^ split.own().path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
         self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));
         self.splits += 1;
-        split.roles.insert(role, child);
+        split.own_mut().roles.insert(role, child);
         child
     }
 
     /// The column of a role, a new one if there is none yet.
     fn child(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
         let role = (Box::from(name), times);
-        if let Some(child) = split.roles.get(&role) {
+        if let Some(child) = split.own().roles.get(&role) {
             return *child;
         }
         let above = &self.columns[column as usize];
-        let (path, depth) = (path_below(above.path, name, times), above.depth.saturating_add(1));
+        let (path, depth) = (path_below(above.path ^ split.own().path, name, times), above.depth.saturating_add(1));
         let child = self.add_child(column, split, path, depth);
-        split.roles.insert(role, child);
+        split.own_mut().roles.insert(role, child);
         child
     }
 

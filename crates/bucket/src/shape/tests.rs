@@ -25,7 +25,7 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
 /// Shapes whatever it costs and checks all the writer relies on.
 fn shaped(events: &EventBatch) -> ShapedSlab {
     outlined(events);
-    let slab = shape(events, Builder::new(objects::learn(events)), |_| true).unwrap();
+    let slab = shape(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -34,7 +34,7 @@ fn shaped(events: &EventBatch) -> ShapedSlab {
 fn outlined(events: &EventBatch) -> ShapedSlab {
     let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
     let (outline, _) = outline::learning::outline_of(&texts);
-    let slab = shape(events, Builder::of_outline(outline), |_| true).unwrap();
+    let slab = shape(events, Builder::of_outline(outline), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
@@ -374,7 +374,7 @@ fn templates_of(slab: &ShapedSlab) -> Vec<String> {
 /// By an outline that is worth it.
 fn learned(events: &EventBatch) -> ShapedSlab {
     let outline = outline::learning::learn(events).expect("what the sentences stand in is worth it");
-    let slab = shape(events, Builder::of_outline(outline), pays).unwrap();
+    let slab = shape(events, Builder::of_outline(outline), &[], pays).unwrap();
     check(&slab, events);
     slab
 }
@@ -559,6 +559,73 @@ proptest! {
                 prop_assert_eq!(variables::variable_end(variable.kind, text.as_bytes(), variable.start, true), Some(variable.end));
                 at = variable.end;
             }
+        }
+    }
+}
+
+#[test]
+fn every_sourcetype_is_taken_apart_in_its_own_way() {
+    let word = |word: &str| word.into();
+    let meta = |sourcetype: &str| Metadata {
+        index: word("main"),
+        host: word("h"),
+        source: word("s"),
+        sourcetype: word(sourcetype),
+    };
+    let types = ["klog", "access", "json", "odd"];
+    let mut events = EventBatch { metas: types.map(meta).to_vec(), ..EventBatch::default() };
+    for at in 0..24_000u64 {
+        let kind = if at % 100 == 99 { 3 } else { drawn(at, 3) as u32 };
+        let text = match kind {
+            0 => format!(
+                "I1121 00:00:{:02}.{:06} f{}.go:{}] {}",
+                at % 60,
+                drawn(at, 1_000_000),
+                letters(drawn(at, 9)),
+                drawn(at, 900),
+                sentence(at)
+            ),
+            1 => format!(
+                "10.0.0.{} - - [20/Nov/2026:00:00:{:02} +0000] \"GET /{}/{}?q={} HTTP/1.1\" {} {} \"-\" \"curl/8\"",
+                at % 200,
+                at % 60,
+                letters(drawn(at, 60)),
+                letters(drawn(at, 800)),
+                drawn(at, 900),
+                200 + at % 5,
+                drawn(at, 9_000)
+            ),
+            2 => {
+                let member = |key: u64| match drawn(at * 13 + key, 2) {
+                    0 => format!(",\"k{key}\":{}", drawn(at, 60)),
+                    _ => String::new(),
+                };
+                format!("{{\"level\":\"INFO\"{}}}", (0..9).map(member).collect::<String>())
+            }
+            _ => sentence(at),
+        };
+        events.push(text.as_bytes(), at as i64, kind);
+    }
+    let slab = shape_slab(&events).expect("templates are few");
+    check(&slab, &events);
+    let SlabValues::Templates { codes, templates } = &slab.columns[0].values else { panic!("column 0 is templates") };
+    let of_type = |wanted: u32| -> BTreeSet<u32> {
+        codes.iter().zip(&events.meta).filter(|(_, meta)| **meta == wanted).map(|(code, _)| *code).collect()
+    };
+    for (at, few) in [(0, 60), (1, 20), (2, 4)] {
+        let own = of_type(at);
+        assert!(own.len() <= few, "{} templates of {}", own.len(), types[at as usize]);
+        // Columns of one kind are not those of another.
+        let columns = |all: &BTreeSet<u32>| -> BTreeSet<u32> {
+            all.iter().flat_map(|code| templates[*code as usize].variables()).collect()
+        };
+        for other in (0..3).filter(|other| *other != at) {
+            assert!(
+                columns(&own).is_disjoint(&columns(&of_type(other))),
+                "{} and {}",
+                types[at as usize],
+                types[other as usize]
+            );
         }
     }
 }

@@ -1,0 +1,103 @@
+//! Kinds of events: where a slab holds several sourcetypes, each is taken apart in the way that suits its texts.
+//!
+//! Sentences of one sourcetype would otherwise have the requests of another cut by their outline, and JSON that is not most of
+//! a slab would have no schema. A sample of each sourcetype says which way is its own. Columns of one kind are not those of
+//! another, so that what a value may be is said of one sourcetype.
+//!
+//! Not here: slabs of one sourcetype, and such whose kinds all have few templates of whole texts, which share them.
+
+use std::collections::BTreeMap;
+
+use quarry_event::EventBatch;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::builder::{Builder, Kind};
+use super::splitter::{Cutter, Splitter};
+use super::trie::Span;
+use super::{objects, outline};
+
+/// Texts of a sourcetype that are sampled.
+const SAMPLE_TEXTS: usize = 1_024;
+/// Bytes of them.
+const SAMPLE_BYTES: usize = 1 << 20;
+/// Of a hundred events of the slab, those of a sourcetype that is a kind of its own; all others are one together.
+const KIND_PERCENT_MIN: usize = 2;
+/// Kinds of their own at most: the most frequent ones.
+const KINDS_MAX: usize = 8;
+/// Templates of whole texts are few if so many texts of the sample have one, and of a hundred no more than these have none.
+const TEXTS_PER_TEMPLATE: usize = 8;
+const PLAIN_PERCENT_MAX: usize = 5;
+
+/// The kind of each metadata of the slab and how each kind is taken apart; `None` where one way suits all.
+pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
+    if events.metas.iter().all(|meta| Some(&meta.sourcetype) == events.metas.first().map(|first| &first.sourcetype)) {
+        return None;
+    }
+    let mut counts = vec![0usize; events.metas.len()];
+    events.meta.iter().for_each(|meta| counts[*meta as usize] += 1);
+    let mut by_type: BTreeMap<&str, usize> = BTreeMap::new();
+    for (meta, count) in events.metas.iter().zip(&counts) {
+        *by_type.entry(&meta.sourcetype).or_default() += count;
+    }
+    let mut types: Vec<(&str, usize)> =
+        by_type.into_iter().filter(|(_, count)| count * 100 >= events.len() * KIND_PERCENT_MIN).collect();
+    types.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    types.truncate(KINDS_MAX);
+    if types.len() < 2 {
+        return None;
+    }
+    // Behind the kinds comes what is left.
+    let kind_of = |sourcetype: &str| types.iter().position(|(known, _)| *known == sourcetype).unwrap_or(types.len());
+    let of_metas: Vec<u8> = events.metas.iter().map(|meta| kind_of(&meta.sourcetype) as u8).collect();
+    let mut cutters = Vec::new();
+    let mut is_of_one_way = true;
+    for (kind, (sourcetype, count)) in types.iter().enumerate() {
+        let sample = sample_of(events, *count, |meta| usize::from(of_metas[meta as usize]) == kind);
+        let (splitter, schemas) = way_of(&sample);
+        is_of_one_way &= matches!(splitter, Splitter::Event) && schemas.is_empty();
+        cutters.push(Cutter::new(splitter, schemas, xxh3_64(sourcetype.as_bytes())));
+    }
+    cutters.push(Cutter::new(Splitter::Event, Vec::new(), 0));
+    (!is_of_one_way).then_some((of_metas, cutters))
+}
+
+/// Texts of one kind, evenly spread.
+fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> EventBatch {
+    let mut sample = EventBatch { metas: events.metas.iter().take(1).cloned().collect(), ..EventBatch::default() };
+    let rows = events.meta.iter().enumerate().filter(|(_, meta)| is_of(**meta)).map(|(row, _)| row);
+    for row in rows.step_by(count.div_ceil(SAMPLE_TEXTS).max(1)) {
+        if sample.raw.len() > SAMPLE_BYTES {
+            break;
+        }
+        sample.push(events.raw(row), 0, 0);
+    }
+    sample
+}
+
+/// How texts like these are taken apart.
+fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
+    let schemas = objects::learn(sample);
+    if !schemas.is_empty() || has_few_templates(sample) {
+        return (Splitter::Event, schemas);
+    }
+    match outline::learning::learn(sample) {
+        Some(outline) => (Splitter::Outline(Box::new(outline)), schemas),
+        None => (Splitter::Event, schemas),
+    }
+}
+
+/// Whether templates of whole texts are few.
+fn has_few_templates(sample: &EventBatch) -> bool {
+    let mut builder = Builder::new(Vec::new());
+    let mut start = 0;
+    let spans = sample.ends.iter().map(|end| {
+        let span = Span { start, len: end - start };
+        start = *end;
+        span
+    });
+    let spans: Vec<Span> = spans.collect();
+    builder.feed(0, &sample.raw, &spans);
+    let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
+    texts.templates.len() * TEXTS_PER_TEMPLATE <= sample.len()
+        && texts.plain_values * 100 <= sample.len() * PLAIN_PERCENT_MAX
+}
