@@ -98,7 +98,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         server = Server(quarry, folder, python)
         try:
-            environment = {**os.environ, "QUARRY_SERVER": json.dumps(server.run_file), "NO_PROXY": "*"}
+            environment = {**os.environ, "QUARRY_SERVER": json.dumps(server.run_file), "QUARRY": str(quarry), "NO_PROXY": "*"}
             environment["PATH"] = f"{python.parent}:{environment['PATH']}"
             for path in scenarios:
                 command = [python, path]
