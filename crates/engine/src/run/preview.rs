@@ -18,6 +18,7 @@ use quarry_eval::EngineError;
 use quarry_eval::aggregate::Folder;
 use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
+use quarry_eval::dataflow::MemoryAccount;
 use quarry_eval::messages;
 use quarry_eval::panics::caught;
 use quarry_eval::rows::{self, RowIter, of_batches};
@@ -40,7 +41,7 @@ const PAUSE_SHARE: i64 = 9;
 /// Rows of a preview at most.
 const ROWS_MAX: usize = 50_000;
 /// Bytes of a preview's rows at most.
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 4 << 20;
 /// Rows read so far that a preview is made of at most, where there is no fold over events.
 const READ_ROWS_MAX: usize = 50_000;
 /// Bytes of them at most.
@@ -210,9 +211,7 @@ impl Preparation {
     /// The rows of a scan with previews made as they pass, where commands behind them need all.
     pub(crate) fn of_rows(self, rows: RowIter, steps: &[Step]) -> RowIter {
         match steps.iter().any(|step| !matches!(step, Step::Row { .. })) {
-            true => {
-                Box::new(WatchedRows { rows, preparation: self, read: Vec::new(), count: 0, bytes: 0, is_over: false })
-            }
+            true => Box::new(WatchedRows::new(rows, self)),
             false => rows,
         }
     }
@@ -260,11 +259,31 @@ struct WatchedRows {
     read: Vec<RecordBatch>,
     count: usize,
     bytes: usize,
+    /// They count as memory of searches.
+    account: MemoryAccount,
     /// No more previews are made.
     is_over: bool,
 }
 
 impl WatchedRows {
+    fn new(rows: RowIter, preparation: Preparation) -> WatchedRows {
+        let account = preparation.context.dataflow.account("preview");
+        WatchedRows { rows, preparation, read: Vec::new(), count: 0, bytes: 0, account, is_over: false }
+    }
+
+    /// Keeps rows for previews, as far as there is room for them.
+    fn keep(&mut self, batch: &RecordBatch) {
+        let (count, bytes) = (self.count + batch.num_rows(), self.bytes + batch.get_array_memory_size());
+        if count > READ_ROWS_MAX || bytes > READ_BYTES_MAX {
+            return;
+        }
+        if self.account.set(bytes).is_err() {
+            return self.end();
+        }
+        self.read.push(batch.clone());
+        (self.count, self.bytes) = (count, bytes);
+    }
+
     fn preview(&mut self) {
         let read = self.read.clone();
         let made = self.preparation.make(|| self.preparation.reduced(of_batches(read)));
@@ -276,6 +295,8 @@ impl WatchedRows {
     fn end(&mut self) {
         self.is_over = true;
         self.read = Vec::new();
+        // Less is never refused.
+        let _less = self.account.set(0);
     }
 }
 
@@ -286,12 +307,8 @@ impl Iterator for WatchedRows {
         let next = self.rows.next();
         match &next {
             Some(Ok(batch)) if !self.is_over => {
-                let bytes = batch.get_array_memory_size();
-                if self.count + batch.num_rows() <= READ_ROWS_MAX && self.bytes + bytes <= READ_BYTES_MAX {
-                    self.read.push(batch.clone());
-                    (self.count, self.bytes) = (self.count + batch.num_rows(), self.bytes + bytes);
-                }
-                if self.preparation.previews.is_due() {
+                self.keep(batch);
+                if !self.is_over && self.preparation.previews.is_due() {
                     self.preview();
                 }
             }
