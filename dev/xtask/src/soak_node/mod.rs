@@ -45,6 +45,8 @@ const ROUNDS_PER_WORLD: u64 = 20;
 const WORLDS_AT_ONCE: usize = 4;
 /// Longest time between the start of the senders and the kill, in milliseconds.
 const ROUND_MS_MAX: u64 = 60;
+/// The same in worlds whose objects are changed more than once or twice a round: a change takes some milliseconds.
+const LONG_ROUND_MS_MAX: u64 = 400;
 /// Of so many worlds one has a forwarder, and one is of watched files alone.
 const SPECIAL_IN: u64 = 5;
 /// Of so many rounds one ends in the middle of a write.
@@ -99,7 +101,8 @@ pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
                     let done = match world % SPECIAL_IN {
                         0 => watched::one_world(&binary, &disk_fault, &place, &mut Chance::of_seed(seed)),
                         1 => forwarded_world(&binary, &disk_fault, &place, seed),
-                        _ => one_world(&binary, &disk_fault, &place, rounds, seed),
+                        2 => one_world(&binary, &disk_fault, &place, (rounds, LONG_ROUND_MS_MAX), seed),
+                        _ => one_world(&binary, &disk_fault, &place, (rounds, ROUND_MS_MAX), seed),
                     };
                     match done {
                         Ok(totals) => total.lock().into_iter().for_each(|mut all| all.add(&totals)),
@@ -222,7 +225,13 @@ pub(crate) struct Sent {
 /// Events by their texts.
 pub(crate) type Ledger = BTreeMap<String, Sent>;
 
-fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: u64) -> Result<Totals, String> {
+fn one_world(
+    binary: &Path,
+    disk_fault: &Path,
+    place: &Path,
+    (rounds, round_ms): (u64, u64),
+    seed: u64,
+) -> Result<Totals, String> {
     let mut chance = Chance::of_seed(seed);
     let node = Node::prepare(binary, disk_fault, place)?;
     let (mut plain, mut acked, mut packets) = (Plain::default(), Acked::default(), Packets::default());
@@ -230,7 +239,7 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
     let mut editor = Editor::new();
     let mut totals = Totals::default();
     for _ in 0..rounds {
-        let fault = fault_by(&mut chance);
+        let fault = fault_by(&mut chance, round_ms);
         totals.note(&fault);
         let seeds = [chance.next(), chance.next(), chance.next(), chance.next(), chance.next()].map(Chance);
         let [plain_chance, acked_chance, writer_chance, packets_chance, editor_chance] = seeds;
@@ -283,7 +292,7 @@ fn one_world(binary: &Path, disk_fault: &Path, place: &Path, rounds: u64, seed: 
 }
 
 /// How a round ends.
-fn fault_by(chance: &mut Chance) -> Fault {
+fn fault_by(chance: &mut Chance, round_ms: u64) -> Fault {
     if chance.below(DISK_FAULT_IN) == 0 {
         let errors = DiskErrors {
             path_part: FAILING[chance.below(FAILING.len() as u64) as usize],
@@ -292,11 +301,11 @@ fn fault_by(chance: &mut Chance) -> Fault {
             count: 1 + chance.below(FAILING_MAX),
         };
         let stop_within = Some(Duration::from_millis(chance.below(STOP_MS_MAX))).filter(|_| chance.below(3) > 0);
-        return Fault::Disk { errors, after: Duration::from_millis(chance.below(ROUND_MS_MAX)), stop_within };
+        return Fault::Disk { errors, after: Duration::from_millis(chance.below(round_ms)), stop_within };
     }
     match chance.below(TORN_WRITE_IN) {
         0 => Fault::TornWrite { blocks: 8 + chance.below(BLOCKS_MAX) },
-        _ => Fault::Kill { after: Duration::from_millis(chance.below(ROUND_MS_MAX)) },
+        _ => Fault::Kill { after: Duration::from_millis(chance.below(round_ms)) },
     }
 }
 

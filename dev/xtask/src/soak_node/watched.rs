@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::node::{Fault, Node};
 use super::senders::FileWriter;
-use super::{Chance, Ledger, ROUNDS_PER_WORLD, Totals, fault_by, verdict};
+use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, fault_by, verdict};
 
 /// Longest pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
@@ -188,7 +188,7 @@ pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: 
     let mut rotated = [Way::Copied, Way::Packed, Way::Emptied].map(|way| Rotated::new(&logs, way));
     let mut totals = Totals::default();
     for _ in 0..ROUNDS_PER_WORLD {
-        let fault = fault_by(chance);
+        let fault = fault_by(chance, ROUND_MS_MAX);
         totals.note(&fault);
         let running = node.start(&fault)?;
         let over = AtomicBool::new(false);
