@@ -7,6 +7,7 @@ use quarry_auth::Auth;
 use quarry_search::jobs::Jobs;
 
 use crate::bulletins::Bulletins;
+use crate::endpoint::job_stream::Streams;
 use crate::message::ApiError;
 use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
@@ -25,6 +26,8 @@ pub struct ApiState {
     pub objects: Arc<Objects>,
     /// Messages to all users.
     pub(crate) bulletins: Arc<Bulletins>,
+    /// Clients that watch jobs.
+    pub(crate) streams: Streams,
     /// Turns of searches.
     pub(crate) turns: Arc<Turns>,
     /// Places of answers on their way.
@@ -40,6 +43,7 @@ impl ApiState {
             node,
             objects: Arc::new(objects),
             bulletins: Arc::default(),
+            streams: Streams::default(),
             turns: Turns::of_server(),
             answers: AnswerPlaces::of_server(),
         }

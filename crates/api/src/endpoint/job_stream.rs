@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -31,7 +31,6 @@ use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::outlet::AnswerPlace;
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead};
 
@@ -42,6 +41,50 @@ const SILENT_LOOKS_MAX: u32 = 100;
 /// Rows of `rows` and `preview` unless told otherwise, and at most.
 const COUNT: usize = 100;
 const COUNT_MAX: usize = 1_000;
+
+/// Streams at a time, of all users and of one: each looks at its job again and again.
+const STREAMS_MAX: usize = 512;
+const STREAMS_PER_USER_MAX: usize = 64;
+
+/// How many streams users have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Streams(Arc<Mutex<BTreeMap<String, usize>>>);
+
+/// A stream's place, free again when it is dropped.
+#[derive(Debug)]
+struct StreamPlace {
+    streams: Streams,
+    user: String,
+}
+
+impl Streams {
+    fn locked(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
+        // Each change is one number.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more stream of a user, if there is one.
+    fn take(&self, user: &str) -> Option<StreamPlace> {
+        let mut of_users = self.locked();
+        let own = of_users.get(user).copied().unwrap_or(0);
+        if own >= STREAMS_PER_USER_MAX || of_users.values().sum::<usize>() >= STREAMS_MAX {
+            return None;
+        }
+        of_users.insert(user.to_owned(), own + 1);
+        Some(StreamPlace { streams: self.clone(), user: user.to_owned() })
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut of_users = self.streams.locked();
+        let left = of_users.get(&self.user).map_or(0, |own| own.saturating_sub(1));
+        match left {
+            0 => of_users.remove(&self.user),
+            left => of_users.insert(self.user.clone(), left),
+        };
+    }
+}
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(SEARCH), "Tells how a job goes on, as server-sent events.");
@@ -61,7 +104,12 @@ async fn stream(
     let job = job_of(&state, &caller, &parts).await?;
     let zone = zone_of(&parameters, &job)?;
     let count = parameters.number("count")?.unwrap_or(COUNT).min(COUNT_MAX);
-    let watch = Watch { told: Told::new(zone, count), job, is_over: false, _place: state.answer_place()? };
+    let place = state.streams.take(&caller.identity.user).ok_or_else(|| {
+        ApiError::too_many(format!(
+            "{STREAMS_PER_USER_MAX} jobs are watched by you, or {STREAMS_MAX} by all, the most that may be"
+        ))
+    })?;
+    let watch = Watch { told: Told::new(zone, count), job, is_over: false, _place: place };
     let body = Body::from_stream(futures::stream::unfold(watch, Watch::next));
     let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
     Ok((headers, body).into_response())
@@ -72,7 +120,7 @@ struct Watch {
     job: Arc<SearchJob>,
     told: Told,
     is_over: bool,
-    _place: AnswerPlace,
+    _place: StreamPlace,
 }
 
 impl Watch {
@@ -222,6 +270,19 @@ fn event(name: &str, data: &str, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_has_all_places() {
+        let streams = Streams::default();
+        let own: Vec<StreamPlace> = (0..STREAMS_PER_USER_MAX).filter_map(|_| streams.take("eva")).collect();
+        assert!(own.len() == STREAMS_PER_USER_MAX && streams.take("eva").is_none());
+        let others: Vec<StreamPlace> = (0..STREAMS_MAX).filter_map(|at| streams.take(&(at % 20).to_string())).collect();
+        assert_eq!(own.len() + others.len(), STREAMS_MAX);
+        drop(own);
+        assert!(streams.take("eva").is_some());
+        drop(others);
+        assert!(streams.locked().is_empty());
+    }
 
     #[test]
     fn lines_of_data_are_lines_of_the_event() {

@@ -1,4 +1,5 @@
-//! The language over REST: `search/parser` takes a search apart into its commands, `search/typeahead` tells how a word may go on.
+//! The language over REST: `search/parser` takes a search apart into its commands, `search/typeahead` tells how a word may go on,
+//! `search/timeparser` which instants times as `-1d@d` are.
 //!
 //! Not here: running searches.
 
@@ -7,6 +8,8 @@ use axum::http::Method;
 use axum::response::Response;
 use axum::routing::{get, post};
 use quarry_conf::permissions::SEARCH;
+use quarry_event::TimeNs;
+use quarry_event::time::{parse_time, parse_zone, strftime};
 use quarry_search::{SearchError, SearchParams};
 use quarry_spl::analyse::{begins_with_events, is_transforming};
 use quarry_spl::{Diagnostic, Severity};
@@ -16,12 +19,17 @@ use super::row::{Access, Endpoint, TYPEAHEAD};
 use super::search_jobs::{PathParts, service_of};
 use super::{blocking, json as answer};
 use crate::ApiState;
+use crate::atom::Form;
 use crate::caller::Caller;
-use crate::message::ApiError;
+use crate::message::{ApiError, xml_text};
 use crate::parameters::Parameters;
 
 /// Words that are told unless another number is asked for.
 const WORDS: usize = 50;
+/// Times that are asked for at once, at most.
+const TIMES_MAX: usize = 100;
+/// How instants are written unless told otherwise (Splunk's default).
+const ISO_FORMAT: &str = "%FT%T.%3N%:z";
 /// Words that are told at most.
 const WORDS_MAX: usize = 1_000;
 
@@ -38,6 +46,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, "search/typeahead", access, summary, get(typeahead))
             .needs(&["prefix"])
             .takes(&["count"]),
+        Endpoint::new(Method::GET, "search/timeparser", search, "Tells which instants times are.", get(times))
+            .needs(&["time"])
+            .takes(&["now", "output_time_format", "zone"]),
     ]
 }
 
@@ -77,6 +88,43 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     let (events, report) = cut.unwrap_or((typed.as_str(), ""));
     let events = events.trim_end().trim_end_matches('|').trim();
     Ok(answer(json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() }).to_string()))
+}
+
+/// The instants of times, each under the time as it was asked for. Source: Splunk's `search/timeparser`.
+async fn times(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let asked: Vec<String> =
+        parameters.clone().all().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();
+    if asked.is_empty() || asked.len() > TIMES_MAX {
+        return Err(ApiError::bad_request(format!("give time= once to {TIMES_MAX} times, as in time=-1d@d")));
+    }
+    let node = state.node.clone();
+    let zone = match parameters.get("zone").filter(|name| !name.is_empty()) {
+        Some(name) => parse_zone(name).ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known")))?,
+        None => blocking(move || node.search_of(&caller.identity.user).zone()).await?,
+    };
+    let instant = |name: &str, time: &str, now: TimeNs| {
+        parse_time(time, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={time}: {reason}")))
+    };
+    let now = match parameters.get("now").filter(|now| !now.is_empty()) {
+        Some(now) => instant("now", now, state.auth.now())?,
+        None => state.auth.now(),
+    };
+    let format = parameters.get("output_time_format").filter(|format| !format.is_empty()).unwrap_or(ISO_FORMAT);
+    let told = asked.iter().map(|time| Ok((time.clone(), strftime(instant("time", time, now)?, format, &zone))));
+    let told: Vec<(String, String)> = told.collect::<Result<_, ApiError>>()?;
+    Ok(match Form::of(parameters.get("output_mode")) {
+        Form::Json => {
+            answer(Value::Object(told.into_iter().map(|(time, text)| (time, text.into())).collect()).to_string())
+        }
+        Form::Atom => {
+            let key = |(time, text): &(String, String)| {
+                format!("    <key name=\"{}\">{}</key>\n", xml_text(time).replace('"', "&quot;"), xml_text(text))
+            };
+            let keys: String = told.iter().map(key).collect();
+            let head = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <dict>\n";
+            Form::Atom.answer(format!("{head}{keys}  </dict>\n</response>\n"))
+        }
+    })
 }
 
 async fn typeahead(

@@ -202,3 +202,22 @@ fn a_job_is_watched_to_its_end() {
     assert_eq!(tom.get(&stream_of(&events)).0, "404", "it is another's");
     drop(server);
 }
+
+#[test]
+fn times_are_told_as_instants() {
+    let place = Place::new();
+    with_users(&place, &[("eva", &["user"])]);
+    let server = Server::start(&place);
+    let eva = Client { place: &place, key: key(&place, "eva") };
+    let path = "/services/search/timeparser?now=1795186800&zone=UTC&time=-1d%40d&time=1795186800";
+    let told = eva.json(&format!("{path}&output_mode=json&output_time_format=%25F+%25T"));
+    assert_eq!(
+        (told["-1d@d"].as_str(), told["1795186800"].as_str()),
+        (Some("2026-11-19 00:00:00"), Some("2026-11-20 15:00:00"))
+    );
+    let xml = eva.get(path).1;
+    assert!(xml.contains("<key name=\"-1d@d\">2026-11-19T00:00:00.000+00:00</key>"), "{xml}");
+    assert_eq!(eva.get("/services/search/timeparser?time=tomorrowish").0, "400");
+    assert_eq!(eva.get("/services/search/timeparser").0, "400");
+    drop(server);
+}
