@@ -24,6 +24,7 @@ mod facts;
 mod fields;
 mod flat;
 mod groups;
+mod interner;
 mod json;
 mod key_end;
 mod optional_pairs;

@@ -9,7 +9,6 @@
 use std::str::Utf8Error;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
@@ -20,6 +19,7 @@ use quarry_store::Segment;
 
 use super::cursors::Cursors;
 use super::groups::{ABSENT, Groups};
+use super::interner::Interner;
 use super::page::{PageReader, Rows};
 use super::slab::{FieldLocations, Slab};
 use crate::fields::Extract;
@@ -31,8 +31,6 @@ const SLABS_KEPT: usize = 2;
 const NODES_MAX: usize = 65_536;
 /// Widest range of numbers whose texts are remembered like those of a dictionary.
 const NUMBERS_MAX: i64 = 65_536;
-/// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
-const TEXTS_MAX: usize = 1 << 20;
 /// Answers of one slab that are found by position.
 const QUICK_ANSWERS_MAX: usize = 1 << 20;
 /// A quick answer that was not asked for yet, one that is no match; others are the text's number and this offset.
@@ -117,14 +115,6 @@ struct Asked {
     found: Vec<u32>,
 }
 
-/// Distinct texts, numbered as they come.
-#[derive(Default)]
-struct Interner {
-    codes: HashMap<Box<str>, u32, FixedState>,
-    texts: Vec<Box<str>>,
-    array: Option<ArrayRef>,
-}
-
 impl RexReader {
     /// A reader for a command.
     pub(crate) fn new(rex: &PushedRex) -> RexReader {
@@ -206,7 +196,7 @@ impl RexReader {
                 }
             }
         }
-        found.texts = tree.texts.iter_mut().map(Interner::array).collect();
+        found.texts = tree.texts.iter_mut().zip(&mut found.codes).map(|(texts, codes)| texts.array_of(codes)).collect();
         if let Some((keys, asked)) = &for_some {
             asked.forget_others(&mut found, rows, keys);
         }
@@ -221,7 +211,7 @@ impl RexReader {
         let mut found = Groups::none(self.groups.len());
         found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        found.texts = self.groups.iter().map(|_| Interner::default().array()).collect();
+        found.texts = self.groups.iter().map(|_| Interner::default().array_of(&mut [])).collect();
         found
     }
 
@@ -671,33 +661,4 @@ fn append_text(
 
 fn no_text(_: Utf8Error) -> EngineError {
     EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket")
-}
-
-impl Interner {
-    /// Number of a text; `None` if there are too many.
-    fn code(&mut self, text: &str) -> Option<u32> {
-        if let Some(code) = self.codes.get(text) {
-            return Some(*code);
-        }
-        let code = self.texts.len() as u32;
-        if self.texts.len() >= TEXTS_MAX {
-            return None;
-        }
-        self.codes.insert(text.into(), code);
-        self.texts.push(text.into());
-        self.array = None;
-        Some(code)
-    }
-
-    /// Number of the text of a group, which `skips_empty` may make one that takes no part.
-    fn code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
-        if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
-    }
-
-    /// All texts, the same array until there are more.
-    fn array(&mut self) -> ArrayRef {
-        let texts = &self.texts;
-        let array = self.array.get_or_insert_with(|| Arc::new(StringViewArray::from_iter_values(texts.iter())));
-        Arc::clone(array)
-    }
 }

@@ -236,9 +236,12 @@ struct Walk<'a> {
     looks: bool,
     layers: Vec<Layer>,
     steps: usize,
-    /// Room for what [`Walk::add_thread`] has left to do, and the states it came by.
+    /// Room for what [`Walk::add_thread`] has left to do.
     open: Vec<(StateID, Registers)>,
-    seen: Vec<StateID>,
+    /// By state the number of the list of threads that came by it last.
+    seen: Vec<u32>,
+    /// Number of the list that is being made.
+    list: u32,
     /// Place up to which the walk has come.
     reached: TemplatePosition,
 }
@@ -268,7 +271,8 @@ impl<'a> Walk<'a> {
             layers: Vec::new(),
             steps: 0,
             open: Vec::new(),
-            seen: Vec::new(),
+            seen: vec![0; planner.nfa.states().len()],
+            list: 0,
             reached: window.start,
         })
     }
@@ -276,6 +280,7 @@ impl<'a> Walk<'a> {
     /// The configurations the walk ends in.
     fn run(&mut self) -> Result<Vec<Configuration>, Unclear> {
         let mut place = self.window.start;
+        self.list += 1;
         let mut first = Configuration { behind: self.behind_start()?, list: Vec::new(), matched: None };
         self.start_attempt(&mut first, Position::Fixed(place))?;
         let mut all = vec![first];
@@ -432,6 +437,7 @@ impl<'a> Walk<'a> {
             return Err(Unclear);
         }
         let behind = if self.looks { behind(byte) } else { Behind::Other };
+        self.list += 1;
         let list = Vec::with_capacity(from.list.len() + 1);
         let mut next = Configuration { behind, list, matched: from.matched.clone() };
         for (state, registers) in &from.list {
@@ -465,6 +471,7 @@ impl<'a> Walk<'a> {
         if !from.list.iter().any(waits) {
             return Ok(Cow::Borrowed(from));
         }
+        self.list += 1;
         let mut resolved = Configuration { behind: from.behind, list: Vec::new(), matched: from.matched.clone() };
         for (state, registers) in &from.list {
             if self.add_thread(&mut resolved, *state, registers.clone(), position, ahead)? {
@@ -490,13 +497,12 @@ impl<'a> Walk<'a> {
         ahead: Ahead,
     ) -> Result<bool, Unclear> {
         self.open.clear();
-        self.seen.clear();
         self.open.push((state, registers));
         while let Some((state, mut registers)) = self.open.pop() {
-            if self.seen.contains(&state) || one.list.iter().any(|(known, _)| *known == state) {
+            // A thread of higher priority came to all that follows from this state.
+            if std::mem::replace(&mut self.seen[state.as_usize()], self.list) == self.list {
                 continue;
             }
-            self.seen.push(state);
             match self.planner.nfa.state(state) {
                 State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) => one.list.push((state, registers)),
                 State::Look { look, next } => match holds(*look, one.behind, ahead)? {

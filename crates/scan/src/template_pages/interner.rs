@@ -1,0 +1,118 @@
+//! The distinct texts that a group of a pattern found in a slab, numbered as they come.
+//!
+//! Pages share one array of them as long as they are few. Of many texts each page gets those of its own rows: nearly every
+//! page has new ones, and an array of all of them for each page would take time squared.
+
+use std::hash::BuildHasher;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringViewArray};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+
+use super::groups::ABSENT;
+
+/// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
+const TEXTS_MAX: usize = 1 << 20;
+/// Bytes of them at most.
+const BYTES_MAX: usize = 256 << 20;
+/// Texts up to which all pages share one array.
+const SHARED_MAX: usize = 4_096;
+
+/// Distinct texts and their numbers.
+#[derive(Default)]
+pub(super) struct Interner {
+    numbers: HashTable<u32>,
+    hasher: FixedState,
+    /// The texts back to back, and where each ends.
+    all: String,
+    ends: Vec<u32>,
+    array: Option<ArrayRef>,
+    /// Of each text its place in the array of a page; [`ABSENT`] between pages.
+    places: Vec<u32>,
+}
+
+impl Interner {
+    /// Number of a text; `None` if there are too many.
+    fn code(&mut self, text: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(text);
+        let Interner { numbers, hasher, all, ends, .. } = self;
+        if let Some(number) = numbers.find(hash, |number| text_of(all, ends, *number) == text) {
+            return Some(*number);
+        }
+        if ends.len() >= TEXTS_MAX || all.len() + text.len() > BYTES_MAX {
+            return None;
+        }
+        let number = ends.len() as u32;
+        all.push_str(text);
+        ends.push(all.len() as u32);
+        numbers.insert_unique(hash, number, |number| hasher.hash_one(text_of(all, ends, *number)));
+        self.array = None;
+        Some(number)
+    }
+
+    /// Number of the text of a group, which `skips_empty` may make one that takes no part.
+    pub(super) fn code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
+        if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
+    }
+
+    /// An array of texts and, in place of the numbers of a page's rows, their places in it.
+    pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
+        if let Some(array) = &self.array {
+            return Arc::clone(array);
+        }
+        let count = self.ends.len() as u32;
+        if self.ends.len() <= SHARED_MAX {
+            let texts = (0..count).map(|number| text_of(&self.all, &self.ends, number));
+            let array: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+            self.array = Some(Arc::clone(&array));
+            return array;
+        }
+        self.places.resize(self.ends.len(), ABSENT);
+        let mut used: Vec<u32> = Vec::new();
+        for code in codes.iter_mut().filter(|code| **code != ABSENT) {
+            let place = &mut self.places[*code as usize];
+            if *place == ABSENT {
+                *place = used.len() as u32;
+                used.push(*code);
+            }
+            *code = *place;
+        }
+        used.iter().for_each(|number| self.places[*number as usize] = ABSENT);
+        Arc::new(StringViewArray::from_iter_values(used.iter().map(|number| text_of(&self.all, &self.ends, *number))))
+    }
+}
+
+fn text_of<'t>(all: &'t str, ends: &[u32], number: u32) -> &'t str {
+    let range: Range<usize> = match number {
+        0 => 0..ends[0] as usize,
+        number => ends[number as usize - 1] as usize..ends[number as usize] as usize,
+    };
+    &all[range]
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array, AsArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_name_their_texts_whether_arrays_are_shared_or_not() {
+        let mut interner = Interner::default();
+        for page in 0..40u32 {
+            let texts: Vec<String> = (0..500).map(|row| format!("t{}", (page * 300 + row * 7) % 9_000)).collect();
+            let mut codes: Vec<u32> = texts.iter().map(|text| interner.code_of(text, true).unwrap()).collect();
+            codes[3] = interner.code_of("", true).unwrap();
+            let array = interner.array_of(&mut codes);
+            let array = array.as_string_view();
+            assert_eq!(codes[3], ABSENT);
+            for (text, code) in texts.iter().zip(&codes).filter(|(_, code)| **code != ABSENT) {
+                assert_eq!(array.value(*code as usize), text);
+            }
+            assert!(array.len() <= SHARED_MAX);
+        }
+        assert!(interner.ends.len() > SHARED_MAX);
+    }
+}
