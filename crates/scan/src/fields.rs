@@ -101,9 +101,9 @@ impl Projection {
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
-    /// Whether rows are wanted that only the text of events can give.
-    pub(crate) fn wants_text(&self) -> bool {
-        self.raw || self.all || !self.patterns.is_empty()
+    /// Whether fields are wanted that only the texts of events name.
+    pub(crate) fn wants_unnamed(&self) -> bool {
+        self.all || !self.patterns.is_empty()
     }
 
     /// Whether some wanted field is cut out of text.

@@ -176,7 +176,13 @@ fn searches(conditions: &[&str], range: TimeRange) -> Vec<(String, TimeRange)> {
 
 #[test]
 fn conditions_choose_the_same_events() {
-    let shown = ["table _time _raw", "stats count by host", "stats count by code, grade, owner", "stats count by word"];
+    let shown = [
+        "table _time _raw",
+        "table _raw code grade owner word",
+        "stats count by host",
+        "stats count by code, grade, owner",
+        "stats count by word",
+    ];
     let all = CONDITIONS.iter().flat_map(|condition| shown.iter().map(move |shown| (condition, shown)));
     let searches = all.map(|(condition, shown)| (format!("search {condition} | {shown}"), TimeRange::ALL));
     compare_with(&engine_of(PROPS, ""), searches);

@@ -50,6 +50,7 @@ const REPORTS: &[&str] = &[
     "timechart span=5m count by level",
     "top shard",
     "table _time level status shard code t user",
+    "eval n=len(_raw) | stats sum(n) by word, shard",
     "fields level | head 20",
 ];
 

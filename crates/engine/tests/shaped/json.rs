@@ -126,6 +126,9 @@ fn every_form_of_value_reads_the_same_from_columns() {
         });
         let more = [
             "user=12 OR took>1 | stats count",
+            "* | table _time _raw level k1 f in.note",
+            "took=* | eval n=len(_raw) | stats sum(n) count by user level",
+            "* | regex _raw=\"k[12]\" | stats count by note tags{}",
             "note=*zo* | stats count by note",
             "k1=true | stats count",
             "NOT user=null | stats count by level",

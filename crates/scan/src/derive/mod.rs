@@ -108,7 +108,7 @@ impl Derivations {
     ) -> Result<Derivations, EngineError> {
         let tested: Vec<String> = search.filter.names().map(str::to_owned).collect();
         let mut wanted = Wanted::of(search.projection, tested.iter().map(String::as_str));
-        let of_columns = match search.projection.wants_text() {
+        let of_columns = match search.projection.wants_unnamed() {
             true => Wanted::of(&Projection::default(), tested.iter().map(String::as_str)),
             false => wanted.clone(),
         };
@@ -131,7 +131,7 @@ impl Derivations {
             tables,
             context: context.clone(),
             wanted,
-            asks_texts: is_label || is_default || (search.projection.every && !search.projection.wants_text()),
+            asks_texts: is_label || is_default || (search.projection.every && !search.projection.wants_unnamed()),
             of_columns,
             tested,
             labels: found,

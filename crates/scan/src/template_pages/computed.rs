@@ -83,7 +83,7 @@ impl EventScan {
         page: &mut PageReader<'_>,
     ) -> Result<Option<ComputedRows>, EngineError> {
         let is_wanted = |name: &String| page.slab.is_computed(name);
-        if sure.is_empty() || self.projection.wants_text() || !self.projection.names.iter().any(is_wanted) {
+        if sure.is_empty() || self.projection.wants_unnamed() || !self.projection.names.iter().any(is_wanted) {
             return Ok(None);
         }
         let known = page.computed.take();

@@ -46,6 +46,7 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, concat_rows};
+use quarry_event::shape::TEXT_COLUMN;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_store::Segment;
@@ -180,7 +181,7 @@ impl EventScan {
         let mut sure = self.best_of(sure, reader)?;
         let computed = self.computed_columns(&mut sure, &mut maybe, reader)?;
         let mut rexes = self.rexes.readers(&reader.segment());
-        if !self.projection.wants_text() {
+        if !self.projection.wants_unnamed() {
             add_extracts(&mut rexes, slab, |name| {
                 let is_asked_for = !is_given(name) && slab.is_asked_for(name) && !slab.is_computed(name);
                 is_asked_for && self.projection.names.iter().any(|wanted| wanted == name)
@@ -227,7 +228,7 @@ impl EventScan {
         if columns.fields {
             outcome = self.doubt_indexed(outcome, reader)?;
         }
-        if !self.projection.wants_text() {
+        if !self.projection.wants_unnamed() {
             outcome = self.doubt_unplaced(outcome, reader)?;
         }
         Ok(outcome)
@@ -390,7 +391,8 @@ impl EventScan {
         context: &CommandContext,
     ) -> Result<Option<RecordBatch>, EngineError> {
         let is_computed = self.projection.names.iter().any(|name| reader.slab.is_computed(name));
-        let by_text = self.projection.wants_text() || columns.fields || !self.rexes.is_empty() || is_computed;
+        let wants_text = self.projection.raw || self.projection.wants_unnamed();
+        let by_text = wants_text || columns.fields || !self.rexes.is_empty() || is_computed;
         if rows.is_empty() || by_text || reader.slab.asks_patterns() {
             return Ok(self.maybe(rows, reader, context)?.0);
         }
@@ -433,7 +435,7 @@ impl EventScan {
         coded: bool,
         context: &CommandContext,
     ) -> Result<RecordBatch, EngineError> {
-        if self.projection.wants_text() {
+        if self.projection.wants_unnamed() {
             let rows: Vec<u32> = sure.iter().collect();
             let events = reader.rebuilt(&rows)?;
             let all: Vec<u32> = (0..rows.len() as u32).collect();
@@ -448,6 +450,11 @@ impl EventScan {
                 Rows::Some(rows) => rows.iter().map(|row| events.time[*row as usize]).collect::<Vec<_>>().into(),
             };
             columns.push(("_time".into(), Arc::new(times)));
+        }
+        if self.projection.raw {
+            let rows: Vec<u32> = sure.iter().collect();
+            let texts = reader.texts(TEXT_COLUMN, &rows)?;
+            columns.push(("_raw".into(), columns::text_array(&texts.bytes, &texts.ends)?));
         }
         for field in METADATA_FIELDS.into_iter().filter(|field| self.projection.wants(field)) {
             columns.push((field.into(), self.metadata_column(field, sure, reader)?));
