@@ -13,6 +13,12 @@ use crate::error::IngestError;
 /// Names of the threads.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
+/// Files that one worker has open at most.
+const OPEN_MAX: usize = 1_024;
+/// New files that are held open at most until they are read.
+const HELD_MAX: usize = 8_192;
+/// Of the files that the process may have open, this part may be open, and the same part may be held.
+const DESCRIPTOR_SHARE: usize = 4;
 
 /// Where the events of watched files go.
 pub trait Sinks: Send + Sync {
@@ -42,6 +48,8 @@ pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Op
         host: settings.host.clone(),
         clock: settings.clock.clone(),
         workers: sets,
+        open_max: OPEN_MAX.min(settings.descriptors / DESCRIPTOR_SHARE / sets.max(1)).max(1),
+        held_max: HELD_MAX.min(settings.descriptors / DESCRIPTOR_SHARE),
         tell: Box::new(|text| log::warning(text)),
     };
     let (monitor, wrong) = Monitor::new(stanzas, options);

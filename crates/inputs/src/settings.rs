@@ -19,6 +19,8 @@ pub struct InputSettings {
     pub host: String,
     /// Time zone of this machine.
     pub zone: TimeZone,
+    /// Files and connections that the process may have open.
+    pub descriptors: usize,
 }
 
 impl InputSettings {

@@ -137,6 +137,7 @@ impl Settings {
             clock: self.clock.clone(),
             host: host_name(),
             zone: zone::machine(),
+            descriptors: quarry_stdx::descriptors::allowed(),
         }
     }
 

@@ -14,7 +14,7 @@ use quarry_ingest::{Claim, Claims, Sinks, Watching, watch_files};
 use quarry_inputs::{EventStore, FilePosition, Sink, SinkError};
 use quarry_listen::{Listeners, listen_for_events, stopped};
 use quarry_programs::{ProgramInputs, start_inputs};
-use quarry_stdx::{log, private_file, private_folder, random};
+use quarry_stdx::{descriptors, log, private_file, private_folder, random};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -45,6 +45,7 @@ struct Forwarding {
 /// Runs the forwarder; returns when it has stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failure> {
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
+    descriptors::raise();
     let settings = Arc::new(Settings::of_forwarder(data_dir));
     let outputs = OutputSettings::new(&settings.layers);
     outputs.faults.iter().for_each(log::warning);

@@ -22,7 +22,7 @@ use quarry_listen::{Bounds, HttpPort, Listeners, Security, listen_for_events, li
 use quarry_programs::start_inputs;
 use quarry_search::jobs::Jobs;
 use quarry_search::{Namespaces, SearchSettings, Sight, summaries};
-use quarry_stdx::{Fault, log, private_file, random};
+use quarry_stdx::{Fault, descriptors, log, private_file, random};
 use quarry_store::{ExpiredBucket, Removed, Store, Thawed};
 use serde_json::json;
 
@@ -51,6 +51,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     if let Some(address) = &arguments.web {
         log::note(format!("--web {address}: this version has no such service, nothing listens there"));
     }
+    descriptors::raise();
     let settings = Settings::of_server(data_dir);
     let tls = ServerSettings::new(&settings.layers).tls.filter(|_| !arguments.insecure);
     if tls.is_none() && !address.ip().is_loopback() {

@@ -1,10 +1,11 @@
-//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, kinds of errors, and files
+//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, kinds of errors, how many files may be open, and files
 //! and folders that only their owner can read.
 //!
 //! Components take a [`Clock`], so that tests and the simulation can replay time; only the server makes a
 //! [`SystemClock`]. No domain words here.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+pub mod descriptors;
 mod error_kind;
 mod fault;
 pub mod log;

@@ -112,7 +112,11 @@ impl Handle {
         if !metadata.is_file() {
             return Ok(None);
         }
-        let file = Arc::new(File::open(path)?);
+        Handle::of(Arc::new(File::open(path)?)).map(Some)
+    }
+
+    /// That of a regular file that is open.
+    pub(crate) fn of(file: Arc<File>) -> io::Result<Handle> {
         let metadata = file.metadata()?;
         let mut start = [0; START_BYTES];
         let mut read = 0;
@@ -130,7 +134,7 @@ impl Handle {
         let hole = if has_hole { hole_of(&file)? } else { 0 };
         let is_begun_hole = !start.is_empty() && start.len() < HOLE_BYTES_MIN && start.iter().all(|byte| *byte == 0);
         let is_unclear = packing.is_none() || is_begun_hole;
-        Ok(Some(Handle { file, metadata, packing: packing.unwrap_or(Packing::None), is_unclear, hole }))
+        Ok(Handle { file, metadata, packing: packing.unwrap_or(Packing::None), is_unclear, hole })
     }
 
     /// Its content from the start.

@@ -17,7 +17,7 @@ mod faults;
 #[derive(Default)]
 pub(crate) struct MemorySink {
     pub(crate) events: Vec<String>,
-    sources: Vec<String>,
+    pub(crate) sources: Vec<String>,
     positions: Vec<FilePosition>,
     batches: usize,
     /// Batches taken before the sink fails.

@@ -487,6 +487,7 @@ mod tests {
             clock: clock.clone(),
             host: "h".to_owned(),
             zone: jiff::tz::TimeZone::UTC,
+            descriptors: 1_024,
         });
         let (_stop, stopping) = watch::channel(false);
         let (alive, _ended) = mpsc::channel(1);

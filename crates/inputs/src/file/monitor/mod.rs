@@ -6,6 +6,7 @@
 //!
 //! Not here: threads, stores, what inputs.conf says.
 
+mod held;
 mod notices;
 mod roster;
 mod session;
@@ -46,6 +47,10 @@ pub struct MonitorOptions {
     pub clock: SharedClock,
     /// Workers that read side by side.
     pub workers: usize,
+    /// Files that one worker has open.
+    pub open_max: usize,
+    /// New files that are held open until a worker reads them.
+    pub held_max: usize,
     /// Hears what is wrong with a file or folder.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }

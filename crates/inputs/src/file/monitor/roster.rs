@@ -15,6 +15,8 @@ use std::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::held::Held;
+
 /// Files that are known at once; those beyond it are not read, and that is told.
 pub(crate) const FILES_MAX: usize = 1 << 20;
 
@@ -42,6 +44,8 @@ pub(crate) struct Job {
     pub(crate) node: Inode,
     /// Which stanza takes it.
     pub(crate) stanza: usize,
+    /// The file, held open since it was found, if it was not read since.
+    pub(crate) held: Option<Held>,
 }
 
 #[derive(Debug)]
@@ -56,6 +60,8 @@ struct Entry {
     queued: Option<Queue>,
     /// Too old when it was met.
     is_left: bool,
+    /// The file, until it is read for the first time under its name.
+    held: Option<Held>,
 }
 
 /// In which of a worker's queues a file waits.
@@ -129,8 +135,22 @@ impl Roster {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes note of a file as it is now; false if no more files can be known. `is_old`: a new one is left alone.
-    pub(crate) fn see(&self, path: &Path, metadata: &Metadata, stanza: usize, is_old: bool) -> bool {
+    /// Whether a file was seen under this name. One of another name may be a new one: numbers of inodes are given again.
+    pub(crate) fn knows(&self, path: &Path, metadata: &Metadata) -> bool {
+        let inner = self.lock();
+        let number = inner.numbers.get(&Inode::of(metadata));
+        number.and_then(|number| inner.entries.get(number)).is_some_and(|entry| *entry.path == *path)
+    }
+
+    /// Takes note of a file as it is now; false if no more files can be known. `is_old`: a new one is left alone. `held` is
+    /// kept of one that is new, or has a new name, until it is read.
+    pub(crate) fn see(
+        &self,
+        path: &Path,
+        metadata: &Metadata,
+        (stanza, is_old): (usize, bool),
+        held: Option<Held>,
+    ) -> bool {
         let mut inner = self.lock();
         let round = inner.round;
         let node = Inode::of(metadata);
@@ -141,6 +161,7 @@ impl Roster {
             let is_renamed = *entry.path != *path && (entry.round != round || !entry.has_its_name());
             if is_renamed {
                 entry.path = path.into();
+                entry.held = held.or(entry.held.take());
             }
             entry.round = round;
             let is_same = (entry.size, entry.changed) == (size, changed);
@@ -156,13 +177,21 @@ impl Roster {
         let number = inner.next;
         inner.next += 1;
         let stanza = stanza as u32;
-        let entry = Entry { path: path.into(), node, stanza, round, size, changed, queued: None, is_left: is_old };
+        let (queued, is_left, held) = (None, is_old, held.filter(|_| !is_old));
+        let entry = Entry { path: path.into(), node, stanza, round, size, changed, queued, is_left, held };
         inner.entries.insert(number, entry);
         inner.numbers.insert(node, number);
         if !is_old {
             self.push(&mut inner, number, Queue::Backlog);
         }
         true
+    }
+
+    /// Goes on holding a file that could not be read yet.
+    pub(crate) fn hold(&self, number: FileNumber, held: Held) {
+        if let Some(entry) = self.lock().entries.get_mut(&number) {
+            entry.held = Some(held);
+        }
     }
 
     /// Has a file read (again).
@@ -212,8 +241,9 @@ impl Roster {
         while let Some((number, queue)) = inner.ready[worker].pop() {
             if let Some(entry) = inner.entries.get_mut(&number).filter(|entry| entry.queued == Some(queue)) {
                 entry.queued = None;
+                let held = entry.held.take();
                 let Entry { path, node, stanza, .. } = entry;
-                return Some(Job { number, path: path.to_path_buf(), node: *node, stanza: *stanza as usize });
+                return Some(Job { number, path: path.to_path_buf(), node: *node, stanza: *stanza as usize, held });
             }
         }
         None
@@ -225,17 +255,26 @@ impl Roster {
         inner.round = inner.round.wrapping_add(1);
     }
 
-    /// Forgets files that were not seen in this round.
+    /// Forgets files that were not seen in this round, but for those that are held until they are read.
     pub(crate) fn end_round(&self) {
         let mut inner = self.lock();
         let Inner { entries, numbers, round, .. } = &mut *inner;
-        entries.retain(|_, entry| {
+        let mut left = Vec::new();
+        entries.retain(|number, entry| {
             let is_seen = entry.round == *round;
-            if !is_seen {
+            if entry.queued.is_none() {
+                // Nothing was written to it for a while.
+                entry.held.take_if(|held| held.is_empty());
+                // It was removed as soon as it was written, or is waited for.
+                left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
+            }
+            let is_known = is_seen || entry.held.is_some();
+            if !is_known {
                 numbers.remove(&entry.node);
             }
-            is_seen
+            is_known
         });
+        left.into_iter().for_each(|number| self.push(&mut inner, number, Queue::Backlog));
     }
 
     /// Files that are known.
@@ -274,7 +313,7 @@ mod tests {
         let (old, new) = (folder.path().join("a.log"), folder.path().join("a.log.1"));
         std::fs::write(&old, "1").unwrap();
         let roster = Roster::new(1);
-        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), 0, false);
+        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), (0, false), None);
         see(&old);
         see(&old);
         assert_eq!(next(&roster).as_ref(), Some(&old));
@@ -301,7 +340,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let paths: Vec<PathBuf> = (0..6).map(|at| folder.path().join(format!("{at}.log"))).collect();
         let roster = Roster::new(1);
-        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), 0, false);
+        let see = |path: &Path| roster.see(path, &path.metadata().unwrap(), (0, false), None);
         paths.iter().for_each(|path| std::fs::write(path, "1").unwrap());
         assert!(paths.iter().all(|path| see(path)));
         for at in [5, 4, 5] {
@@ -319,7 +358,7 @@ mod tests {
         let roster = Roster::new(1);
         for text in ["1", "12"] {
             std::fs::write(&path, text).unwrap();
-            roster.see(&path, &path.metadata().unwrap(), 0, text == "1");
+            roster.see(&path, &path.metadata().unwrap(), (0, text == "1"), None);
             assert_eq!(next(&roster), None);
         }
     }

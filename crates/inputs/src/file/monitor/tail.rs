@@ -13,6 +13,7 @@ use quarry_event::EventBatch;
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 
 use super::NANOSECONDS;
+use super::held::Held;
 use super::roster::Inode;
 use crate::file::Packing;
 use crate::file::binary::left_out;
@@ -40,6 +41,8 @@ const FRESH_NS: i64 = 5 * NANOSECONDS;
 pub(crate) struct TailOptions<'a> {
     /// Which file it is.
     pub(crate) node: Inode,
+    /// The file, if it is open.
+    pub(crate) held: Option<&'a Held>,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
@@ -136,9 +139,14 @@ impl Tail {
         sink: &mut dyn Sink,
     ) -> Result<Opened, InputError> {
         let wrong = |error: io::Error| InputError::read(path, &error);
-        let Some(handle) = Handle::open(path).map_err(wrong)? else { return Ok(Opened::Changed) };
+        let opened = match options.held {
+            Some(held) => Handle::of(Arc::clone(&held.file)).map(Some),
+            None => Handle::open(path),
+        };
+        let Some(handle) = opened.map_err(wrong)? else { return Ok(Opened::Changed) };
         let node = Inode::of(&handle.metadata);
-        if node != options.node {
+        let is_named = || options.held.is_some_and(Held::has_no_name) || Tail::is_at(node, path);
+        if node != options.node || !is_named() {
             return Ok(Opened::Changed);
         }
         let age = handle.modified_ns().map(|modified| options.context.now.saturating_sub(modified));
@@ -150,7 +158,7 @@ impl Tail {
         }
         let text = path.display().to_string();
         let start = Start::find(&handle, path, &text, options.scope, (false, options.rotation), sink)?;
-        if !Tail::is_at(node, path) {
+        if !is_named() {
             return Ok(Opened::Changed);
         }
         let is_new = start.offset == 0 && start.identity.variant == 0;
@@ -195,7 +203,7 @@ impl Tail {
     }
 
     /// Whether the file has this name (still).
-    fn has_name(&self, path: &Path) -> bool {
+    pub(crate) fn has_name(&self, path: &Path) -> bool {
         Tail::is_at(self.node, path)
     }
 

@@ -11,6 +11,7 @@ use quarry_conf::{ConfSource, Layer, Layers, MonitorSettings, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_stdx::{Clock, ManualClock};
 
+mod bursts;
 mod copies;
 mod packed;
 mod rotations;
@@ -155,6 +156,8 @@ fn begin(
         host: "here".to_owned(),
         clock: clock.clone(),
         workers: 1,
+        open_max: 8,
+        held_max: 1_000,
         tell: Box::new(move |text| told.lock().unwrap().push(text.to_owned())),
     };
     let (monitor, wrong) = Monitor::new(stanzas, options);

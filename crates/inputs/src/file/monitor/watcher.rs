@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::held::{Held, Slots};
 use super::notices::Notices;
 use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
@@ -35,13 +37,17 @@ pub(crate) struct Watcher<'a> {
     links: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     told: BTreeSet<String>,
     now_seconds: i64,
+    /// For new files, once the first walk has found those that were there before.
+    slots: Arc<Slots>,
+    holds_new: bool,
 }
 
 impl<'a> Watcher<'a> {
     pub(crate) fn new(monitor: &'a Monitor) -> Watcher<'a> {
         let Monitor { stanzas, roster, options, .. } = monitor;
         let (notices, links, told) = (Notices::new(), BTreeMap::new(), BTreeSet::new());
-        Watcher { stanzas, roster, options, notices, links, told, now_seconds: 0 }
+        let slots = Slots::new(options.held_max);
+        Watcher { stanzas, roster, options, notices, links, told, now_seconds: 0, slots, holds_new: false }
     }
 
     /// Watches until monitoring ends.
@@ -98,6 +104,7 @@ impl<'a> Watcher<'a> {
             }
         }
         self.roster.end_round();
+        self.holds_new = true;
     }
 
     /// A path about which the kernel told something.
@@ -161,7 +168,9 @@ impl<'a> Watcher<'a> {
         let age = changed.map(|since| self.now_seconds.saturating_sub_unsigned(since.as_secs()));
         let oldest = stanza.settings.ignore_older_than_seconds;
         let is_old = age.zip(oldest).is_some_and(|(age, oldest)| age > oldest.cast_signed());
-        if !self.roster.see(path, metadata, at, is_old) {
+        let is_held = self.holds_new && !is_old && !self.roster.knows(path, metadata);
+        let held = if is_held { Held::open(path, Inode::of(metadata), &self.slots) } else { None };
+        if !self.roster.see(path, metadata, (at, is_old), held) {
             self.tell_once(format!("more than {FILES_MAX} files are watched; the others are not read"));
         }
     }

@@ -15,6 +15,7 @@ use quarry_conf::PropsResolver;
 use quarry_event::EventBatch;
 use quarry_pipeline::{PipelineContext, SourceInfo};
 
+use super::held::Held;
 use super::roster::{FileNumber, Job};
 use super::session::{Due, Session, wait_ns};
 use super::stanza::Stanza;
@@ -26,8 +27,6 @@ use crate::{FilePosition, InputError, Sink};
 
 /// Bytes of one turn.
 const TURN_BYTES: usize = 8 << 20;
-/// Files that one worker has open.
-const OPEN_MAX: usize = 100;
 /// Longest wait for a file to read; then quiet ones are looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// Wait before a file that could not be read is tried again.
@@ -98,6 +97,7 @@ impl<'a> Worker<'a> {
     /// Reads the next file, waiting for one no longer than `wait`, and looks at those whose time has come; false if
     /// there was none to read.
     pub(crate) fn step(&mut self, number: usize, wait: Duration) -> Result<bool, InputError> {
+        self.make_room()?;
         let job = self.monitor.roster.next(number, wait);
         if let Some(job) = &job {
             let turn = self.turn(job);
@@ -209,6 +209,7 @@ impl<'a> Worker<'a> {
             rotation,
             may_be_begun_copy: rotation == Rotation::Awaited && waited < BEGUN_COPY_MAX_NS,
             node: job.node,
+            held: job.held.as_ref(),
             info: self.info(job),
             context: self.context(),
             scope: &scope,
@@ -235,16 +236,33 @@ impl<'a> Worker<'a> {
             }
             Opened::Copied { end, was_read } => self.keep_copy(job, end, was_read).map(|()| false),
             Opened::Tail(tail) => {
-                self.make_room();
                 let now = self.now();
-                let session = Session::new(tail, job.clone(), now);
+                let session = Session::new(tail, Job { held: None, ..job.clone() }, now);
                 self.due.insert((now, job.number));
                 self.open.insert(job.number, session);
                 Ok(true)
             }
-            Opened::AtEnd => self.end(job).map(|()| false),
+            Opened::AtEnd => {
+                // What was found empty is about to be written.
+                if let Some(held) = job.held.clone().filter(Held::is_empty) {
+                    self.monitor.roster.hold(job.number, held);
+                }
+                self.end(job).map(|()| false)
+            }
             Opened::Packed => self.add_packed(job).map(|()| false),
-            Opened::Changed => Ok(false),
+            Opened::Changed => {
+                self.seek(job);
+                Ok(false)
+            }
+        }
+    }
+
+    /// A file that is held has another name now: it is waited for that it is found there, for a while.
+    fn seek(&mut self, job: &Job) {
+        let mut sought = job.clone();
+        if let Some(held) = &mut sought.held {
+            held.was_sought = true;
+            self.wait_for(sought, self.now() + LOOK_EVERY_NS);
         }
     }
 
@@ -371,7 +389,10 @@ impl<'a> Worker<'a> {
         self.due.insert((session.due_at, number));
     }
 
-    fn wait_for(&mut self, job: Job, at: i64) {
+    fn wait_for(&mut self, mut job: Job, at: i64) {
+        if let Some(held) = job.held.take() {
+            self.monitor.roster.hold(job.number, held);
+        }
         self.due.insert((at, job.number));
         self.waiting.insert(job.number, job);
     }
@@ -396,16 +417,43 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes the file that has been quiet longest if no more may be open; it is read on when its turn comes.
-    fn make_room(&mut self) {
-        if self.open.len() < OPEN_MAX {
-            return;
+    /// Closes a file if no more may be open: one of which nothing waits, and of those the one that has been quiet longest.
+    /// What waits is handed over; the file is read on when its turn comes.
+    fn make_room(&mut self) -> Result<(), InputError> {
+        if self.open.len() < self.monitor.options.open_max {
+            return Ok(());
         }
-        let quietest = self.open.iter().min_by_key(|(_, session)| session.grown_at).map(|(number, _)| *number);
-        if let Some(session) = quietest.and_then(|number| self.close(number)) {
+        let quietest = self.open.values().min_by_key(|session| (session.tail.is_waiting(), session.grown_at));
+        let Some(job) = quietest.map(|session| session.job.clone()) else { return Ok(()) };
+        let taken = self.take_early(&job);
+        self.sink.end_file();
+        self.bear(&job, taken)?;
+        if let Some(session) = self.close(job.number)
+            && session.tail.has_name(&job.path)
+        {
             let at = self.now() + LOOK_EVERY_NS;
             self.wait_for(session.job, at);
         }
+        Ok(())
+    }
+
+    /// Hands over what waits of an open file: all of it if nobody can open the file again.
+    fn take_early(&mut self, job: &Job) -> Result<(), InputError> {
+        if !self.open.get(&job.number).is_some_and(|session| session.tail.is_waiting()) {
+            return Ok(());
+        }
+        self.sink.set_routing(self.stanza(job).settings.routing.as_deref());
+        self.check(job)?;
+        let Some(session) = self.open.get_mut(&job.number) else { return Ok(()) };
+        let (before, tail) = (session.tail.counted, &mut session.tail);
+        let taken = if tail.has_name(&job.path) {
+            let begun = if tail.can_begin() { tail.begin(&mut *self.sink) } else { Ok(()) };
+            begun.and_then(|()| if tail.is_beginning() { Ok(()) } else { tail.pause(&mut *self.sink) })
+        } else {
+            tail.finish(&mut *self.sink)
+        };
+        self.monitor.count(before, session.tail.counted);
+        taken
     }
 
     /// All of a file is handed over; that of a batch is removed once it is stored.

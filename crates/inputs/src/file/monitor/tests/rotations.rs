@@ -432,6 +432,7 @@ fn a_file_that_is_written_anew_between_its_opening_and_its_reading_is_opened_aga
     };
     let options = TailOptions {
         node: Inode::of(&path.metadata().unwrap()),
+        held: None,
         info,
         context: quarry_pipeline::PipelineContext { now: world.clock.now_ns(), zone: None, modified: None },
         scope: "main",

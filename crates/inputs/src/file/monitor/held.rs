@@ -1,0 +1,87 @@
+//! New files that are held open from when they are found until they are read: what is removed meanwhile is read all the
+//! same, however many wait before it.
+
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::roster::Inode;
+
+/// How many more files may be held.
+#[derive(Debug)]
+pub(crate) struct Slots(AtomicUsize);
+
+/// One of them, free again when it is dropped.
+#[derive(Debug)]
+struct Slot(Arc<Slots>);
+
+/// A file that is held open.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) file: Arc<File>,
+    _slot: Arc<Slot>,
+    /// Whether it was waited for that it is found under another name.
+    pub(crate) was_sought: bool,
+}
+
+impl Slots {
+    pub(crate) fn new(most: usize) -> Arc<Slots> {
+        Arc::new(Slots(AtomicUsize::new(most)))
+    }
+
+    fn take(self: &Arc<Slots>) -> Option<Slot> {
+        let taken = self.0.try_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(1));
+        taken.is_ok().then(|| Slot(Arc::clone(self)))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Held {
+    /// Opens the regular file at `path` if it is this one and another may be held.
+    pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<Held> {
+        let slot = slots.take()?;
+        let file = File::open(path).ok()?;
+        let is_this = file.metadata().is_ok_and(|metadata| metadata.is_file() && Inode::of(&metadata) == node);
+        is_this.then(|| Held { file: Arc::new(file), _slot: Arc::new(slot), was_sought: false })
+    }
+
+    /// Whether nothing was written to it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.file.metadata().is_ok_and(|metadata| metadata.len() == 0)
+    }
+
+    /// Whether no name is left of it, or none that it was found under for a while.
+    pub(crate) fn has_no_name(&self) -> bool {
+        self.was_sought || self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_are_held_than_may_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        std::fs::write(&path, "1").unwrap();
+        let node = Inode::of(&path.metadata().unwrap());
+        let slots = Slots::new(2);
+        let held: Vec<_> = (0..3).filter_map(|_| Held::open(&path, node, &slots)).collect();
+        assert_eq!((held.len(), held[0].has_no_name()), (2, false));
+        std::fs::remove_file(&path).unwrap();
+        assert!(held[0].has_no_name() && Held::open(&path, node, &slots).is_none());
+        drop(held);
+        std::fs::write(&path, "2").unwrap();
+        assert!(Held::open(&path, Inode::of(&folder.path().metadata().unwrap()), &slots).is_none(), "another file");
+        let node = Inode::of(&path.metadata().unwrap());
+        assert!(Held::open(&path, node, &slots).is_some());
+    }
+}

@@ -1,0 +1,124 @@
+//! Many files at once, some of which are gone before their turn comes.
+
+use std::time::Duration;
+
+use super::World;
+
+/// Settings under which lines are events at once, wait for more, and wait for a guess.
+const SETTINGS: [&str; 3] = ["", "sourcetype = blocks\n", "sourcetype =\n"];
+
+fn line(at: usize) -> String {
+    format!("#2026-11-20 10:00:00 a small file, number {at:04}\n")
+}
+
+/// What is stored more or less than once of so many files.
+fn not_once(world: &World, files: usize) -> Vec<usize> {
+    let events = world.events();
+    let times = |at: &usize| events.iter().filter(|event| **event == line(*at).trim_end()).count();
+    (0..files).filter(|at| times(at) != 1).collect()
+}
+
+#[test]
+fn files_that_are_removed_before_their_turn_comes_are_read() {
+    for settings in SETTINGS {
+        let mut world = World::new(settings);
+        world.look();
+        for at in 0..100 {
+            world.append(&format!("{at}.log"), &line(at));
+        }
+        // They are found, some are read, and all are gone.
+        world.watcher.walk_all();
+        for _ in 0..20 {
+            world.worker.step(0, Duration::ZERO).unwrap();
+        }
+        (0..100).for_each(|at| std::fs::remove_file(world.path(&format!("{at}.log"))).unwrap());
+        world.wait(8.0);
+        assert_eq!(not_once(&world, 100), Vec::<usize>::new(), "{settings:?}");
+        assert_eq!(world.told.lock().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_file_that_is_found_empty_and_removed_when_it_is_written_is_read() {
+    for looks in [true, false] {
+        let mut world = World::new("");
+        world.look();
+        for at in 0..100 {
+            world.append(&format!("{at}.log"), "");
+        }
+        world.watcher.walk_all();
+        while world.worker.step(0, Duration::ZERO).unwrap() {}
+        for at in 0..100 {
+            world.append(&format!("{at}.log"), &line(at));
+        }
+        if looks {
+            world.watcher.walk_all();
+        }
+        (0..100).for_each(|at| std::fs::remove_file(world.path(&format!("{at}.log"))).unwrap());
+        world.wait(8.0);
+        assert_eq!(not_once(&world, 100), Vec::<usize>::new(), "{looks}");
+    }
+}
+
+#[test]
+fn half_a_line_of_a_removed_file_is_read_though_others_take_its_place() {
+    for settings in SETTINGS {
+        let mut world = World::new(settings);
+        world.look();
+        for at in 0..100 {
+            world.append(&format!("{at}.log"), line(at).trim_end());
+            world.watcher.walk_all();
+            std::fs::remove_file(world.path(&format!("{at}.log"))).unwrap();
+            world.worker.step(0, Duration::ZERO).unwrap();
+        }
+        world.wait(8.0);
+        assert_eq!(not_once(&world, 100), Vec::<usize>::new(), "{settings:?}");
+    }
+}
+
+#[test]
+fn more_growing_files_than_may_be_open_are_read_once() {
+    for settings in SETTINGS {
+        let mut world = World::new(settings);
+        let mut written = 0;
+        for _ in 0..20 {
+            for file in 0..30 {
+                world.append(&format!("{file}.log"), &line(written));
+                written += 1;
+            }
+            world.look();
+        }
+        world.wait(12.0);
+        assert_eq!(not_once(&world, written), Vec::<usize>::new(), "{settings:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_known_by_another_name_is_held_too() {
+    let mut world = World::new("");
+    world.append("a.log", "one\n");
+    world.wait(5.0);
+    // To the monitor it is the same whether a file is renamed, or removed and another one gets its inode.
+    world.rename("a.log", "b.log");
+    world.append("b.log", "two\n");
+    world.watcher.walk_all();
+    std::fs::remove_file(world.path("b.log")).unwrap();
+    world.wait(5.0);
+    world.assert_events(&["one", "two"]);
+}
+
+#[test]
+fn a_new_file_that_is_renamed_before_its_turn_comes_is_read_under_its_new_name_or_none() {
+    for (to, source) in [("b.log", "b.log"), ("elsewhere", "a.log")] {
+        let mut world = World::new("");
+        world.look();
+        world.append("a.log", "one\n");
+        world.watcher.walk_all();
+        world.rename("a.log", to);
+        world.worker.step(0, Duration::ZERO).unwrap();
+        assert_eq!(world.events().len(), 0, "it is sought");
+        world.wait(5.0);
+        world.assert_events(&["one"]);
+        assert!(world.sink.0.lock().unwrap().sources[0].ends_with(source), "{to}");
+    }
+}
