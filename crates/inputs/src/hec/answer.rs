@@ -11,6 +11,8 @@ pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are n
 pub(crate) const LONG_WORD: &str = "Invalid data format: host, source or sourcetype is longer than 65536 bytes";
 pub(crate) const LONG_EVENT: &str = "Invalid data format: an event with its fields is longer than 67108864 bytes";
 
+pub(crate) const MANY_ACKS: &str = "Invalid data format: more than 100000 acks are asked for at once";
+
 /// One of Splunk's codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
@@ -38,6 +40,7 @@ pub(crate) enum Code {
     TooDeep,
     LongWord,
     LongEvent,
+    ManyAcks,
     /// The store refuses the events for what they are: to send them again does not help.
     Refused,
     QueryAuthorization,
@@ -76,6 +79,7 @@ impl Code {
             Code::TooDeep => (6, Http::BAD_REQUEST, TOO_DEEP),
             Code::LongWord => (6, Http::BAD_REQUEST, LONG_WORD),
             Code::LongEvent => (6, Http::BAD_REQUEST, LONG_EVENT),
+            Code::ManyAcks => (6, Http::BAD_REQUEST, MANY_ACKS),
             Code::Refused => (6, Http::BAD_REQUEST, "Invalid data format: the store cannot take these events"),
             Code::QueryAuthorization => (16, Http::BAD_REQUEST, "Query string authorization is not enabled"),
             Code::Healthy => (17, Http::OK, "HEC is healthy"),

@@ -4,7 +4,7 @@
 //! failed never is, so that its sender repeats it. Not here: who may use a channel.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_event::SentRequest;
 
@@ -12,8 +12,10 @@ use crate::Receipt;
 
 /// Channels at most.
 const CHANNELS_MAX: usize = 100_000;
-/// Requests of a channel that wait or were not asked about.
-const PENDING_MAX: usize = 100_000;
+/// Requests of a channel that wait or were not asked about, and so many of one question.
+pub(crate) const PENDING_MAX: usize = 100_000;
+/// The same of all channels: some 200 bytes each.
+const PENDING_OF_ALL_MAX: usize = 1_000_000;
 /// Bytes of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;
 const NANOS: u64 = 1_000_000_000;
@@ -38,8 +40,15 @@ struct Channel {
 /// Every channel.
 #[derive(Default)]
 pub(crate) struct Channels {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
     /// By token and name.
-    channels: Mutex<BTreeMap<(String, String), Channel>>,
+    channels: BTreeMap<(String, String), Channel>,
+    /// Requests of all of them that wait or were not asked about.
+    pending: usize,
 }
 
 /// No room for another channel or request.
@@ -55,18 +64,24 @@ impl Channels {
 
     /// Whether another request of this channel may come.
     pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelsFull> {
-        let channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { channels, pending } = &*self.lock();
         match channels.get(&(token.to_owned(), name.to_owned())) {
+            _ if *pending >= PENDING_OF_ALL_MAX => Err(ChannelsFull),
             Some(channel) if channel.pending.len() >= PENDING_MAX => Err(ChannelsFull),
             None if channels.len() >= CHANNELS_MAX => Err(ChannelsFull),
             _ => Ok(()),
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Number of a request of a channel.
     pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, sent: SentRequest, now_ns: i64) -> u64 {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { channels, pending } = &mut *self.lock();
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_default();
+        *pending += 1;
         let number = channel.next;
         channel.next += 1;
         channel.used_ns = now_ns;
@@ -76,13 +91,16 @@ impl Channels {
 
     /// Which of these requests are stored, as the store knows them. Those that are told so are forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { channels, pending } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
         let mut told = Vec::with_capacity(numbers.len());
         for number in numbers {
             let stored = channel.as_mut().and_then(|channel| {
                 channel.used_ns = now_ns;
-                channel.take_if_stored(*number)
+                let before = channel.pending.len();
+                let stored = channel.take_if_stored(*number);
+                *pending -= before - channel.pending.len();
+                stored
             });
             told.push((*number, stored));
         }
@@ -92,8 +110,9 @@ impl Channels {
     /// Forgets channels that nobody used for so long.
     pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
         let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
-        let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
+        let Inner { channels, pending } = &mut *self.lock();
         channels.retain(|_, channel| now_ns.saturating_sub(channel.used_ns) < idle_ns);
+        *pending = channels.values().map(|channel| channel.pending.len()).sum();
     }
 }
 
@@ -114,7 +133,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use super::Channels;
+    use super::{Channels, ChannelsFull, PENDING_MAX, PENDING_OF_ALL_MAX};
     use quarry_event::SentRequest;
 
     use crate::{AppendError, Receipt};
@@ -173,6 +192,28 @@ mod tests {
         channels.forget_idle(5, 10_000_000_000);
         assert_eq!(ask(&channels, "t", "old", &[0]), [(0, false)]);
         assert_eq!(ask(&channels, "t", "new", &[0]), [(0, true)]);
+    }
+
+    #[test]
+    fn requests_of_all_channels_together_are_bounded() {
+        let channels = Channels::default();
+        let names: Vec<String> = (0..PENDING_OF_ALL_MAX / PENDING_MAX + 1).map(|at| format!("a{at}")).collect();
+        let mut added = 0;
+        for name in &names {
+            while channels.has_room("t", name).is_ok() {
+                channels.add("t", name, vec![], SENT, 0);
+                added += 1;
+            }
+        }
+        assert_eq!(added, PENDING_OF_ALL_MAX);
+        assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
+        assert_eq!(ask(&channels, "t", "a0", &[7, 7, 8]), [(7, true), (7, false), (8, true)]);
+        channels.add("u", "another", vec![], SENT, 9_000_000_000);
+        channels.add("u", "another", vec![], SENT, 9_000_000_000);
+        assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
+        channels.forget_idle(5, 10_000_000_000);
+        // One was asked about since.
+        assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }
 
     #[test]

@@ -46,6 +46,9 @@ use desk::Desk;
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Begun, Retries};
 
+/// Bytes of a question for acks: as many numbers as a channel may have, of some forty bytes each.
+const ACKS_BYTES_MAX: usize = 4 << 20;
+
 type Tokens = BTreeMap<String, Arc<HttpToken>>;
 
 /// The collector over a store.
@@ -390,16 +393,27 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     if kept.bytes.is_empty() {
         return Err(Code::NoData.into());
     }
+    if kept.bytes.len() > ACKS_BYTES_MAX {
+        return Err(Code::ManyAcks.into());
+    }
     let mut share = Share::new(&collector.budget);
     let Some(body) = weight::read_json(&kept.bytes, &mut share) else { return Err(share.refusal()) };
-    let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
-    let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
-    let numbers = numbers.ok_or(Code::InvalidFormat)?;
+    let numbers = numbers_of(&body)?;
     let told = collector.channels.ask(&token.name, &channel, &numbers, collector.clock.elapsed_ns());
     told.iter().filter_map(|(_, stored)| *stored).for_each(|sent| collector.destination.store.answered(&sent));
     let is_stored = |(number, stored): (u64, Option<SentRequest>)| (number.to_string(), stored.is_some().into());
     let told: Map<String, Value> = told.into_iter().map(is_stored).collect();
     Ok(json!({ "acks": told }))
+}
+
+/// Numbers of requests that a question names.
+fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
+    let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
+    if numbers.len() > channels::PENDING_MAX {
+        return Err(Code::ManyAcks);
+    }
+    let numbers: Option<Vec<u64>> = numbers.iter().map(Value::as_u64).collect();
+    numbers.ok_or(Code::InvalidFormat)
 }
 
 /// Health needs no token; one that is shown must be good.

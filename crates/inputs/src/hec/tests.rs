@@ -1,4 +1,4 @@
-//! Senders that go away before they are answered.
+//! Senders that go away before they are answered, and that ask too much.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,8 @@ use quarry_conf::{ConfSource, HttpInputSettings, Layer, Layers, PropsResolver};
 use quarry_event::EventBatch;
 use quarry_stdx::SystemClock;
 
-use super::{Answer, BodyError, Code, Collector, collect};
+use super::channels::PENDING_MAX;
+use super::{Answer, BodyError, Code, Collector, collect, numbers_of};
 use crate::{AppendError, EventStore, Receipt};
 
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
@@ -128,4 +129,16 @@ async fn a_number_that_never_arrived_is_given_again() {
     assert!(hands.comes.try_recv().is_err());
     hands.lets_in.send(()).unwrap();
     assert_eq!(send(&collector, "2", r#"{"event":"three"}"#).await.ack, Some(1));
+}
+
+#[test]
+fn a_question_names_as_many_requests_as_a_channel_may_have() {
+    let asked = |acks: serde_json::Value| numbers_of(&serde_json::json!({ "acks": acks }));
+    assert_eq!(asked(serde_json::json!([3, 1])), Ok(vec![3, 1]));
+    assert_eq!(asked(vec![7; PENDING_MAX].into()).map(|numbers| numbers.len()), Ok(PENDING_MAX));
+    assert_eq!(asked(vec![7; PENDING_MAX + 1].into()), Err(Code::ManyAcks));
+    for wrong in [serde_json::json!(1), serde_json::json!(["1"]), serde_json::json!([-1]), serde_json::json!([1.5])] {
+        assert_eq!(asked(wrong), Err(Code::InvalidFormat));
+    }
+    assert!(super::answer::MANY_ACKS.contains(&PENDING_MAX.to_string()));
 }
