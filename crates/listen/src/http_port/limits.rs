@@ -18,6 +18,8 @@ const HANDSHAKES_MAX: usize = 1_024;
 /// more.
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
+/// Longest wait for what is left of a body that nobody wants, before its connection is closed.
+const LEFT_WAIT: Duration = Duration::from_secs(1);
 /// Longest time in which what a refused sender still sends is read past.
 const LINGER: Duration = Duration::from_secs(2);
 /// Longest wait for connections when the server stops.
@@ -34,6 +36,7 @@ pub struct Bounds {
     pub(super) handshakes: usize,
     pub(super) handshake_wait: Duration,
     pub(super) pace: Pace,
+    pub(super) left_wait: Duration,
     pub(super) linger: Duration,
     pub(super) stop_wait: Duration,
 }
@@ -62,6 +65,7 @@ impl Bounds {
             handshakes: HANDSHAKES_MAX,
             handshake_wait: HANDSHAKE_WAIT,
             pace: Pace { window: PACE_WINDOW, bytes: PACE_BYTES },
+            left_wait: LEFT_WAIT,
             linger: LINGER,
             stop_wait: STOP_WAIT,
         }

@@ -9,6 +9,7 @@
 //! Not here: what requests ask, how large their bodies may be.
 
 mod idle_connections;
+mod left_over;
 mod limits;
 mod lingering_close;
 mod proxy_headers;
@@ -27,6 +28,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::http::Version;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -42,11 +44,12 @@ use tower_service::Service;
 
 use idle_connections::{AnswerBody, AtWork};
 pub(crate) use idle_connections::{Waiter, Waiting};
+use left_over::LeftOver;
 pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
-use request_body::RequestBody;
+use request_body::{RequestBody, Unread};
 use slow_reader::Outgoing;
 
 /// Requests of a connection at a time, over HTTP/2.
@@ -322,15 +325,25 @@ impl Shared {
         Io: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let waiter = Arc::new(waiter);
-        let (router, pace, counted) = (self.router.clone(), self.bounds.pace, Arc::clone(&waiter));
-        let address = self.address;
+        let (router, counted) = (self.router.clone(), Arc::clone(&waiter));
+        let (address, Bounds { pace, left_wait, .. }) = (self.address, self.bounds);
         let service = service_fn(move |mut request: hyper::Request<Incoming>| {
             let at_work = AtWork::new(&counted);
             let origin = Origin::of(peer.ip(), address, is_forwarded(request.headers(), request.uri().authority()));
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(origin);
-            let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, pace))));
-            async move { Ok::<_, Infallible>(answered.await?.map(|body| AnswerBody { body, _at_work: at_work })) }
+            let unread = Unread::default();
+            let is_first_version = request.version() <= Version::HTTP_11;
+            let left = is_first_version.then(|| LeftOver::new(unread.clone(), request.headers(), left_wait));
+            let answered = router.clone().call(request.map(|body| Body::new(RequestBody::new(body, unread, pace))));
+            async move {
+                let answer = answered.await?;
+                let answer = match left {
+                    Some(left) => left.settle(answer).await,
+                    None => answer,
+                };
+                Ok::<_, Infallible>(answer.map(|body| AnswerBody { body, _at_work: at_work }))
+            }
         });
         let builder = self.builder();
         let io = TokioIo::new(Outgoing::new(Lingering::new(io, self.bounds.linger), pace));

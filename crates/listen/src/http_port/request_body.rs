@@ -1,7 +1,9 @@
-//! A request's body that must go on coming: one that trickles ends with an error, whoever reads it.
+//! A request's body that must go on coming: one that trickles ends with an error, whoever reads it. What nobody reads of
+//! it comes back when it is dropped ([`Unread`]).
 
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -18,9 +20,22 @@ pub(super) struct Pace {
     pub(super) bytes: usize,
 }
 
+/// What was not read of a body, once nobody has it any more.
+#[derive(Clone, Default)]
+pub(super) struct Unread(Arc<Mutex<Option<Incoming>>>);
+
+impl Unread {
+    /// Takes it; `None` if all was read, or somebody still reads.
+    pub(super) fn take(&self) -> Option<Incoming> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// A body with its pace.
 pub(super) struct RequestBody {
-    body: Incoming,
+    /// Gone when it has ended.
+    body: Option<Incoming>,
+    unread: Unread,
     pace: Pace,
     /// Runs while the body is waited for.
     window: Option<Pin<Box<Sleep>>>,
@@ -30,8 +45,15 @@ pub(super) struct RequestBody {
 
 impl RequestBody {
     /// The body of a request.
-    pub(super) fn new(body: Incoming, pace: Pace) -> RequestBody {
-        RequestBody { body, pace, window: None, came: 0 }
+    pub(super) fn new(body: Incoming, unread: Unread, pace: Pace) -> RequestBody {
+        RequestBody { body: Some(body), unread, pace, window: None, came: 0 }
+    }
+}
+
+impl Drop for RequestBody {
+    fn drop(&mut self) {
+        let left = self.body.take().filter(|body| !body.is_end_stream());
+        *self.unread.0.lock().unwrap_or_else(PoisonError::into_inner) = left;
     }
 }
 
@@ -44,7 +66,11 @@ impl HttpBody for RequestBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let body = &mut *self;
-        if let Poll::Ready(frame) = Pin::new(&mut body.body).poll_frame(context) {
+        let Some(incoming) = &mut body.body else { return Poll::Ready(None) };
+        if let Poll::Ready(frame) = Pin::new(incoming).poll_frame(context) {
+            if !matches!(frame, Some(Ok(_))) {
+                body.body = None;
+            }
             let came = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
             body.came += came;
             if body.came >= body.pace.bytes {
@@ -60,10 +86,10 @@ impl HttpBody for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Incoming::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Incoming::size_hint)
     }
 }

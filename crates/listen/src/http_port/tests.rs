@@ -200,6 +200,35 @@ async fn who_is_refused_in_the_middle_of_a_body_reads_why() {
 }
 
 #[tokio::test]
+async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_is_closed() {
+    let tested = port(Bounds { left_wait: SHORT, ..Bounds::for_test(4) }, None).await;
+    let refused = |headers: &str, body: &str| format!("POST /refuse HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n{body}");
+    let (few, many) = ("x".repeat(200_000), "x".repeat(2 << 20));
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    // Little is left: the next request is answered over the same connection.
+    for request in
+        [refused("Content-Length: 200000", &few), refused("Transfer-Encoding: chunked", &(chunk(&few) + "0\r\n\r\n"))]
+    {
+        let answer = ask(tested.address, &(request + GET)).await;
+        assert!(answer.contains("413") && answer.ends_with("served"), "{answer}");
+    }
+    // Too much, or nothing that comes: the client is told.
+    for request in [
+        refused("Content-Length: 2097152", &many),
+        refused("Transfer-Encoding: chunked", &(chunk(&many) + "0\r\n\r\n")),
+        refused("Content-Length: 200000", "half"),
+        refused("Content-Length: 5\r\nExpect: 100-continue", ""),
+    ] {
+        let answer = ask(tested.address, &request).await;
+        assert!(answer.contains("connection: close") && answer.ends_with("too much"), "{answer}");
+    }
+    let answer =
+        ask(tested.address, &("POST /take HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nfour".to_owned() + GET))
+            .await;
+    assert!(answer.contains("took 4") && answer.ends_with("served"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_stop_waits_for_nobody_who_does_not_end() {
     let tested = port(Bounds { stop_wait: SHORT, ..Bounds::for_test(9) }, None).await;
     let mut slow = TcpStream::connect(tested.address).await.unwrap();
