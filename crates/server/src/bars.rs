@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{HumanBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{DecimalBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quarry_inputs::file::{Progress, Reached};
 
 use crate::interrupt::Interrupt;
@@ -68,7 +68,8 @@ impl Bar<'_> {
 
     fn size(&mut self, bytes: u64) {
         self.is_sized = true;
-        let style = "{prefix} {bar:24} {bytes}/{total_bytes} {bytes_per_sec} ETA {eta} {msg}";
+        let style =
+            "{prefix} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta} {wide_msg}";
         if bytes > 0
             && let Ok(style) = ProgressStyle::with_template(style)
         {
@@ -98,7 +99,7 @@ impl Progress for Bar<'_> {
                 message.push_str(&format!(" {} bad timestamps", HumanCount(at.bad_timestamps)));
             }
             if at.stored_bytes_all == 0 {
-                message.push_str(&format!(" {}", HumanBytes(at.bytes)));
+                message.push_str(&format!(" {}", DecimalBytes(at.bytes)));
             }
             self.bar.set_position(at.stored_bytes);
             self.bar.set_message(message);

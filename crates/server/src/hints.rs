@@ -20,21 +20,11 @@ const NAMES_MAX: usize = 12;
 const LATEST_ALL: u32 = u32::MAX;
 /// How hints write a time.
 const TIME_FORM: &str = "%F %T %z";
-/// Begins of names that stand for something in every event, or for no field.
-const DEFAULT_FIELDS: [&str; 12] = [
-    "date_",
-    "_",
-    "timeendpos",
-    "timestartpos",
-    "splunk_server",
-    "tag",
-    "eventtype",
-    "index",
-    "linecount",
-    "punct",
-    "source",
-    "earliest",
-];
+/// Names that stand for something in every event, or for no field.
+const DEFAULT_FIELDS: [&str; 9] =
+    ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
+/// Begins of such names.
+const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
 /// A row of a small search: the text of each of its values.
 pub(crate) type HintRow = BTreeMap<String, String>;
@@ -247,7 +237,8 @@ fn wrong_fields(
         return Vec::new();
     }
     let own = fields_in(own_text);
-    let is_default = |name: &str| DEFAULT_FIELDS.iter().any(|default| name.starts_with(default));
+    let is_default =
+        |name: &str| DEFAULT_FIELDS.contains(&name) || DEFAULT_BEGINS.iter().any(|begin| name.starts_with(begin));
     let is_missing = |name: &String| !own.contains(name) && (!own.is_empty() || !seen.contains(name));
     let missing = wanted.iter().filter(|field| is_missing(&field.name) && !is_default(&field.name));
     let note = |field: &&ReadField| {
@@ -317,7 +308,10 @@ mod tests {
             } else if search.starts_with("| metadata") {
                 vec![row(&[("sourcetype", "access"), ("totalCount", "9")])]
             } else {
-                ["status", "user", "host", "date_hour"].iter().map(|name| row(&[("field", name)])).collect()
+                ["status", "user", "host", "sourcetype", "date_hour"]
+                    .iter()
+                    .map(|name| row(&[("field", name)]))
+                    .collect()
             };
             Some(rows)
         };
@@ -333,7 +327,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_named_with_what_is_near() {
-        let table: [(&str, usize, &[&str], &[&str]); 12] = [
+        let table: [(&str, usize, &[&str], &[&str]); 13] = [
             ("index=maim error", 0, &[], &["there is no index `maim` at character 7 (did you mean `main`?)"]),
             ("index=foo error", 3, &[], &["there is no index `foo` at character 7 (there is main, web)"]),
             ("index=we* error", 0, &[], &[]),
@@ -368,6 +362,12 @@ mod tests {
                 0,
                 &[],
                 &["no event that was looked at has a field `nothing` at character 20 (there is host, status, user)"],
+            ),
+            (
+                "* | stats count by sourcetyp",
+                0,
+                &[],
+                &["no event that was looked at has a field `sourcetyp` at character 20 (did you mean `sourcetype`?)"],
             ),
             ("* | rex \"(?<statu>\\d+)\" | stats count by statu", 0, &[], &[]),
             ("* | eval statu=1 | where statu=2", 0, &[], &[]),
