@@ -113,6 +113,8 @@ pub(crate) struct Feed {
     pub(crate) total: usize,
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
+    /// What is to be known besides.
+    pub(crate) told: Option<&'static str>,
 }
 
 /// A name as a part of a path.
@@ -200,7 +202,8 @@ impl Feed {
     /// All entities of a collection.
     pub(crate) fn of(title: impl Into<Cow<'static, str>>, path: String, entries: Vec<Entry>) -> Feed {
         let updated = entries.iter().map(|entry| entry.updated).max().unwrap_or(0);
-        Feed { title: title.into(), path, updated, total: entries.len(), offset: 0, per_page: entries.len(), entries }
+        let (total, per_page) = (entries.len(), entries.len());
+        Feed { title: title.into(), path, updated, total, offset: 0, per_page, told: None, entries }
     }
 
     /// An answer of these entities.
@@ -221,7 +224,7 @@ impl Feed {
             "generator": { "build": env!("CARGO_PKG_VERSION"), "version": env!("CARGO_PKG_VERSION") },
             "entry": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
             "paging": { "total": self.total, "perPage": self.per_page, "offset": self.offset },
-            "messages": [],
+            "messages": self.told.iter().map(|text| json!({ "type": "WARN", "text": text })).collect::<Vec<_>>(),
         })
     }
 
@@ -231,13 +234,17 @@ impl Feed {
              <updated>{}</updated>\n  <generator build=\"{version}\" version=\"{version}\"/>\n  <author>\n    \
              <name>Quarry</name>\n  </author>\n  <opensearch:totalResults>{}</opensearch:totalResults>\n  \
              <opensearch:itemsPerPage>{}</opensearch:itemsPerPage>\n  <opensearch:startIndex>{}</opensearch:startIndex>\n  \
-             <s:messages/>\n",
+             {}\n",
             self.title,
             xml_text(&self.path),
             time(self.updated),
             self.total,
             self.per_page,
             self.offset,
+            match self.told {
+                None => "<s:messages/>".to_owned(),
+                Some(text) => format!("<s:messages><s:msg type=\"WARN\">{}</s:msg></s:messages>", xml_text(text)),
+            },
             version = env!("CARGO_PKG_VERSION"),
         );
         self.entries.iter().for_each(|entry| entry.write_xml("", &mut out));

@@ -26,7 +26,7 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
 
 pub use collector_tokens::CollectorTokens;
-pub use endpoint::row::{Access, EndpointRow};
+pub use endpoint::row::{Access, EndpointRow, RequestBody};
 pub use endpoint::table::ENDPOINTS;
 pub use node::{
     AddFile, CollectorToken, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange, TokenError,

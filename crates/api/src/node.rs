@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
+use quarry_conf::CollectionLimits;
 use quarry_engine::Explanation;
 use quarry_event::TimeNs;
 use quarry_search::SearchService;
@@ -170,6 +171,9 @@ pub trait Node: Send + Sync {
 
     /// Takes note that a conf file has changed.
     fn configuration_changed(&self, conf: &str);
+
+    /// The bounds of collections.
+    fn collection_limits(&self) -> CollectionLimits;
 
     /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault>;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use quarry_apps::objects::Objects;
 use quarry_auth::Auth;
+use quarry_collections::Collections;
 use quarry_search::jobs::Jobs;
+use tokio::sync::Semaphore;
 
 use crate::bulletins::Bulletins;
 use crate::endpoint::job_stream::Streams;
@@ -12,6 +14,11 @@ use crate::message::ApiError;
 use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::Turns;
+
+/// Requests that work with documents of collections at a time; others wait. Each may hold an answer.
+const DOCUMENT_TURNS: usize = 8;
+/// Requests with large bodies of documents at a time; others wait.
+const DOCUMENT_BODIES: usize = 8;
 
 /// What the endpoints work with.
 #[derive(Clone)]
@@ -30,6 +37,12 @@ pub struct ApiState {
     pub(crate) streams: Streams,
     /// Turns of searches.
     pub(crate) turns: Arc<Turns>,
+    /// Documents of collections.
+    pub(crate) collections: Arc<Collections>,
+    /// Places of requests that work with documents.
+    pub(crate) document_turns: Arc<Semaphore>,
+    /// Places of large bodies of documents.
+    pub(crate) document_bodies: Arc<Semaphore>,
     /// Places of answers on their way.
     answers: AnswerPlaces,
 }
@@ -37,6 +50,7 @@ pub struct ApiState {
 impl ApiState {
     /// The state of a node.
     pub fn new(auth: Arc<Auth>, jobs: Arc<Jobs>, node: Arc<dyn Node>, objects: Objects) -> ApiState {
+        let collections = Collections::of_data_dir(objects.data_dir());
         ApiState {
             auth,
             jobs,
@@ -45,6 +59,9 @@ impl ApiState {
             bulletins: Arc::default(),
             streams: Streams::default(),
             turns: Turns::of_server(),
+            collections,
+            document_turns: Arc::new(Semaphore::new(DOCUMENT_TURNS)),
+            document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
             answers: AnswerPlaces::of_server(),
         }
     }

@@ -43,7 +43,8 @@ fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<Pa
     apps
 }
 
-fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
+/// Whether a `conf` of an app has a stanza of this name.
+pub(crate) fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
     let header = format!("[{name}]");
     ["local", "default"].iter().any(|layer| {
         let text = std::fs::read_to_string(app.join(layer).join(conf));

@@ -8,28 +8,27 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use quarry_catalog::{Collections, DOCUMENTS_MAX, Document};
+use quarry_collections::{Collections, KEY};
 use quarry_conf::file_name::check_file_name;
 use quarry_conf::{LookupDefinition, ObjectAccess, Permissions, Transforms, View};
 use quarry_engine::{AddressLocations, FillTable, LookupSource, LookupTable, ModelFile, TableContext, TableTime};
 use quarry_stdx::Fault;
 
 use crate::address_database::AddressDatabase;
+use crate::collection_tables::Rewrite;
 use crate::configuration::read_text;
-use crate::folders::{app_folder, app_folders, app_name};
+use crate::folders::{app_folders, app_name};
 
 /// Kind of these files where apps say what they share.
-const KIND: &str = "lookups";
-/// Kind of collections there.
-const COLLECTIONS_KIND: &str = "collections";
+pub(crate) const KIND: &str = "lookups";
 /// Where a search without a namespace writes new files.
 const APP_WRITTEN: &str = "search";
 
 /// Largest lookup file read, in bytes.
-const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
+pub(crate) const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// What names of these files end in.
-const CSV: &str = ".csv";
+pub(crate) const CSV: &str = ".csv";
 /// Largest model read, in bytes.
 const MODEL_BYTES_MAX: u64 = 15 * 1024 * 1024;
 /// What names of files of models begin with, as in Splunk.
@@ -37,19 +36,16 @@ const MODEL_PREFIX: &str = "__mlspl_";
 /// What they end with.
 const MODEL_SUFFIX: &str = ".mlmodel";
 
-/// Column with the key of a document.
-const KEY: &str = "_key";
-
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
 pub struct LookupFiles {
-    place: TableFolders,
+    pub(crate) place: TableFolders,
     /// Who reads and writes; without anyone, the node itself, which may.
     user: Option<Arc<Permissions>>,
 }
 
 #[derive(Clone, Debug)]
-enum TableFolders {
+pub(crate) enum TableFolders {
     /// A data folder.
     DataFolder(PathBuf),
     /// A data folder as a namespace sees it.
@@ -195,7 +191,7 @@ impl LookupFiles {
     }
 
     /// Refuses a change of an object of the app whose folder of lookups this is, if the user may not change it.
-    fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
+    pub(crate) fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
         let is_own = || self.own().is_some_and(|own| own.path == lookups);
         let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
         if matches!(self.place, TableFolders::WorkingFolder) || is_own() {
@@ -336,7 +332,7 @@ fn check_name(name: &str) -> Result<(), Fault> {
     check_file_name(name).map_err(|fault| fault.reworded(|reason| format!("lookup {reason}")))
 }
 
-fn no_data_dir(what: &str) -> Fault {
+pub(crate) fn no_data_dir(what: &str) -> Fault {
     Fault::unavailable(format!("{what} need a data folder: name one with --data-dir"))
 }
 
@@ -386,9 +382,9 @@ fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fau
 }
 
 /// Takes no more bytes than a lookup may have: a table that nobody can read again is not written.
-struct Limited<W> {
-    out: W,
-    left: u64,
+pub(crate) struct Limited<W> {
+    pub(crate) out: W,
+    pub(crate) left: u64,
 }
 
 impl<W: Write> Write for Limited<W> {
@@ -413,8 +409,8 @@ pub struct Lookups {
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
     pub transforms: Arc<Transforms>,
-    /// File of the collections; `None` where there is no data folder.
-    pub collections: Option<PathBuf>,
+    /// The collections; `None` where there is no data folder.
+    pub collections: Option<Arc<Collections>>,
     /// The database of addresses; `None` where there is no data folder.
     pub addresses: Option<Arc<AddressDatabase>>,
     /// Folder of the searches' own files; `None` where there is no data folder.
@@ -432,7 +428,7 @@ impl LookupSource for Lookups {
     fn table(&self, name: &str) -> Result<Option<LookupTable>, Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
-            let csv = self.collection(collection, &definition.fields)?;
+            let csv = self.collection(name, collection, &definition.fields)?;
             return Ok(Some(table_of(csv, definition)));
         }
         let filename = definition.map_or(name, |definition| &definition.filename);
@@ -473,12 +469,24 @@ impl LookupSource for Lookups {
     fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
         let definition = self.transforms.lookup(name);
         if let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?))) {
-            self.check_collection(name, collection)?;
-            let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
-            fill(&mut text)?;
-            return self.write_collection(collection, &definition.fields, &text.out);
+            return self.write_collection(name, (collection, &definition.fields), &Rewrite::All, fill);
         }
         self.files.write(definition.map_or(name, |definition| &definition.filename), context, fill)
+    }
+
+    fn has_keys(&self, name: &str) -> bool {
+        self.transforms.lookup(name).is_some_and(|definition| definition.collection.is_some())
+    }
+
+    fn add_rows(&self, name: &str, key_field: Option<&str>, fill: FillTable<'_>) -> Result<bool, Fault> {
+        let definition = self.transforms.lookup(name);
+        let Some((definition, collection)) = definition.and_then(|found| Some((found, found.collection.as_ref()?)))
+        else {
+            return Ok(false);
+        };
+        let rewrite = key_field.filter(|field| *field != KEY).map_or(Rewrite::SameKeys, Rewrite::SameField);
+        self.write_collection(name, (collection, &definition.fields), &rewrite, fill)?;
+        Ok(true)
     }
 
     fn dump_file(&self, sid: &str, path: &str) -> Result<Box<dyn Write + Send>, Fault> {
@@ -531,86 +539,5 @@ fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
             offsets: (time.max_offset_seconds, time.min_offset_seconds),
         }),
         ..LookupTable::of_csv(csv)
-    }
-}
-
-impl Lookups {
-    /// Refuses a change of a collection, `name` the lookup that reads it, if the user may not change it.
-    fn check_collection(&self, name: &str, collection: &str) -> Result<(), Fault> {
-        let data_dir = match &self.files.place {
-            TableFolders::WorkingFolder => return Ok(()),
-            TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => data_dir,
-        };
-        let app = app_folder(data_dir, "collections.conf", collection, None);
-        let app = app.or_else(|| app_folder(data_dir, "transforms.conf", name, None));
-        let app = app.unwrap_or_else(|| data_dir.join("etc/system"));
-        self.files.check_access(&app.join(KIND), COLLECTIONS_KIND, collection)
-    }
-
-    fn open(&self) -> Result<Collections, Fault> {
-        let path = self.collections.as_ref().ok_or_else(|| no_data_dir("collections"))?;
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| Fault::io(folder.display(), error))?;
-        }
-        Ok(Collections::open(path)?)
-    }
-
-    /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
-    fn collection(&self, collection: &str, fields: &[String]) -> Result<String, Fault> {
-        let failed = |error: &dyn std::fmt::Display| Fault::corrupt(format!("collection {collection}: {error}"));
-        let there_is_none = self.collections.as_ref().is_some_and(|path| !path.exists());
-        let documents = if there_is_none { Vec::new() } else { self.open()?.read(collection)? };
-        let mut names: Vec<String> = fields.to_vec();
-        let mut objects = Vec::with_capacity(documents.len());
-        for document in documents {
-            let object: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str(&document.body).map_err(|error| failed(&error))?;
-            if fields.is_empty() {
-                names.extend(object.keys().filter(|name| !names.contains(name)).cloned().collect::<Vec<_>>());
-            }
-            objects.push((document.key.unwrap_or_default(), object));
-        }
-        names.retain(|name| name != KEY);
-        names.push(KEY.to_owned());
-        let mut writer = csv::Writer::from_writer(Vec::new());
-        writer.write_record(&names).map_err(|error| failed(&error))?;
-        for (key, object) in objects {
-            let cell = |name: &String| match object.get(name) {
-                _ if name == KEY => key.clone(),
-                None | Some(serde_json::Value::Null) => String::new(),
-                Some(serde_json::Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
-            };
-            writer.write_record(names.iter().map(cell)).map_err(|error| failed(&error))?;
-        }
-        let bytes = writer.into_inner().map_err(|error| failed(&error))?;
-        String::from_utf8(bytes).map_err(|error| failed(&error))
-    }
-
-    /// Rows of CSV become the documents of a collection; `_key` is the key.
-    fn write_collection(&self, collection: &str, fields: &[String], csv: &[u8]) -> Result<(), Fault> {
-        let failed = |error: csv::Error| Fault::unavailable(format!("collection {collection}: {error}"));
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(csv);
-        let names = reader.headers().map_err(failed)?.clone();
-        let mut documents = Vec::new();
-        for record in reader.records() {
-            let record = record.map_err(failed)?;
-            let mut key = None;
-            let mut object = serde_json::Map::new();
-            for (name, cell) in names.iter().zip(&record).filter(|(_, cell)| !cell.is_empty()) {
-                if name == KEY {
-                    key = Some(cell.to_owned());
-                } else if fields.is_empty() || fields.iter().any(|field| field == name) {
-                    object.insert(name.to_owned(), cell.into());
-                }
-            }
-            documents.push(Document { key, body: serde_json::Value::Object(object).to_string() });
-            if documents.len() > DOCUMENTS_MAX {
-                return Err(Fault::invalid(format!(
-                    "collection {collection}: more than the limit of {DOCUMENTS_MAX} documents"
-                )));
-            }
-        }
-        Ok(self.open()?.replace(collection, &documents)?)
     }
 }

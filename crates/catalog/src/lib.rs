@@ -12,7 +12,6 @@
 mod bucket;
 mod checkpoint;
 mod checksum;
-mod collections;
 mod connection;
 mod deletion;
 mod digest;
@@ -33,7 +32,6 @@ pub use checkpoint::{
     CheckpointKey, FileCheckpoint, HEAD_BYTES_MAX, HeadLengths, LoggedCheckpoint, SourceIdentity, TAIL_BYTES_MAX,
     tail_hash,
 };
-pub use collections::{Collections, DOCUMENTS_MAX, Document};
 pub use connection::Catalog;
 pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;

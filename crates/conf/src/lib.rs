@@ -39,7 +39,7 @@ pub use settings::datamodels::{AccelerationSettings, DataModelsConf};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::index_rules::{IndexRule, RuleClass, TypingSettings};
 pub use settings::indexes::{IndexSettings, IndexesConf, MergeSettings};
-pub use settings::limits::LimitSettings;
+pub use settings::limits::{CollectionLimits, LimitSettings};
 pub use settings::macros::{MacroDefinition, MacrosConf};
 pub use settings::monitor::{CrcSalt, MonitorSettings};
 pub use settings::network_input::{NetworkInput, NetworkInputSettings, NetworkKind, SenderHost, SslSettings};

@@ -19,6 +19,7 @@ pub static TABLES: &[&ConfTable] = &[
 /// Confs without a table, and what is read from them.
 pub const CONFS_WITHOUT_TABLE: &[(&str, &str)] = &[
     ("alert_actions", "the programs of `sendalert`, with their parameters"),
+    ("collections", "types of fields, whether they are enforced, accelerated fields; replication has no effect"),
     ("commands", "search commands that apps bring along"),
     ("eventtypes", "event types: a search, its tags, whether it is disabled"),
     ("macros", "macros with their arguments and validation"),

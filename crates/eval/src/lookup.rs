@@ -53,6 +53,16 @@ pub trait LookupSource: Send + Sync {
     fn write(&self, name: &str, _context: Option<TableContext>, _fill: FillTable<'_>) -> Result<(), Fault> {
         Err(Fault::invalid(format!("lookup {name}: no lookup tables can be written here")))
     }
+    /// Adds the rows that `fill` writes to a table whose rows have keys (`_key`), each in the place of the one of its key, or, with
+    /// `key_field`, of those that have its value in that field; other rows stay as they are. `false` where the table has no keys: then
+    /// nothing was written, and [`LookupSource::write`] takes it as a whole.
+    fn add_rows(&self, _name: &str, _key_field: Option<&str>, _fill: FillTable<'_>) -> Result<bool, Fault> {
+        Ok(false)
+    }
+    /// Whether [`LookupSource::add_rows`] takes rows of this table.
+    fn has_keys(&self, _name: &str) -> bool {
+        false
+    }
     /// A new file of `dump` below the folder of the search `sid`; `path` is relative to it, with `/` between folders.
     fn dump_file(&self, _sid: &str, _path: &str) -> Result<Box<dyn Write + Send>, Fault> {
         Err(Fault::invalid("dump: no files can be written here"))

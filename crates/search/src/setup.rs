@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups};
+use quarry_collections::Collections;
 use quarry_conf::{Layers, LimitSettings, PropsResolver, Transforms, View};
 use quarry_engine::{
     CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
@@ -24,9 +25,6 @@ use crate::summaries::ModelSummaries;
 pub const DEFAULT_INDEX: &str = "main";
 /// Folder of files that large searches spill to, below the data folder.
 const SPILL_FOLDER: &str = "run/spill";
-
-/// File of the collections (KV store), below the data folder.
-const COLLECTIONS: &str = "kvstore/collections.sqlite";
 
 /// Makes the audit event of a deletion: by whom, what, the name of this machine, and the time in nanoseconds.
 pub type RecordDeletion = fn(&str, &DeletionRecord<'_>, &str, i64) -> EventBatch;
@@ -73,8 +71,7 @@ impl SearchSettings {
 
     /// The summaries of data models in `data_dir`, the data folder.
     pub fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
-        let (files, collections) = (self.lookup_files(), data_dir.join(COLLECTIONS));
-        Arc::new(ModelSummaries::new(&self.layers, data_dir, files, collections, self.zone.clone()))
+        Arc::new(ModelSummaries::new(&self.layers, data_dir, self.lookup_files(), self.zone.clone()))
     }
 
     /// The search service over `source`.
@@ -126,7 +123,7 @@ impl SearchSettings {
         let lookups = Lookups {
             files: files.clone(),
             transforms: Arc::new(Transforms::new(&self.layers)),
-            collections: data_dir.map(|dir| dir.join(COLLECTIONS)),
+            collections: data_dir.map(Collections::of_data_dir),
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
         };

@@ -13,7 +13,7 @@ use quarry_api::{
     TokenError,
 };
 use quarry_apps::objects::NOBODY;
-use quarry_conf::{Namespace, ServerSettings};
+use quarry_conf::{CollectionLimits, LimitSettings, Namespace, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
@@ -128,6 +128,10 @@ impl Node for LocalNode {
         self.namespaces.reread(conf);
         let settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    fn collection_limits(&self) -> CollectionLimits {
+        LimitSettings::new(&self.settings().layers).collections
     }
 
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault> {

@@ -77,7 +77,8 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
 }
 
 /// What paths begin with whose requests change no object of the configuration, or tell of it themselves.
-const NO_CHANGES: [&str; 6] = ["auth/", "authentication/", "data/inputs/oneshot", "quarry/", "receivers/", "search/"];
+const NO_CHANGES: [&str; 7] =
+    ["auth/", "authentication/", "data/inputs/oneshot", "quarry/", "receivers/", "search/", "storage/collections/data"];
 
 /// Rows by path and method, to be found at each request.
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =

@@ -62,6 +62,10 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
         fields: ANY,
         holds: |_| true,
         more: &[],
+        prefix: "",
+        told: None,
+        refuse: super::entities::take_all,
+        before_removal: super::entities::nothing_besides,
     })
 }
 

@@ -11,7 +11,7 @@ use axum::routing::get;
 use serde_json::{Map, Value, json};
 
 use super::json as answer;
-use super::row::{Access, Endpoint, EndpointRow};
+use super::row::{Access, Endpoint, EndpointRow, RequestBody};
 use super::table::ENDPOINTS;
 use crate::parameter_types::{ParameterType, type_of};
 
@@ -54,8 +54,15 @@ fn operation(row: &EndpointRow) -> Value {
     );
     let mut operation = json!({ "summary": row.summary, "x-namespaced": row.is_namespaced });
     if row.method == Method::POST {
-        let form = json!({ "type": "object", "properties": schemas, "required": needs });
-        operation["requestBody"] = json!({ "content": { "application/x-www-form-urlencoded": { "schema": form } } });
+        let (kind, schema) = match row.body {
+            RequestBody::Form => {
+                let form = json!({ "type": "object", "properties": schemas, "required": needs });
+                ("application/x-www-form-urlencoded", form)
+            }
+            RequestBody::JsonObject => ("application/json", json!({ "type": "object" })),
+            RequestBody::JsonList => ("application/json", json!({ "type": "array", "items": { "type": "object" } })),
+        };
+        operation["requestBody"] = json!({ "content": { kind: { "schema": schema } } });
     } else {
         parameters.extend(schemas.into_iter().map(|(name, schema)| {
             json!({ "name": name, "in": "query", "required": needs.contains(&name.as_str()), "schema": schema })

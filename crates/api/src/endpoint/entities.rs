@@ -43,6 +43,27 @@ pub(super) struct Kind {
     pub(super) holds: fn(&ConfObject) -> bool,
     /// What may be done with an entity besides, as links.
     pub(super) more: &'static [&'static str],
+    /// What the names of its stanzas begin with, which those of its entities do without.
+    pub(super) prefix: &'static str,
+    /// What is said of a change, if anything.
+    pub(super) told: Option<&'static str>,
+    /// Refuses settings that cannot be as they are.
+    pub(super) refuse: Refuse,
+    /// What goes with an entity when it is removed, before it is.
+    pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
+}
+
+/// Refuses settings that cannot be as they are, and names of new entities.
+pub(super) type Refuse = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
+
+/// Refuses nothing.
+pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
+    Ok(())
+}
+
+/// Nothing goes with an entity.
+pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
+    Ok(())
 }
 
 fn always(_: &ConfObject) -> bool {
@@ -57,7 +78,7 @@ fn is_extraction(object: &ConfObject) -> bool {
     !is_lookup(object) && ["REGEX", "DELIMS"].iter().any(|key| object.get(key).is_some())
 }
 
-fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fields) -> Kind {
+pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fields) -> Kind {
     Kind {
         path: Cow::Borrowed(path),
         title: Cow::Borrowed(title),
@@ -65,6 +86,10 @@ fn kind(path: &'static str, title: &'static str, conf: &'static str, fields: Fie
         fields,
         holds: always,
         more: &[],
+        prefix: "",
+        told: None,
+        refuse: take_all,
+        before_removal: nothing_besides,
     }
 }
 
@@ -219,6 +244,11 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 });
 
 impl Kind {
+    /// The stanza of an entity.
+    fn stanza(&self, name: &str) -> String {
+        if name.starts_with(self.prefix) { name.to_owned() } else { format!("{}{name}", self.prefix) }
+    }
+
     /// Refuses parameters that it has none of, in Splunk's words.
     fn check(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
         let Fields { required, optional, wildcard } = self.fields;
@@ -317,7 +347,7 @@ pub(super) struct Request {
 impl Request {
     fn of(kind: &KindOf, parts: PathParts, caller: Caller, parameters: Parameters) -> Result<Request, ApiError> {
         let (kind, scope) = (kind(&parts)?, scope_of(&parts, &caller)?);
-        let name = parts.get("name").cloned().unwrap_or_default();
+        let name = parts.get("name").map(|name| kind.stanza(name)).unwrap_or_default();
         Ok(Request { kind, name, scope, caller, parameters })
     }
 
@@ -334,8 +364,8 @@ impl Request {
     /// An entity as an answer.
     fn answer(&self, object: &ConfObject) -> Response {
         let form = Form::of(self.parameters.get("output_mode"));
-        Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)])
-            .answer(form)
+        let feed = Feed::of(self.kind.title.clone(), format!("/services/{}", self.kind.path), vec![self.entry(object)]);
+        Feed { told: self.kind.told, ..feed }.answer(form)
     }
 }
 
@@ -434,6 +464,8 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
     let name = request.parameters.required("name")?.to_owned();
     let (scope, kind, settings) = (request.scope.clone(), request.kind.clone(), request.settings());
     kind.check(&settings)?;
+    (kind.refuse)(&state, &kind, Some(&name), &settings)?;
+    let name = kind.stanza(&name);
     if let Some(missing) = kind.fields.required.iter().find(|key| !settings.iter().any(|(given, _)| given == *key)) {
         return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
     }
@@ -447,6 +479,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
 async fn edit(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let settings = request.settings();
     request.kind.check(&settings)?;
+    (request.kind.refuse)(&state, &request.kind, None, &settings)?;
     write(state, request, settings).await
 }
 
@@ -470,6 +503,11 @@ async fn disable(state: ApiState, request: Request) -> Result<Response, ApiError
 async fn remove(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let conf = kind.conf.clone();
+    let object = found(&state, &request).await?;
+    if object.can_write && object.is_local {
+        let (state, before) = (state.clone(), kind.before_removal);
+        blocking(move || before(&state, &object)).await??;
+    }
     let gone = move |objects: &Objects, viewer: &Permissions| objects.remove(&kind.conf, &name, &scope, viewer);
     change(&state, &request.caller, &conf, gone).await?;
     list(state, Request { parameters: request.parameters.only("output_mode"), ..request }).await
@@ -481,27 +519,35 @@ async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiErro
 }
 
 /// An entity whose content is its acl alone, as Splunk shows it.
-fn acl_answer(request: &Request, object: &ConfObject) -> Response {
-    let mut entry = request.entry(object);
+pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry.content = Map::new();
     entry.path.push_str("/acl");
+    entry
+}
+
+fn acl_answer(request: &Request, object: &ConfObject) -> Response {
+    let entry = acl_entry(request.entry(object));
     Feed::of(request.kind.title.clone(), entry.path.clone(), vec![entry])
         .answer(Form::of(request.parameters.get("output_mode")))
 }
 
-async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let form = &request.parameters;
+/// The change of an acl that a request asks for.
+pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
     let sharing = form.get("sharing").map(|word| {
         ObjectSharing::of(word)
             .ok_or_else(|| ApiError::bad_request(format!("sharing={word}: give user, app, global or system")))
     });
     let roles = |name: &str| form.get(name).map(|_| form.list(name));
-    let asked = AclChange {
+    Ok(AclChange {
         owner: form.text("owner"),
         sharing: sharing.transpose()?,
         readers: roles("perms.read"),
         writers: roles("perms.write"),
-    };
+    })
+}
+
+async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    let asked = acl_change(&request.parameters)?;
     let object = acl_changed(&state, &request, asked).await?;
     Ok(acl_answer(&request, &object))
 }
@@ -547,7 +593,8 @@ const FLAGS: [&str; 7] = [
 pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let (owner, app) = (object.place.user().unwrap_or(NOBODY), object.place.app());
     let collection = format!("/servicesNS/{}/{}/{}", escaped(owner), escaped(app), kind.path);
-    let path = format!("{collection}/{}", escaped(&object.name));
+    let name = object.name.strip_prefix(kind.prefix).unwrap_or(&object.name).to_owned();
+    let path = format!("{collection}/{}", escaped(&name));
     let mut links = vec![("list", path.clone()), ("_reload", format!("{collection}/_reload"))];
     if object.can_write {
         links.push(("edit", path.clone()));
@@ -580,5 +627,5 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
         can_share: object.can_write && !matches!(object.place, Place::System),
     };
     let (author, app) = (object.owner.clone(), app.to_owned());
-    Entry { name: object.name.clone(), path, author, app, acl, fields: Some(kind.fields), updated: 0, links, content }
+    Entry { name, path, author, app, acl, fields: Some(kind.fields), updated: 0, links, content }
 }

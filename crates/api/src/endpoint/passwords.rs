@@ -59,6 +59,10 @@ fn kind() -> Kind {
         fields: FIELDS,
         holds: |_| true,
         more: &[],
+        prefix: "",
+        told: None,
+        refuse: super::entities::take_all,
+        before_removal: super::entities::nothing_besides,
     }
 }
 

@@ -17,6 +17,14 @@ pub(super) const EDIT_TCP: &str = "edit_tcp";
 pub(super) const EDIT_MESSAGES: &str = "edit_messages";
 /// Lists, makes, changes and removes users.
 pub(super) const EDIT_USER: &str = "edit_user";
+/// Makes, changes and removes lookup files.
+pub(super) const UPLOAD_LOOKUPS: &str = "upload_lookup_files";
+/// Changes inputs that receive what forwarders send.
+pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
+/// Changes inputs of datagrams.
+pub(super) const EDIT_UDP: &str = "edit_udp";
+/// Changes inputs that run programs.
+pub(super) const EDIT_SCRIPTED: &str = "edit_scripted";
 /// Sees and changes tokens of the HTTP Event Collector.
 pub(super) const EDIT_TOKENS: &str = "edit_token_http";
 /// Sees how the node keeps its events.
@@ -47,6 +55,17 @@ pub enum Access {
     Capability(&'static str),
 }
 
+/// What the body of a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestBody {
+    /// Parameters, as a form sends them.
+    Form,
+    /// A JSON object.
+    JsonObject,
+    /// A list of JSON objects.
+    JsonList,
+}
+
 /// Where paths begin without a namespace.
 pub(crate) const SERVICES: &str = "/services";
 /// Where they begin with that of a user and an app.
@@ -70,6 +89,8 @@ pub(crate) struct Endpoint {
     takes: &'static [&'static str],
     /// Parameters that must be there.
     needs: &'static [&'static str],
+    /// What the body is.
+    body: RequestBody,
     /// What it does.
     summary: &'static str,
     serve: MethodRouter<ApiState>,
@@ -90,6 +111,8 @@ pub struct EndpointRow {
     pub takes: &'static [&'static str],
     /// Parameters that must be there.
     pub needs: &'static [&'static str],
+    /// What the body is, if it has one.
+    pub body: RequestBody,
     /// What it does.
     pub summary: &'static str,
 }
@@ -104,7 +127,8 @@ impl Endpoint {
         serve: MethodRouter<ApiState>,
     ) -> Endpoint {
         let path = path.into();
-        Endpoint { method, root: SERVICES, path, access, is_namespaced: true, takes: &[], needs: &[], summary, serve }
+        let (root, body) = (SERVICES, RequestBody::Form);
+        Endpoint { method, root, path, access, is_namespaced: true, takes: &[], needs: &[], body, summary, serve }
     }
 
     /// The same, served without a namespace only.
@@ -120,6 +144,11 @@ impl Endpoint {
     /// The same with these parameters.
     pub(crate) fn takes(self, takes: &'static [&'static str]) -> Endpoint {
         Endpoint { takes, ..self }
+    }
+
+    /// The same with another body.
+    pub(crate) fn body(self, body: RequestBody) -> Endpoint {
+        Endpoint { body, ..self }
     }
 
     /// The same, which cannot do without these parameters.
@@ -141,8 +170,9 @@ impl Endpoint {
 
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
-        let Endpoint { method, root, path, access, is_namespaced, takes, needs, summary, serve: _ } = self.clone();
+        let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, summary, serve: _ } =
+            self.clone();
         let path = if path.is_empty() { "/".to_owned() } else { format!("{root}/{path}") };
-        EndpointRow { method, path, access, is_namespaced, takes, needs, summary }
+        EndpointRow { method, path, access, is_namespaced, takes, needs, body, summary }
     }
 }

@@ -29,6 +29,8 @@ fn all() -> Vec<Endpoint> {
         super::fixed_facts::endpoints(),
         super::search_language::endpoints(),
         super::receivers::endpoints(),
+        super::collection_entities::endpoints(),
+        super::documents::endpoints(),
         super::passwords::endpoints(),
         super::apps::endpoints(),
         super::indexes::endpoints(),

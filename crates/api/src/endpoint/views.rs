@@ -59,6 +59,10 @@ impl Asked {
             fields: FIELDS,
             holds: |_| true,
             more: &[],
+            prefix: "",
+            told: None,
+            refuse: super::entities::take_all,
+            before_removal: super::entities::nothing_besides,
         }
     }
 

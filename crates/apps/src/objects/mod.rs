@@ -207,7 +207,7 @@ impl Objects {
     }
 
     /// Where they are.
-    pub(crate) fn data_dir(&self) -> &Path {
+    pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
@@ -235,9 +235,12 @@ const NOT_OWN: [&str; 13] = [
     "web",
 ];
 
+/// The conf of collections: each is an app's, in which users have documents of their own.
+const COLLECTIONS: &str = "collections";
+
 /// Whether users can have stanzas of a conf of their own.
 fn can_be_own(conf: &str) -> bool {
-    !is_of_node(conf)
+    !is_of_node(conf) && conf != COLLECTIONS
 }
 
 /// Whether a conf says how the node works, so that only an administrator changes it.

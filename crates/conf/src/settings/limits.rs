@@ -61,6 +61,19 @@ const SECTIONS: &[Section] = &[
         stanza: StanzaName::Named("kv"),
         rows: &[row("indexed_kv_limit", COUNT, "200", "fields", "indexed fields of one event; 0: as many as come")],
     },
+    Section {
+        stanza: StanzaName::Named("kvstore"),
+        rows: &[
+            row("max_accelerations_per_collection", COUNT, "10", "accelerations", "that one collection may have"),
+            row("max_documents_per_batch_save", COUNT, "1000", "documents", "of one batch_save"),
+            row("max_fields_per_acceleration", COUNT, "10", "fields", "of one acceleration"),
+            row("max_queries_per_batch", COUNT, "1000", "queries", "of one batch_find"),
+            row("max_rows_per_query", COUNT, "50000", "documents", "that one query answers"),
+            row("max_size_per_batch_result_mb", COUNT, "100", "megabytes", "that one batch_find answers"),
+            row("max_size_per_batch_save_mb", COUNT, "50", "megabytes", "of one batch_save"),
+            row("max_size_per_result_mb", COUNT, "50", "megabytes", "that one query answers"),
+        ],
+    },
     Section { stanza: StanzaName::Named("spath"), rows: &[] },
     Section {
         stanza: StanzaName::Named("stats"),
@@ -112,6 +125,29 @@ pub struct LimitSettings {
     pub percentiles_interpolated: bool,
     /// `[iplocation] db_path`.
     pub address_database: Option<String>,
+    /// `[kvstore]`.
+    pub collections: CollectionLimits,
+}
+
+/// The bounds of collections (the KV store).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollectionLimits {
+    /// `max_accelerations_per_collection`.
+    pub accelerations: usize,
+    /// `max_documents_per_batch_save`.
+    pub documents_per_save: usize,
+    /// `max_fields_per_acceleration`.
+    pub fields_per_acceleration: usize,
+    /// `max_queries_per_batch`.
+    pub queries_per_batch: usize,
+    /// `max_rows_per_query`.
+    pub documents_per_query: usize,
+    /// `max_size_per_batch_result_mb`, in bytes.
+    pub batch_result_bytes: usize,
+    /// `max_size_per_batch_save_mb`, in bytes.
+    pub save_bytes: usize,
+    /// `max_size_per_result_mb`, in bytes.
+    pub result_bytes: usize,
 }
 
 impl LimitSettings {
@@ -135,13 +171,27 @@ impl LimitSettings {
                 .eq_ignore_ascii_case("interpolated"),
             address_database: Values::of_stanza(rows_of(SECTIONS, "iplocation"), conf, "iplocation")
                 .optional("db_path"),
+            collections: {
+                let size = |key| size("kvstore", key);
+                let bytes = |key| size(key).saturating_mul(1 << 20);
+                CollectionLimits {
+                    accelerations: size("max_accelerations_per_collection"),
+                    documents_per_save: size("max_documents_per_batch_save"),
+                    fields_per_acceleration: size("max_fields_per_acceleration"),
+                    queries_per_batch: size("max_queries_per_batch"),
+                    documents_per_query: size("max_rows_per_query"),
+                    batch_result_bytes: bytes("max_size_per_batch_result_mb"),
+                    save_bytes: bytes("max_size_per_batch_save_mb"),
+                    result_bytes: bytes("max_size_per_result_mb"),
+                }
+            },
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LimitSettings;
+    use super::{CollectionLimits, LimitSettings};
     use crate::Layers;
     use crate::layers::tests::local;
 
@@ -149,6 +199,16 @@ mod tests {
     fn bounds_as_set_and_as_built_in() {
         let own = "[search]\nmax_mem_usage_mb = 7\npartial_state_cache_mb = 0\n[stats]\nlist_maxsize = 3\n[mvexpand]\nmax_mem_usage_mb = 1\n[http_input]\nmax_content_length = 9\n";
         let layers = Layers::new([local("limits", own)]);
+        let collections = CollectionLimits {
+            accelerations: 10,
+            documents_per_save: 1_000,
+            fields_per_acceleration: 10,
+            queries_per_batch: 1_000,
+            documents_per_query: 50_000,
+            batch_result_bytes: 100 << 20,
+            save_bytes: 50 << 20,
+            result_bytes: 50 << 20,
+        };
         let bounds = |search_max_mem_mb, partial_state_cache_mb, http_body_bytes| LimitSettings {
             search_max_mem_mb,
             partial_state_cache_mb,
@@ -158,6 +218,7 @@ mod tests {
             open_transaction_events: 100_000,
             percentiles_interpolated: false,
             address_database: None,
+            collections,
         };
         assert_eq!(LimitSettings::new(&layers), bounds(7, 0, 9));
         assert_eq!(LimitSettings::new(&Layers::new([])), bounds(1024, 128, 128 << 20));

@@ -50,11 +50,17 @@ impl Blocking for OutputLookup {
             }
         }
         let name = &self.command.table;
+        let keeps_old = self.command.append || self.command.key_field.is_some();
+        if keeps_old && self.lookups.has_keys(name) {
+            let new = NewRows { rows: &all, names: names.all(), replaced: &BTreeSet::new() };
+            let mut fill = |out: &mut dyn Write| self.write_csv(None, &new, out);
+            self.lookups.add_rows(name, self.command.key_field.as_deref(), &mut fill).map_err(failed)?;
+            return Ok(all.into_rows());
+        }
         let old = self.lookups.table(name).map_err(failed)?;
         if all.num_rows() == 0 && !self.writes_nothing(old.is_some()) {
             return Ok(all.into_rows());
         }
-        let keeps_old = self.command.append || self.command.key_field.is_some();
         let old = match old.filter(|_| keeps_old) {
             Some(table) => Some(read_csv(&table.csv).map_err(|fault| failed(fault.at(format_args!("lookup {name}"))))?),
             None => None,

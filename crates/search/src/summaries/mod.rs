@@ -8,7 +8,7 @@
 mod builder;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use jiff::tz::TimeZone;
 use quarry_apps::{LookupFiles, Lookups};
 use quarry_blob::{BlobError, BlobStore, LocalFolder};
 use quarry_bucket::ReadAt;
+use quarry_collections::Collections;
 use quarry_conf::{AccelerationSettings, DataModelsConf, Layers, Transforms};
 use quarry_engine::{Acceleration, LookupSource, SummaryFile, SummaryReport, SummaryStore};
 use quarry_event::TimeNs;
@@ -90,17 +91,11 @@ pub struct ModelSummaries {
 impl ModelSummaries {
     /// The summaries of `data_dir`, of which those count that were made with these settings and lookup `files`.
     /// `zone` is that of times of datamodels.conf.
-    pub fn new(
-        layers: &Layers,
-        data_dir: &Path,
-        files: LookupFiles,
-        collections: PathBuf,
-        zone: TimeZone,
-    ) -> ModelSummaries {
+    pub fn new(layers: &Layers, data_dir: &Path, files: LookupFiles, zone: TimeZone) -> ModelSummaries {
         let lookups = Lookups {
             files,
             transforms: Arc::new(Transforms::new(layers)),
-            collections: Some(collections),
+            collections: Some(Collections::of_data_dir(data_dir)),
             addresses: None,
             dispatch: None,
         };

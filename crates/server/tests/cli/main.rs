@@ -4,6 +4,7 @@
 mod add_and_search;
 mod alert_actions;
 mod changes;
+mod collections;
 mod collector;
 mod compaction;
 mod configuration;

@@ -48,9 +48,16 @@ pub(crate) fn search(place: &Place, key: &str, text: &str) -> String {
 
 /// A path of the table with something for each of its names.
 fn filled(path: &str) -> String {
-    [("{name}", "web"), ("{action}", "enable"), ("{sid}", "1.1"), ("{file}", "conf-macros"), ("{key}", "x")]
-        .into_iter()
-        .fold(path.to_owned(), |path, (name, text)| path.replace(name, text))
+    [
+        ("{name}", "web"),
+        ("{action}", "enable"),
+        ("{sid}", "1.1"),
+        ("{collection}", "web"),
+        ("{file}", "conf-macros"),
+        ("{key}", "x"),
+    ]
+    .into_iter()
+    .fold(path.to_owned(), |path, (name, text)| path.replace(name, text))
 }
 
 #[test]

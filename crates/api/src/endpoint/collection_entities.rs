@@ -1,0 +1,75 @@
+//! `storage/collections/config`: collections of documents (KV store), each a stanza of `collections.conf`.
+//!
+//! They belong to apps: below a namespace the user is `nobody`. A collection that is removed goes with its documents. Not here: the
+//! documents ([`super::documents`]).
+
+use std::sync::Arc;
+
+use quarry_apps::objects::{ConfObject, NOBODY};
+use quarry_collections::CollectionDefinition;
+
+use super::entities::{Kind, kind, rows};
+use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
+use super::search_jobs::PathParts;
+use crate::ApiState;
+use crate::atom::Fields;
+use crate::message::ApiError;
+
+/// The conf of collections.
+pub(super) const CONF: &str = "collections";
+/// The collection of them behind a root.
+const PATH: &str = "storage/collections/config";
+/// In the place of a user: all.
+const ALL: &str = "-";
+/// Parameters of a collection.
+const FIELDS: Fields = Fields {
+    required: &[],
+    optional: &[
+        "disabled",
+        "enforceTypes",
+        "profilingEnabled",
+        "profilingThresholdMs",
+        "replicate",
+        "replication_dump_maximum_file_size",
+        "replication_dump_strategy",
+        "type",
+    ],
+    wildcard: &["accelerated_fields.*", "field.*"],
+};
+
+pub(crate) fn endpoints() -> Vec<Endpoint> {
+    let access = [Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET)];
+    rows(PATH, access, FIELDS, Arc::new(kind_of))
+}
+
+fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
+    match parts.get("user").map(String::as_str) {
+        None | Some(NOBODY | ALL) => {
+            Ok(Kind { refuse, before_removal, ..kind(PATH, "collections-conf", CONF, FIELDS) })
+        }
+        Some(user) => {
+            Err(ApiError::bad_request(format!("collections belong to apps: give {NOBODY} for the user, not {user}")))
+        }
+    }
+}
+
+fn refuse(state: &ApiState, _: &Kind, _: Option<&str>, settings: &[(String, String)]) -> Result<(), ApiError> {
+    let (definition, faults) = CollectionDefinition::of_settings(&settings.iter().cloned().collect());
+    if let Some(fault) = faults.into_iter().next() {
+        return Err(fault.into());
+    }
+    let (limits, (count, widest)) = (state.node.collection_limits(), definition.acceleration_counts());
+    for (is, most, name) in [
+        (count, limits.accelerations, "max_accelerations_per_collection"),
+        (widest, limits.fields_per_acceleration, "max_fields_per_acceleration"),
+    ] {
+        if is > most {
+            return Err(ApiError::bad_request(format!("{is} is over the limit {name}={most}")));
+        }
+    }
+    Ok(())
+}
+
+fn before_removal(state: &ApiState, object: &ConfObject) -> Result<(), ApiError> {
+    Ok(state.collections.remove(object.place.app(), &object.name)?)
+}

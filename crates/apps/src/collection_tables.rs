@@ -1,0 +1,195 @@
+//! Collections (KV store) as lookup tables: which collection a stanza of transforms.conf means, its documents as rows, and rows as
+//! documents.
+//!
+//! A table has what all users share of a collection. Documents change one by one: what a search adds leaves others as they are,
+//! with fields that the table does not list, and two that write at a time lose nothing of each other.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quarry_collections::{
+    Collection, CollectionDefinition, CollectionError, KEY, NOBODY, Object, Removed, member, set_member,
+};
+use quarry_conf::Conf;
+use quarry_engine::FillTable;
+use quarry_stdx::Fault;
+use serde_json::Value;
+
+use crate::configuration::read_text;
+use crate::folders::{app_folder, app_folders_with, app_name, has_stanza};
+use crate::lookup_files::{KIND, LOOKUP_BYTES_MAX, Limited, Lookups, TableFolders, no_data_dir};
+use crate::objects::APP_SYSTEM;
+
+/// The conf of collections.
+const CONF: &str = "collections.conf";
+/// Kind of collections where apps say what they share.
+const COLLECTIONS_KIND: &str = "collections";
+
+/// Which documents give way to rows.
+pub(crate) enum Rewrite<'r> {
+    /// All.
+    All,
+    /// Those with the same keys.
+    SameKeys,
+    /// Those with the same value of a field, and those with the same keys.
+    SameField(&'r str),
+}
+
+/// The app that has a collection, and what it says of it.
+struct Home {
+    folder: PathBuf,
+    app: String,
+    definition: CollectionDefinition,
+}
+
+impl Lookups {
+    fn data_dir(&self) -> Option<&Path> {
+        match &self.files.place {
+            TableFolders::WorkingFolder => None,
+            TableFolders::DataFolder(data_dir) | TableFolders::Namespace(data_dir, _) => Some(data_dir),
+        }
+    }
+
+    /// Where the collection is that the lookup `name` reads: an app of the view that says so, else any app, else the app of the lookup.
+    fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
+        let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
+        let system = data_dir.join("etc/system");
+        let seen = match &self.files.place {
+            TableFolders::Namespace(_, view) => app_folder(data_dir, CONF, collection, Some((view, COLLECTIONS_KIND))),
+            _ => None,
+        };
+        // Of several apps the one whose name sorts last wins, as for objects.
+        let folder = seen
+            .or_else(|| app_folders_with(data_dir, CONF, collection, None).pop())
+            .or_else(|| has_stanza(&system, CONF, collection).then(|| system.clone()))
+            .or_else(|| app_folder(data_dir, "transforms.conf", name, None))
+            .unwrap_or_else(|| system.clone());
+        let app = if folder == system { APP_SYSTEM.to_owned() } else { app_name(&folder) };
+        let mut settings = BTreeMap::new();
+        for layer in ["default", "local"] {
+            let (conf, _) = Conf::parse(CONF, &read_text(&folder.join(layer).join(CONF)).unwrap_or_default());
+            let own = conf.stanza(collection).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
+            settings.extend(own.iter().map(|setting| (setting.key.clone(), setting.value.clone())));
+        }
+        // What is wrong there is told to who writes it.
+        let (definition, _) = CollectionDefinition::of_settings(&settings);
+        Ok(Home { folder, app, definition })
+    }
+
+    /// Refuses a change of a collection, `name` the lookup that reads it, if the user may not change it.
+    pub(crate) fn check_collection(&self, name: &str, collection: &str) -> Result<(), Fault> {
+        if self.data_dir().is_none() {
+            return Ok(());
+        }
+        let home = self.home(name, collection)?;
+        self.files.check_access(&home.folder.join(KIND), COLLECTIONS_KIND, collection)
+    }
+
+    fn open(&self, home: &Home, collection: &str) -> Result<Arc<Collection>, Fault> {
+        let collections = self.collections.as_ref().ok_or_else(|| no_data_dir("collections"))?;
+        Ok(collections.get(&home.app, collection)?)
+    }
+
+    /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
+    pub(crate) fn collection(&self, name: &str, collection: &str, fields: &[String]) -> Result<String, Fault> {
+        let opened = self.open(&self.home(name, collection)?, collection)?;
+        let mut names: Vec<String> = fields.to_vec();
+        if fields.is_empty() {
+            let mut seen = BTreeSet::new();
+            opened.each(NOBODY, &mut |_, members| {
+                names.extend(members.keys().filter(|name| seen.insert((*name).clone())).cloned());
+                Ok(())
+            })?;
+        }
+        names.retain(|name| name != KEY);
+        names.push(KEY.to_owned());
+        let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
+        let failed = |error: csv::Error| CollectionError::Invalid(format!("collection {collection}: {error}"));
+        {
+            let mut writer = csv::Writer::from_writer(&mut text);
+            writer.write_record(&names).map_err(failed)?;
+            opened.each(NOBODY, &mut |key, members| {
+                let cell = |name: &String| if name == KEY { Cow::Borrowed(key) } else { cell_of(&members, name) };
+                for name in &names {
+                    writer.write_field(cell(name).as_bytes()).map_err(failed)?;
+                }
+                writer.write_record(None::<&[u8]>).map_err(failed)
+            })?;
+            writer.flush().map_err(|error| Fault::invalid(format!("collection {collection}: {error}")))?;
+        }
+        let wrong = |error: &dyn std::fmt::Display| Fault::corrupt(format!("collection {collection}: {error}"));
+        String::from_utf8(text.out).map_err(|error| wrong(&error))
+    }
+
+    /// The rows that `fill` writes become documents of a collection; `_key` is the key. `fields` are those the lookup lists.
+    pub(crate) fn write_collection(
+        &self,
+        name: &str,
+        (collection, fields): (&str, &[String]),
+        rewrite: &Rewrite<'_>,
+        fill: FillTable<'_>,
+    ) -> Result<(), Fault> {
+        self.check_collection(name, collection)?;
+        let mut text = Limited { out: Vec::new(), left: LOOKUP_BYTES_MAX };
+        fill(&mut text)?;
+        let home = self.home(name, collection)?;
+        let opened = self.open(&home, collection)?;
+        let rows = Rows { csv: &text.out, fields, collection };
+        let mut values = BTreeSet::new();
+        if let Rewrite::SameField(field) = rewrite {
+            rows.each(&mut |row| {
+                values.extend(Some(cell_of(&row, field).into_owned()).filter(|value| !value.is_empty()));
+                Ok(())
+            })?;
+        }
+        let has_value = |members: &Object| match rewrite {
+            Rewrite::SameField(field) => values.contains(cell_of(members, field).as_ref()),
+            Rewrite::All | Rewrite::SameKeys => false,
+        };
+        let removed = match rewrite {
+            Rewrite::All => Removed::All,
+            Rewrite::SameKeys => Removed::Nothing,
+            Rewrite::SameField(_) => Removed::Matching(&has_value),
+        };
+        opened.save_all(NOBODY, &home.definition, &removed, &mut |take| rows.each(take))?;
+        Ok(())
+    }
+}
+
+/// Rows of CSV as documents.
+struct Rows<'r> {
+    csv: &'r [u8],
+    /// Fields that are kept; none is all.
+    fields: &'r [String],
+    collection: &'r str,
+}
+
+impl Rows<'_> {
+    fn each(&self, take: &mut dyn FnMut(Object) -> Result<(), CollectionError>) -> Result<(), CollectionError> {
+        let failed = |error: csv::Error| CollectionError::Invalid(format!("collection {}: {error}", self.collection));
+        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(self.csv);
+        let names = reader.headers().map_err(failed)?.clone();
+        for record in reader.records() {
+            let record = record.map_err(failed)?;
+            let mut members = Object::new();
+            for (name, cell) in names.iter().zip(&record).filter(|(_, cell)| !cell.is_empty()) {
+                if name == KEY || self.fields.is_empty() || self.fields.iter().any(|field| field == name) {
+                    set_member(&mut members, name, cell.into());
+                }
+            }
+            take(members)?;
+        }
+        Ok(())
+    }
+}
+
+/// A member of a document as the cell of a table.
+fn cell_of<'m>(members: &'m Object, name: &str) -> Cow<'m, str> {
+    match member(members, name) {
+        None | Some(Value::Null) => Cow::Borrowed(""),
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.to_string()),
+    }
+}

@@ -1,0 +1,527 @@
+//! One collection: a SQLite file with its documents and the entries of its accelerated fields.
+//!
+//! There is one writer at a time; a write is one transaction, which is on disk (`synchronous=FULL`) before it is answered. Readers have
+//! connections of their own and see what was committed when they began; writers do not wait for them, nor they for writers. A
+//! document keeps its place when it is replaced; places are the order of answers that name none.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use serde_json::Value;
+
+use crate::access::Kept;
+use crate::definition::{Acceleration, CollectionDefinition};
+use crate::document::{Object, Prepared, TakeObject, check_key, new_key, prepare, write_answer};
+use crate::entry::{Described, entries};
+use crate::error::Failure;
+use crate::field_path::FieldPath;
+use crate::find::{ALL, Find, Found, Reading};
+use crate::{CollectionError, Query, former_file};
+
+/// How long a statement waits for another process that holds the file.
+const BUSY_WAIT: Duration = Duration::from_secs(10);
+/// Connections of readers that are kept open.
+const IDLE_MAX: usize = 2;
+/// Version of the file.
+const VERSION: i64 = 1;
+/// Memory of the writer for pages, in KiB.
+const WRITER_KIB: i64 = 4_096;
+/// The same of a reader.
+const READER_KIB: i64 = 1_024;
+/// Bytes that the log keeps when its content has moved to the file.
+const LOG_BYTES_KEPT: i64 = 16 << 20;
+
+const SCHEMA: &str = "\
+     CREATE TABLE IF NOT EXISTS documents (place INTEGER PRIMARY KEY, user TEXT NOT NULL, key TEXT NOT NULL, body TEXT NOT NULL); \
+     CREATE UNIQUE INDEX IF NOT EXISTS keys ON documents (user, key); \
+     CREATE TABLE IF NOT EXISTS accelerations (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, fields TEXT NOT NULL, \
+     exact INTEGER NOT NULL); \
+     CREATE TABLE IF NOT EXISTS entries (acceleration INTEGER NOT NULL, value BLOB NOT NULL, place INTEGER NOT NULL, \
+     PRIMARY KEY (acceleration, value, place)) WITHOUT ROWID;";
+
+/// Which documents a rewrite takes away before it writes its own.
+pub enum Removed<'r> {
+    /// None but those whose keys come again.
+    Nothing,
+    /// All.
+    All,
+    /// Those for which this is so, by their members with key and user.
+    Matching(&'r dyn Fn(&Object) -> bool),
+}
+
+/// A collection.
+#[derive(Debug)]
+pub struct Collection {
+    name: String,
+    path: PathBuf,
+    /// Where its documents were before it had a file.
+    former: PathBuf,
+    writer: Mutex<Writer>,
+    idle: Mutex<Vec<Connection>>,
+    /// The accelerations that the file is known to have.
+    adopted: Mutex<Option<Vec<Acceleration>>>,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    connection: Option<Connection>,
+    is_removed: bool,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Collection {
+    pub(crate) fn new(path: PathBuf, name: &str, former: PathBuf) -> Collection {
+        Collection {
+            name: name.to_owned(),
+            path,
+            former,
+            writer: Mutex::default(),
+            idle: Mutex::default(),
+            adopted: Mutex::default(),
+        }
+    }
+
+    /// Adds a document and gives its key; an error where the user has one of its key.
+    pub fn insert(
+        &self,
+        user: &str,
+        document: Object,
+        definition: &CollectionDefinition,
+    ) -> Result<String, CollectionError> {
+        let prepared = prepare(document, definition)?;
+        self.write(definition, |file| {
+            let key = prepared.key.clone().unwrap_or_else(new_key);
+            if file.old(user, &key)?.is_some() {
+                return Err(CollectionError::Exists.into());
+            }
+            file.put(user, &key, &prepared)?;
+            Ok(key)
+        })
+    }
+
+    /// Puts a document in the place of one that is there.
+    pub fn replace(
+        &self,
+        user: &str,
+        key: &str,
+        document: Object,
+        definition: &CollectionDefinition,
+    ) -> Result<(), CollectionError> {
+        let prepared = prepare(document, definition)?;
+        self.write(definition, |file| {
+            if file.old(user, key)?.is_none() {
+                return Err(CollectionError::Unknown.into());
+            }
+            file.put(user, key, &prepared)
+        })
+    }
+
+    /// Writes documents, all or none, those of keys that are there in their places; gives their keys. `fill` gives each to what it
+    /// is given.
+    pub fn save_all(
+        &self,
+        user: &str,
+        definition: &CollectionDefinition,
+        removed: &Removed<'_>,
+        fill: &mut dyn FnMut(TakeObject<'_>) -> Result<(), CollectionError>,
+    ) -> Result<Vec<String>, CollectionError> {
+        self.write(definition, |file| {
+            match removed {
+                Removed::Nothing => {}
+                Removed::All => drop(file.remove_matching(user, &Query::default(), &|_| true)?),
+                Removed::Matching(is_removed) => drop(file.remove_matching(user, &Query::default(), is_removed)?),
+            }
+            let mut keys = Vec::new();
+            let mut failed = None;
+            let filled = fill(&mut |document| {
+                let prepared = prepare(document, definition)?;
+                let key = prepared.key.clone().unwrap_or_else(new_key);
+                if let Err(failure) = file.put(user, &key, &prepared) {
+                    failed = Some(failure);
+                    return Err(CollectionError::Unknown);
+                }
+                keys.push(key);
+                Ok(())
+            });
+            match failed {
+                Some(failure) => Err(failure),
+                None => Ok(filled.map(|()| keys)?),
+            }
+        })
+    }
+
+    /// Removes a document.
+    pub fn remove(&self, user: &str, key: &str, definition: &CollectionDefinition) -> Result<(), CollectionError> {
+        self.write(definition, |file| match file.old(user, key)? {
+            Some((place, body)) => file.remove_at(place, user, key, &body),
+            None => Err(CollectionError::Unknown.into()),
+        })
+    }
+
+    /// Removes the documents of a user that fit; gives how many.
+    pub fn remove_matching(
+        &self,
+        user: &str,
+        query: &Query,
+        definition: &CollectionDefinition,
+    ) -> Result<usize, CollectionError> {
+        self.write(definition, |file| file.remove_matching(user, query, &|_| true))
+    }
+
+    /// Gives the file the accelerations of a definition, where it has others.
+    pub fn adopt(&self, definition: &CollectionDefinition) -> Result<(), CollectionError> {
+        if self.has_adopted(definition) || !self.exists() {
+            return Ok(());
+        }
+        self.write(definition, |_| Ok(()))
+    }
+
+    fn has_adopted(&self, definition: &CollectionDefinition) -> bool {
+        locked(&self.adopted).as_ref() == Some(&definition.accelerations)
+    }
+
+    /// The document of a key, of the first of the users that has one, as JSON.
+    pub fn document(&self, users: &[&str], key: &str) -> Result<String, CollectionError> {
+        let mut out = String::new();
+        let is_found = self.read(users, |reading| {
+            reading.by_key(key, &mut |found| {
+                write_answer(found.user, found.key, found.body, &mut out);
+                Ok(())
+            })
+        })?;
+        if is_found == Some(true) { Ok(out) } else { Err(CollectionError::Unknown) }
+    }
+
+    /// Writes the documents of these users that are asked for behind `out`, as a JSON list.
+    pub fn find(&self, users: &[&str], find: &Find, out: &mut String) -> Result<(), CollectionError> {
+        let found = self.read(users, |reading| reading.find(find, out))?;
+        if found.is_none() {
+            out.push_str("[]");
+        }
+        Ok(())
+    }
+
+    /// Gives the documents of a user to `take`, key and members, in the order of their places.
+    pub fn each(
+        &self,
+        user: &str,
+        take: &mut dyn FnMut(&str, Object) -> Result<(), CollectionError>,
+    ) -> Result<(), CollectionError> {
+        self.read(&[user], |reading| {
+            reading.each_that_fits(&Query::default(), &mut |found, _| {
+                take(found.key, found.own_members()?)?;
+                Ok(ControlFlow::Continue(()))
+            })
+        })?;
+        Ok(())
+    }
+
+    fn exists(&self) -> bool {
+        self.path.is_file() || self.former.is_file()
+    }
+
+    /// Reads in one transaction; `None` where there is no file.
+    fn read<T>(
+        &self,
+        users: &[&str],
+        work: impl FnOnce(&Reading<'_>) -> Result<T, Failure>,
+    ) -> Result<Option<T>, CollectionError> {
+        if !self.path.is_file() {
+            if !self.former.is_file() {
+                return Ok(None);
+            }
+            // It takes its documents over.
+            self.write(&CollectionDefinition::default(), |_| Ok(()))?;
+        }
+        let connection = locked(&self.idle).pop();
+        let connection = connection.map_or_else(|| self.connect(READER_KIB), Ok)?;
+        let run = || -> Result<T, Failure> {
+            let transaction = connection.unchecked_transaction()?;
+            let kept = kept(&transaction)?;
+            let done = work(&Reading { connection: &transaction, users, kept: &kept })?;
+            transaction.finish()?;
+            Ok(done)
+        };
+        let done = run().map_err(|failure| failure.at(&self.path))?;
+        let mut idle = locked(&self.idle);
+        if idle.len() < IDLE_MAX {
+            idle.push(connection);
+        }
+        Ok(Some(done))
+    }
+
+    fn connect(&self, cache_kib: i64) -> Result<Connection, CollectionError> {
+        let open = || -> Result<Connection, rusqlite::Error> {
+            let connection = Connection::open(&self.path)?;
+            connection.busy_timeout(BUSY_WAIT)?;
+            connection.execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;")?;
+            connection.pragma_update(None, "cache_size", -cache_kib)?;
+            connection.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT)?;
+            Ok(connection)
+        };
+        open().map_err(|error| CollectionError::at(&self.path, &error))
+    }
+
+    /// Opens the file for writing, made where it is missing.
+    fn prepare_file(&self) -> Result<Connection, CollectionError> {
+        let failed = |error: &dyn std::fmt::Display| CollectionError::Failed {
+            path: self.path.clone(),
+            reason: error.to_string(),
+        };
+        let is_new = !self.path.is_file();
+        if let Some(folder) = self.path.parent().filter(|_| is_new) {
+            std::fs::create_dir_all(folder).map_err(|error| failed(&error))?;
+            sync_folder(folder.parent()).map_err(|error| failed(&error))?;
+        }
+        let mut connection = self.connect(WRITER_KIB)?;
+        let is_imported =
+            self.set_up(&mut connection, is_new && self.former.is_file()).map_err(|failure| failure.at(&self.path))?;
+        sync_folder(self.path.parent().filter(|_| is_new)).map_err(|error| failed(&error))?;
+        if is_imported {
+            former_file::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+        }
+        Ok(connection)
+    }
+
+    /// Makes the tables, and takes over what was elsewhere; gives whether there was any.
+    fn set_up(&self, connection: &mut Connection, takes_over: bool) -> Result<bool, Failure> {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version > VERSION {
+            let text = format!("it has version {version}, this quarry knows up to {VERSION}; use a newer quarry");
+            return Err(CollectionError::Failed { path: self.path.clone(), reason: text }.into());
+        }
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+        let mut file = File { transaction: &transaction, kept: Vec::new() };
+        let documents = if takes_over { former_file::documents(&self.former, &self.name)? } else { Vec::new() };
+        for (key, body) in &documents {
+            let members: Object = serde_json::from_str(body)
+                .map_err(|error| Failure::Damage(format!("the document {key} is no JSON: {error}")))?;
+            let prepared = Prepared { key: Some(key.clone()), members, body: body.clone() };
+            file.put(crate::NOBODY, key, &prepared)?;
+        }
+        transaction.commit()?;
+        Ok(!documents.is_empty())
+    }
+
+    /// Writes in one transaction, after the file has the accelerations of the definition.
+    fn write<T>(
+        &self,
+        definition: &CollectionDefinition,
+        work: impl FnOnce(&mut File<'_>) -> Result<T, Failure>,
+    ) -> Result<T, CollectionError> {
+        let mut writer = locked(&self.writer);
+        if writer.is_removed {
+            return Err(CollectionError::Unknown);
+        }
+        let connection = match &mut writer.connection {
+            Some(connection) => connection,
+            none => none.insert(self.prepare_file()?),
+        };
+        let run = || -> Result<T, Failure> {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut file = File { kept: kept(&transaction)?, transaction: &transaction };
+            if !self.has_adopted(definition) {
+                file.adopt(&definition.accelerations)?;
+            }
+            let done = work(&mut file)?;
+            transaction.commit()?;
+            Ok(done)
+        };
+        let done = run().map_err(|failure| failure.at(&self.path))?;
+        *locked(&self.adopted) = Some(definition.accelerations.clone());
+        Ok(done)
+    }
+
+    /// Removes the file; whoever writes to this collection afterwards is told that there is none.
+    pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
+        let mut writer = locked(&self.writer);
+        // What the former file has would come back with the next collection of this name.
+        if writer.connection.is_none() && self.former.is_file() {
+            former_file::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
+        }
+        *writer = Writer { connection: None, is_removed: true };
+        locked(&self.idle).clear();
+        let failed =
+            |error: std::io::Error| CollectionError::Failed { path: self.path.clone(), reason: error.to_string() };
+        for ending in ["", "-wal", "-shm"] {
+            let mut path = self.path.clone().into_os_string();
+            path.push(ending);
+            match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+                _ => {}
+            }
+        }
+        sync_folder(self.path.parent().filter(|folder| folder.is_dir())).map_err(failed)
+    }
+}
+
+/// Makes sure that a folder's names are on disk.
+fn sync_folder(folder: Option<&Path>) -> std::io::Result<()> {
+    folder.map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
+}
+
+/// The accelerations of a file.
+fn kept(connection: &Connection) -> Result<Vec<Kept>, Failure> {
+    let mut statement = connection.prepare_cached("SELECT id, name, fields, exact FROM accelerations ORDER BY name")?;
+    let rows = statement.query_map([], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
+    })?;
+    let mut all = Vec::new();
+    for row in rows {
+        let (id, name, fields, is_exact) = row?;
+        let names: Option<Vec<String>> = serde_json::from_str(&fields).ok();
+        let fields = names.and_then(|names| names.iter().map(|name| FieldPath::new(name)).collect());
+        let fields = fields.ok_or_else(|| Failure::Damage(format!("the acceleration {name} cannot be read")))?;
+        all.push(Kept { id, acceleration: Acceleration { name, fields }, is_exact });
+    }
+    Ok(all)
+}
+
+/// A file that is written.
+struct File<'t> {
+    transaction: &'t Transaction<'t>,
+    kept: Vec<Kept>,
+}
+
+impl File<'_> {
+    /// Place and JSON of a document.
+    fn old(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
+        let text = "SELECT place, body FROM documents WHERE user = ?1 AND key = ?2";
+        let mut statement = self.transaction.prepare_cached(text)?;
+        Ok(statement.query_row(params![user, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+    }
+
+    /// Writes a document, in place of the one of its key if there is one.
+    fn put(&mut self, user: &str, key: &str, prepared: &Prepared) -> Result<(), Failure> {
+        check_key(key)?;
+        let place = match self.old(user, key)? {
+            Some((place, body)) => {
+                self.remove_entries(place, user, key, &body)?;
+                let text = "UPDATE documents SET body = ?2 WHERE place = ?1";
+                self.transaction.prepare_cached(text)?.execute(params![place, prepared.body])?;
+                place
+            }
+            None => {
+                let text = "INSERT INTO documents (user, key, body) VALUES (?1, ?2, ?3)";
+                self.transaction.prepare_cached(text)?.execute(params![user, key, prepared.body])?;
+                self.transaction.last_insert_rowid()
+            }
+        };
+        let described = Described { user, key, members: &prepared.members };
+        for at in 0..self.kept.len() {
+            self.add_entries(at, place, described)?;
+        }
+        Ok(())
+    }
+
+    fn add_entries(&mut self, at: usize, place: i64, document: Described<'_>) -> Result<(), Failure> {
+        let Some(kept) = self.kept.get_mut(at) else { return Ok(()) };
+        let entries = entries(&kept.acceleration, document)?;
+        let text = "INSERT OR IGNORE INTO entries (acceleration, value, place) VALUES (?1, ?2, ?3)";
+        let mut insert = self.transaction.prepare_cached(text)?;
+        for value in &entries.values {
+            insert.execute(params![kept.id, value, place])?;
+        }
+        if kept.is_exact && !entries.is_exact {
+            kept.is_exact = false;
+            self.transaction.execute("UPDATE accelerations SET exact = 0 WHERE id = ?1", params![kept.id])?;
+        }
+        Ok(())
+    }
+
+    fn remove_entries(&self, place: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+        if self.kept.is_empty() {
+            return Ok(());
+        }
+        let found = Found { place, user, key, body };
+        let document = Described { user, key, members: &found.own_members()? };
+        let text = "DELETE FROM entries WHERE acceleration = ?1 AND value = ?2 AND place = ?3";
+        let mut remove = self.transaction.prepare_cached(text)?;
+        for kept in &self.kept {
+            for value in entries(&kept.acceleration, document)?.values {
+                remove.execute(params![kept.id, value, place])?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove_at(&self, place: i64, user: &str, key: &str, body: &str) -> Result<(), Failure> {
+        self.remove_entries(place, user, key, body)?;
+        self.transaction.prepare_cached("DELETE FROM documents WHERE place = ?1")?.execute(params![place])?;
+        Ok(())
+    }
+
+    /// Removes the documents of a user that fit and for which `is_removed` is so; gives how many.
+    fn remove_matching(
+        &self,
+        user: &str,
+        query: &Query,
+        is_removed: &dyn Fn(&Object) -> bool,
+    ) -> Result<usize, Failure> {
+        let reading = Reading { connection: self.transaction, users: &[user], kept: &self.kept };
+        let mut places = Vec::new();
+        reading.each_that_fits(query, &mut |found: &Found<'_>, members| {
+            let members = members.map_or_else(|| found.members(), Ok)?;
+            if is_removed(&members) {
+                places.push(found.place);
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let text = "SELECT key, body FROM documents WHERE place = ?1";
+        for place in &places {
+            let mut statement = self.transaction.prepare_cached(text)?;
+            let (key, body): (String, String) =
+                statement.query_row(params![place], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            self.remove_at(*place, user, &key, &body)?;
+        }
+        Ok(places.len())
+    }
+
+    /// Makes the accelerations those that are wanted: makes and removes what differs.
+    fn adopt(&mut self, wanted: &[Acceleration]) -> Result<(), Failure> {
+        let gone: Vec<i64> =
+            self.kept.iter().filter(|kept| !wanted.contains(&kept.acceleration)).map(|kept| kept.id).collect();
+        for id in &gone {
+            self.transaction.execute("DELETE FROM entries WHERE acceleration = ?1", params![id])?;
+            self.transaction.execute("DELETE FROM accelerations WHERE id = ?1", params![id])?;
+        }
+        self.kept.retain(|kept| !gone.contains(&kept.id));
+        for acceleration in wanted {
+            if self.kept.iter().any(|kept| kept.acceleration == *acceleration) {
+                continue;
+            }
+            let names: Vec<&str> = acceleration.fields.iter().map(FieldPath::name).collect();
+            self.transaction.execute(
+                "INSERT INTO accelerations (name, fields, exact) VALUES (?1, ?2, 1)",
+                params![acceleration.name, Value::from(names).to_string()],
+            )?;
+            let id = self.transaction.last_insert_rowid();
+            self.kept.push(Kept { id, acceleration: acceleration.clone(), is_exact: true });
+            self.fill(self.kept.len() - 1)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the entries of an acceleration for the documents that are there.
+    fn fill(&mut self, at: usize) -> Result<(), Failure> {
+        let mut statement = self.transaction.prepare(ALL)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let found = Found::of(row)?;
+            let members = found.own_members()?;
+            self.add_entries(at, found.place, Described { user: found.user, key: found.key, members: &members })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! The collections of a data folder, each opened once in this process.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::former_file::FORMER_FILE;
+use crate::{Collection, CollectionError};
+
+/// Folder of the collections, below the data folder.
+const FOLDER: &str = "kvstore";
+/// Collections that are open at a time; of others the files are closed.
+const OPEN_MAX: usize = 32;
+/// Bytes of the name of a file, without its ending.
+const FILE_NAME_BYTES_MAX: usize = 200;
+/// What names of files end in.
+const ENDING: &str = ".sqlite";
+
+/// The collections of a data folder.
+#[derive(Debug)]
+pub struct Collections {
+    folder: PathBuf,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// By app and name, with when each was last asked for.
+    collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
+    asked: u64,
+}
+
+/// Those of the process, by their folder: who removes one must be the one who has it open.
+static KNOWN: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
+
+impl Collections {
+    /// The collections of a data folder.
+    pub fn of_data_dir(data_dir: &Path) -> Arc<Collections> {
+        let folder = data_dir.join(FOLDER);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(collections) = known.get(&folder).and_then(Weak::upgrade) {
+            return collections;
+        }
+        known.retain(|_, collections| collections.strong_count() > 0);
+        let collections = Arc::new(Collections { folder: folder.clone(), open: Mutex::default() });
+        known.insert(folder, Arc::downgrade(&collections));
+        collections
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The collection `name` of an app; nothing is made before something is written.
+    pub fn get(&self, app: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
+        let (folder, file) = (file_name(app)?, file_name(name)?);
+        let mut open = self.open();
+        open.asked += 1;
+        let asked = open.asked;
+        let key = (app.to_owned(), name.to_owned());
+        if let Some((collection, last)) = open.collections.get_mut(&key) {
+            *last = asked;
+            return Ok(Arc::clone(collection));
+        }
+        let path = self.folder.join(folder).join(format!("{file}{ENDING}"));
+        let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
+        open.collections.insert(key, (Arc::clone(&collection), asked));
+        while open.collections.len() > OPEN_MAX {
+            // Whoever works with one keeps it: two that write one file wait for one another all the same.
+            let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);
+            let Some(oldest) = idle.min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone()) else { break };
+            open.collections.remove(&oldest);
+        }
+        Ok(collection)
+    }
+
+    /// Removes a collection with all its documents.
+    pub fn remove(&self, app: &str, name: &str) -> Result<(), CollectionError> {
+        let collection = self.get(app, name)?;
+        let removed = collection.remove_file();
+        self.open().collections.remove(&(app.to_owned(), name.to_owned()));
+        removed
+    }
+}
+
+/// A name as that of a file: bytes other than letters, digits, `_` and `-` are written as `%2e`.
+fn file_name(name: &str) -> Result<String, CollectionError> {
+    let mut file = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => file.push(char::from(byte)),
+            other => file.push_str(&format!("%{other:02x}")),
+        }
+    }
+    if file.is_empty() || file.len() > FILE_NAME_BYTES_MAX {
+        return Err(CollectionError::invalid(format!("{name:.80}: this name of a collection is empty or too long")));
+    }
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_files() {
+        assert_eq!(file_name("a_b-1").unwrap(), "a_b-1");
+        assert_eq!(file_name("../ü").unwrap(), "%2e%2e%2f%c3%bc");
+        assert!(file_name("").is_err() && file_name(&"a".repeat(201)).is_err());
+    }
+
+    #[test]
+    fn one_data_folder_has_one_set_of_collections() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = Collections::of_data_dir(folder.path());
+        assert!(Arc::ptr_eq(&one, &Collections::of_data_dir(folder.path())));
+        for name in 0..200 {
+            one.get("search", &name.to_string()).unwrap();
+        }
+        assert_eq!(one.open().collections.len(), OPEN_MAX);
+        assert!(!folder.path().join(FOLDER).exists(), "nothing was written");
+    }
+}

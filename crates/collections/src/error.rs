@@ -1,0 +1,111 @@
+//! Why documents are not read or not written.
+
+use std::path::{Path, PathBuf};
+
+use quarry_stdx::{ErrorKind, Fault, HasKind};
+use rusqlite::ErrorCode;
+
+/// Why documents are not read or not written; of a write that failed nothing happened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CollectionError {
+    /// There is no document of this key.
+    #[error("Could not find object.")]
+    Unknown,
+    /// There is one of this key already.
+    #[error("A document with the same key and user already exists.")]
+    Exists,
+    /// The request cannot be served as it is.
+    #[error("{0}")]
+    Invalid(String),
+    /// No space is left.
+    #[error("no space left for the collection {}; free space on its file system", .0.display())]
+    Full(PathBuf),
+    /// Another process holds the file.
+    #[error("the collection {} is locked by another process; stop it or let it do the work", .0.display())]
+    Busy(PathBuf),
+    /// The file is damaged.
+    #[error("the collection {} is damaged: {reason}; restore it from a copy", path.display())]
+    Corrupt {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// Any other failure.
+    #[error("the collection {}: {reason}", path.display())]
+    Failed {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl HasKind for CollectionError {
+    fn kind(&self) -> ErrorKind {
+        match self {
+            CollectionError::Unknown => ErrorKind::NotFound,
+            CollectionError::Exists | CollectionError::Invalid(_) => ErrorKind::Invalid,
+            CollectionError::Busy(_) => ErrorKind::Busy,
+            CollectionError::Corrupt { .. } => ErrorKind::Corrupt,
+            CollectionError::Full(_) | CollectionError::Failed { .. } => ErrorKind::Unavailable,
+        }
+    }
+}
+
+impl CollectionError {
+    pub(crate) fn invalid(text: impl Into<String>) -> CollectionError {
+        CollectionError::Invalid(text.into())
+    }
+
+    /// Sorts an error of SQLite into what can be done about it.
+    pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CollectionError {
+        let (path, reason) = (path.to_owned(), error.to_string());
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => CollectionError::Full(path),
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => CollectionError::Busy(path),
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => CollectionError::Corrupt { path, reason },
+            _ => CollectionError::Failed { path, reason },
+        }
+    }
+}
+
+/// A failure inside a transaction, before the path is known.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Collection(CollectionError),
+    Sqlite(rusqlite::Error),
+    /// A row that cannot be what was written.
+    Damage(String),
+}
+
+impl From<CollectionError> for Failure {
+    fn from(error: CollectionError) -> Failure {
+        Failure::Collection(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+impl Failure {
+    pub(crate) fn at(self, path: &Path) -> CollectionError {
+        match self {
+            Failure::Collection(error) => error,
+            Failure::Sqlite(error) => CollectionError::at(path, &error),
+            Failure::Damage(reason) => CollectionError::Corrupt { path: path.to_owned(), reason },
+        }
+    }
+}
+
+impl From<Fault> for CollectionError {
+    fn from(fault: Fault) -> CollectionError {
+        match fault.kind() {
+            ErrorKind::Invalid => CollectionError::Invalid(fault.to_string()),
+            _ => CollectionError::Failed { path: PathBuf::new(), reason: fault.to_string() },
+        }
+    }
+}

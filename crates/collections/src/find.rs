@@ -1,0 +1,281 @@
+//! Finds documents: the ones that fit, in the order and as far as they are asked for, as a JSON list.
+
+use std::ops::ControlFlow;
+
+use memchr::memmem::Finder;
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use crate::access::{Kept, Probe, Range, needed_texts, probes, sorted_range};
+use crate::document::{Object, write_answer};
+use crate::error::Failure;
+use crate::sort::FirstFew;
+use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
+
+/// Places that are kept while documents are looked for; with more all documents are read.
+const PLACES_MAX: usize = 4_000_000;
+
+/// What is looked for. The default is all documents.
+#[derive(Clone, Debug, Default)]
+pub struct Find {
+    /// What documents must be like.
+    pub query: Query,
+    /// In which order they are answered.
+    pub sort: Sort,
+    /// Of these so many are left out.
+    pub skip: usize,
+    /// So many are answered at most; the caller sees to it that they are not too many.
+    pub limit: usize,
+    /// Which of their members.
+    pub projection: Projection,
+    /// Bytes of the answer at most.
+    pub bytes_max: usize,
+}
+
+/// A document as it lies in its file.
+pub(crate) struct Found<'r> {
+    pub(crate) place: i64,
+    pub(crate) user: &'r str,
+    pub(crate) key: &'r str,
+    pub(crate) body: &'r str,
+}
+
+impl<'r> Found<'r> {
+    pub(crate) fn of(row: &'r Row<'_>) -> Result<Found<'r>, Failure> {
+        let text = |at| {
+            let text = row.get_ref(at)?.as_str();
+            text.map_err(|error| Failure::Damage(format!("a document that is no text: {error}")))
+        };
+        Ok(Found { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
+    }
+
+    /// Its members, with key and user.
+    pub(crate) fn members(&self) -> Result<Object, Failure> {
+        let mut members = self.own_members()?;
+        members.insert(KEY.to_owned(), self.key.into());
+        members.insert(USER.to_owned(), self.user.into());
+        Ok(members)
+    }
+
+    /// Its members, without key and user.
+    pub(crate) fn own_members(&self) -> Result<Object, Failure> {
+        let members = serde_json::from_str(self.body);
+        members.map_err(|error| Failure::Damage(format!("the document {} is no JSON: {error}", self.key)))
+    }
+}
+
+/// Takes a document and says whether more are wanted.
+type Take<'t> = &'t mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, Failure>;
+
+/// Takes a document that fits, with its members where they were looked at, and says whether more are wanted.
+pub(crate) type TakeFitting<'t> = &'t mut dyn FnMut(&Found<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
+
+/// Documents of some users in a file.
+pub(crate) struct Reading<'c> {
+    pub(crate) connection: &'c Connection,
+    pub(crate) users: &'c [&'c str],
+    pub(crate) kept: &'c [Kept],
+}
+
+pub(crate) const ALL: &str = "SELECT place, user, key, body FROM documents ORDER BY place";
+const ONE: &str = "SELECT place, user, key, body FROM documents WHERE place = ?1";
+const BY_KEY: &str = "SELECT place, user, key, body FROM documents WHERE user = ?1 AND key = ?2";
+const PLACES: &str = "SELECT place FROM entries WHERE acceleration = ?1 AND value >= ?2 AND value < ?3";
+
+impl Reading<'_> {
+    /// The documents that fit, as a JSON list behind what `out` holds.
+    pub(crate) fn find(&self, find: &Find, out: &mut String) -> Result<(), Failure> {
+        out.push('[');
+        let mut answer = Answer { find, skipped: 0, written: 0, out };
+        if find.limit > 0 {
+            if find.sort.is_none() {
+                self.each_that_fits(&find.query, &mut |found, members| answer.take(found, members))?;
+            } else if let Some((range, is_descending)) = sorted_range(&find.query, &find.sort, self.kept) {
+                self.in_order_of(&range, is_descending, &find.query, &mut answer)?;
+            } else {
+                let most = find.skip.saturating_add(find.limit);
+                let mut few = FirstFew::new(&find.sort, most);
+                self.each_that_fits(&find.query, &mut |found, members| {
+                    let members = members.map_or_else(|| found.members(), Ok)?;
+                    few.add(found.place, &members)?;
+                    Ok(ControlFlow::Continue(()))
+                })?;
+                for place in few.into_places() {
+                    if self.at(place, &mut |found| answer.take(found, None))?.is_break() {
+                        break;
+                    }
+                }
+            }
+        }
+        out.push(']');
+        Ok(())
+    }
+
+    /// Gives each document that fits to `take`, with its members where they were looked at, in the order of their places.
+    pub(crate) fn each_that_fits(&self, query: &Query, take: TakeFitting<'_>) -> Result<(), Failure> {
+        if query.is_all() {
+            return self.each(&mut |found| take(found, None));
+        }
+        if let Some(places) = self.places(query)? {
+            for place in places {
+                let fitting = &mut |found: &Found<'_>| {
+                    let members = found.members()?;
+                    if query.fits(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+                };
+                if self.at(place, fitting)?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
+        let texts = needed_texts(query);
+        let finders: Vec<Finder<'_>> = texts.iter().map(Finder::new).collect();
+        self.each(&mut |found| {
+            if finders.iter().any(|finder| finder.find(found.body.as_bytes()).is_none()) {
+                return Ok(ControlFlow::Continue(()));
+            }
+            let members = found.members()?;
+            if query.fits(&members) { take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+        })
+    }
+
+    fn is_seen(&self, user: &str) -> bool {
+        self.users.contains(&user)
+    }
+
+    /// All documents of the users.
+    fn each(&self, take: Take<'_>) -> Result<(), Failure> {
+        let mut statement = self.connection.prepare_cached(ALL)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let found = Found::of(row)?;
+            if self.is_seen(found.user) && take(&found)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The document of a place, if it is one of the users'.
+    fn at(&self, place: i64, take: Take<'_>) -> Result<ControlFlow<()>, Failure> {
+        let mut statement = self.connection.prepare_cached(ONE)?;
+        let mut rows = statement.query(params![place])?;
+        match rows.next()? {
+            Some(row) => {
+                let found = Found::of(row)?;
+                if self.is_seen(found.user) { take(&found) } else { Ok(ControlFlow::Continue(())) }
+            }
+            None => Ok(ControlFlow::Continue(())),
+        }
+    }
+
+    /// The document of a key, of the first of the users that has one.
+    pub(crate) fn by_key(
+        &self,
+        key: &str,
+        take: &mut dyn FnMut(&Found<'_>) -> Result<(), Failure>,
+    ) -> Result<bool, Failure> {
+        let mut statement = self.connection.prepare_cached(BY_KEY)?;
+        for user in self.users {
+            let mut rows = statement.query(params![user, key])?;
+            if let Some(row) = rows.next()? {
+                take(&Found::of(row)?)?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Places of documents among which all are that fit, in their order; `None` where all have to be read.
+    fn places(&self, query: &Query) -> Result<Option<Vec<i64>>, Failure> {
+        let Some(probes) = probes(query, self.kept) else { return Ok(None) };
+        let mut places = Vec::new();
+        for probe in &probes {
+            match probe {
+                Probe::Key(key) => {
+                    let mut statement = self.connection.prepare_cached(BY_KEY)?;
+                    for user in self.users {
+                        let mut rows = statement.query(params![user, key])?;
+                        while let Some(row) = rows.next()? {
+                            places.push(row.get(0)?);
+                        }
+                    }
+                }
+                Probe::Range(range) => {
+                    let mut statement = self.connection.prepare_cached(PLACES)?;
+                    let mut rows = statement.query(params![range.acceleration, range.from, range.to])?;
+                    while let Some(row) = rows.next()? {
+                        places.push(row.get(0)?);
+                        if places.len() > PLACES_MAX {
+                            return Ok(None);
+                        }
+                    }
+                }
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        Ok(Some(places))
+    }
+
+    fn in_order_of(
+        &self,
+        range: &Range,
+        is_descending: bool,
+        query: &Query,
+        answer: &mut Answer<'_>,
+    ) -> Result<(), Failure> {
+        let direction = if is_descending { "DESC" } else { "ASC" };
+        let mut statement =
+            self.connection.prepare_cached(&format!("{PLACES} ORDER BY value {direction}, place ASC"))?;
+        let mut rows = statement.query(params![range.acceleration, range.from, range.to])?;
+        while let Some(row) = rows.next()? {
+            let taken = self.at(row.get(0)?, &mut |found| {
+                if query.is_all() {
+                    return answer.take(found, None);
+                }
+                let members = found.members()?;
+                if query.fits(&members) { answer.take(found, Some(members)) } else { Ok(ControlFlow::Continue(())) }
+            })?;
+            if taken.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The list that is answered.
+struct Answer<'a> {
+    find: &'a Find,
+    skipped: usize,
+    written: usize,
+    out: &'a mut String,
+}
+
+impl Answer<'_> {
+    fn take(&mut self, found: &Found<'_>, members: Option<Object>) -> Result<ControlFlow<()>, Failure> {
+        if self.skipped < self.find.skip {
+            self.skipped += 1;
+            return Ok(ControlFlow::Continue(()));
+        }
+        if self.written > 0 {
+            self.out.push_str(",\n");
+        }
+        if self.find.projection.is_all() {
+            write_answer(found.user, found.key, found.body, self.out);
+        } else {
+            let members = members.map_or_else(|| found.members(), Ok)?;
+            self.out.push_str(&Value::Object(self.find.projection.of_document(members)).to_string());
+        }
+        self.written += 1;
+        if self.out.len() > self.find.bytes_max {
+            let text = format!(
+                "the documents found take more than {} bytes (max_size_per_result_mb): ask for fewer with limit",
+                self.find.bytes_max
+            );
+            return Err(CollectionError::Invalid(text).into());
+        }
+        Ok(if self.written == self.find.limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+}

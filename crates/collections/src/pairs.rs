@@ -1,0 +1,39 @@
+//! A JSON object whose members keep their order, which counts where fields are sorted or accelerated one after the other.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
+/// Members in the order in which they are written.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Pairs(pub Vec<(String, Value)>);
+
+impl Pairs {
+    /// Reads a JSON object; `None` where the text is none.
+    pub fn parse(text: &str) -> Option<Pairs> {
+        serde_json::from_str(text).ok()
+    }
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Pairs, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Pairs;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}

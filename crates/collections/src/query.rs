@@ -1,0 +1,347 @@
+//! The query language: what documents must be like.
+//!
+//! The part of MongoDB's that Splunk documents for its KV store (`$gt $gte $lt $lte $ne $and $or $not`), and of the rest `$eq`,
+//! `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field that holds an array fits when one of its elements does;
+//! values of different types are never equal, nor greater than one another; `null` is what is missing, too.
+
+use regex::{Regex, RegexBuilder};
+use serde_json::{Map, Value};
+
+use crate::CollectionError;
+use crate::field_path::FieldPath;
+use crate::value_order::{class, compare};
+
+/// Conditions of a query at most.
+const CONDITIONS_MAX: usize = 20_000;
+/// Depth of conditions in one another at most.
+const DEPTH_MAX: usize = 64;
+/// Bytes of a compiled pattern at most.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// A query; the default fits every document.
+#[derive(Clone, Debug, Default)]
+pub struct Query(pub(crate) Vec<Condition>);
+
+/// What a document must be like.
+#[derive(Clone, Debug)]
+pub(crate) enum Condition {
+    All(Vec<Condition>),
+    Any(Vec<Condition>),
+    Not(Box<Condition>),
+    Field(FieldPath, Test),
+}
+
+/// What a field must be like.
+#[derive(Clone, Debug)]
+pub(crate) enum Test {
+    Equal(Value),
+    Compare(Relation, Value),
+    In(Vec<Value>),
+    Exists(bool),
+    Matches(Regex),
+    Not(Box<Test>),
+    All(Vec<Test>),
+}
+
+/// Where a value stands to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relation {
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+impl Relation {
+    fn holds(self, value: &Value, than: &Value) -> bool {
+        if class(value) != class(than) {
+            return false;
+        }
+        let order = compare(value, than);
+        match self {
+            Relation::Greater => order.is_gt(),
+            Relation::GreaterOrEqual => order.is_ge(),
+            Relation::Less => order.is_lt(),
+            Relation::LessOrEqual => order.is_le(),
+        }
+    }
+}
+
+fn wrong(text: impl Into<String>) -> CollectionError {
+    CollectionError::invalid(format!("query: {}", text.into()))
+}
+
+impl Query {
+    /// Reads a query; an empty text fits all.
+    pub fn parse(text: &str) -> Result<Query, CollectionError> {
+        if text.trim().is_empty() {
+            return Ok(Query::default());
+        }
+        let value: Value = serde_json::from_str(text).map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        Query::of_json(&value)
+    }
+
+    /// A query that is JSON already.
+    pub fn of_json(value: &Value) -> Result<Query, CollectionError> {
+        let mut reader = Reader { conditions: 0 };
+        match value {
+            Value::Null => Ok(Query::default()),
+            Value::Object(members) => reader.conditions(members, 0).map(Query),
+            _ => Err(wrong("give a JSON object")),
+        }
+    }
+
+    /// Whether every document fits.
+    pub(crate) fn is_all(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a document fits; its key and user are among its members.
+    pub(crate) fn fits(&self, document: &Map<String, Value>) -> bool {
+        self.0.iter().all(|condition| condition.holds(document))
+    }
+}
+
+impl Condition {
+    fn holds(&self, document: &Map<String, Value>) -> bool {
+        match self {
+            Condition::All(conditions) => conditions.iter().all(|condition| condition.holds(document)),
+            Condition::Any(conditions) => conditions.iter().any(|condition| condition.holds(document)),
+            Condition::Not(condition) => !condition.holds(document),
+            Condition::Field(path, test) => test.holds(&path.values(document)),
+        }
+    }
+}
+
+impl Test {
+    fn holds(&self, values: &[&Value]) -> bool {
+        match self {
+            Test::Equal(wanted) => is_among(values, wanted),
+            Test::In(wanted) => wanted.iter().any(|wanted| is_among(values, wanted)),
+            Test::Compare(relation, than) => any_of(values, |value| relation.holds(value, than)),
+            Test::Exists(is_there) => values.is_empty() != *is_there,
+            Test::Matches(pattern) => any_of(values, |value| value.as_str().is_some_and(|text| pattern.is_match(text))),
+            Test::Not(test) => !test.holds(values),
+            Test::All(tests) => tests.iter().all(|test| test.holds(values)),
+        }
+    }
+}
+
+fn is_among(values: &[&Value], wanted: &Value) -> bool {
+    (wanted.is_null() && values.is_empty()) || any_of(values, |value| compare(value, wanted).is_eq())
+}
+
+/// Whether one of the values, or an element of one that is an array, is as wanted.
+fn any_of(values: &[&Value], is_wanted: impl Fn(&Value) -> bool) -> bool {
+    values
+        .iter()
+        .any(|value| is_wanted(value) || value.as_array().is_some_and(|elements| elements.iter().any(&is_wanted)))
+}
+
+/// Reads conditions and counts them.
+struct Reader {
+    conditions: usize,
+}
+
+impl Reader {
+    fn count(&mut self, depth: usize) -> Result<(), CollectionError> {
+        self.conditions += 1;
+        if self.conditions > CONDITIONS_MAX {
+            return Err(wrong(format!("has more than {CONDITIONS_MAX} conditions, the most it may have")));
+        }
+        if depth > DEPTH_MAX {
+            return Err(wrong(format!("is more than {DEPTH_MAX} deep, the most it may be")));
+        }
+        Ok(())
+    }
+
+    fn conditions(&mut self, members: &Map<String, Value>, depth: usize) -> Result<Vec<Condition>, CollectionError> {
+        members.iter().map(|(name, value)| self.condition(name, value, depth)).collect()
+    }
+
+    fn condition(&mut self, name: &str, value: &Value, depth: usize) -> Result<Condition, CollectionError> {
+        self.count(depth)?;
+        match name {
+            "$and" => self.list(name, value, depth).map(Condition::All),
+            "$or" => self.list(name, value, depth).map(Condition::Any),
+            "$nor" => self.list(name, value, depth).map(|list| Condition::Not(Box::new(Condition::Any(list)))),
+            "$not" => match value {
+                Value::Object(members) => {
+                    Ok(Condition::Not(Box::new(Condition::All(self.conditions(members, depth + 1)?))))
+                }
+                _ => Err(wrong("$not takes an object")),
+            },
+            name if name.starts_with('$') => Err(wrong(format!("{name} is not known: it takes $and, $or, $nor, $not"))),
+            name => {
+                let path = FieldPath::new(name).ok_or_else(|| wrong("a name has too many parts between dots"))?;
+                Ok(Condition::Field(path, self.test(value, depth)?))
+            }
+        }
+    }
+
+    fn list(&mut self, name: &str, value: &Value, depth: usize) -> Result<Vec<Condition>, CollectionError> {
+        let list = value.as_array().filter(|list| !list.is_empty());
+        let list = list.ok_or_else(|| wrong(format!("{name} takes a list that is not empty")))?;
+        let one = |condition: &Value| match condition {
+            Value::Object(members) => Ok(Condition::All(self.conditions(members, depth + 1)?)),
+            _ => Err(wrong(format!("{name} takes a list of objects"))),
+        };
+        list.iter().map(one).collect()
+    }
+
+    fn test(&mut self, value: &Value, depth: usize) -> Result<Test, CollectionError> {
+        self.count(depth)?;
+        let operators = value.as_object().filter(|members| members.keys().any(|name| name.starts_with('$')));
+        let Some(operators) = operators else { return Ok(Test::Equal(value.clone())) };
+        let mut tests = Vec::with_capacity(operators.len());
+        for (name, value) in operators {
+            if name == "$options" && operators.contains_key("$regex") {
+                continue;
+            }
+            tests.push(self.operator(name, value, operators, depth)?);
+        }
+        Ok(if tests.len() == 1 { tests.swap_remove(0) } else { Test::All(tests) })
+    }
+
+    fn operator(
+        &mut self,
+        name: &str,
+        value: &Value,
+        beside: &Map<String, Value>,
+        depth: usize,
+    ) -> Result<Test, CollectionError> {
+        self.count(depth)?;
+        let values = || {
+            let list = value.as_array().cloned();
+            list.ok_or_else(|| wrong(format!("{name} takes a list of values")))
+        };
+        Ok(match name {
+            "$eq" => Test::Equal(value.clone()),
+            "$ne" => Test::Not(Box::new(Test::Equal(value.clone()))),
+            "$gt" => Test::Compare(Relation::Greater, value.clone()),
+            "$gte" => Test::Compare(Relation::GreaterOrEqual, value.clone()),
+            "$lt" => Test::Compare(Relation::Less, value.clone()),
+            "$lte" => Test::Compare(Relation::LessOrEqual, value.clone()),
+            "$in" => Test::In(values()?),
+            "$nin" => Test::Not(Box::new(Test::In(values()?))),
+            "$exists" => Test::Exists(value.as_bool().unwrap_or_else(|| value.as_f64() != Some(0.0))),
+            "$regex" => Test::Matches(pattern(value, beside.get("$options"))?),
+            "$not" => match value {
+                Value::Object(_) => Test::Not(Box::new(self.test(value, depth + 1)?)),
+                _ => return Err(wrong("$not takes an object with operators")),
+            },
+            other => {
+                let known = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $exists, $regex, $not";
+                return Err(wrong(format!("{other} is not known: a field takes {known}")));
+            }
+        })
+    }
+}
+
+fn pattern(pattern: &Value, options: Option<&Value>) -> Result<Regex, CollectionError> {
+    let text = pattern.as_str().ok_or_else(|| wrong("$regex takes a text"))?;
+    let options = options.map_or(Some(""), Value::as_str).ok_or_else(|| wrong("$options takes a text"))?;
+    let mut builder = RegexBuilder::new(text);
+    builder.size_limit(PATTERN_BYTES_MAX);
+    for option in options.chars() {
+        match option {
+            'i' => builder.case_insensitive(true),
+            'm' => builder.multi_line(true),
+            's' => builder.dot_matches_new_line(true),
+            'x' => builder.ignore_whitespace(true),
+            other => return Err(wrong(format!("$options: {other} is not known: give i, m, s or x"))),
+        };
+    }
+    builder.build().map_err(|error| wrong(format!("$regex: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn fits(query: &Value, document: &Value) -> bool {
+        Query::of_json(query).unwrap().fits(document.as_object().unwrap())
+    }
+
+    #[test]
+    fn documents_fit_as_in_mongodb() {
+        let document = json!({"n": 10, "t": "ten", "b": true, "tags": ["x", "y"], "at": {"city": "Ulm", "zip": null},
+            "parts": [{"id": 1}, {"id": 2}], "z": null});
+        let yes = [
+            json!({}),
+            json!({"n": 10}),
+            json!({"n": 10.0, "t": "ten"}),
+            json!({"n": {"$gt": 9, "$lt": 11}}),
+            json!({"n": {"$gte": 10, "$lte": 10}}),
+            json!({"n": {"$ne": 11}}),
+            json!({"none": {"$ne": 11}}),
+            json!({"none": null}),
+            json!({"z": null, "at.zip": null}),
+            json!({"tags": "x"}),
+            json!({"tags": ["x", "y"]}),
+            json!({"at.city": "Ulm"}),
+            json!({"at": {"city": "Ulm", "zip": null}}),
+            json!({"parts.id": 2}),
+            json!({"parts.0.id": 1}),
+            json!({"$or": [{"n": 1}, {"t": "ten"}]}),
+            json!({"$and": [{"n": 10}, {"$or": [{"b": true}, {"b": false}]}]}),
+            json!({"$not": {"n": 1}}),
+            json!({"$nor": [{"n": 1}, {"t": "one"}]}),
+            json!({"n": {"$not": {"$gt": 10}}}),
+            json!({"n": {"$in": [1, 10]}, "t": {"$nin": ["one"]}}),
+            json!({"t": {"$regex": "^T", "$options": "i"}}),
+            json!({"z": {"$exists": true}, "none": {"$exists": false}}),
+        ];
+        for query in &yes {
+            assert!(fits(query, &document), "{query}");
+            assert!(!fits(&json!({"$not": query}), &document), "{query}");
+        }
+        let no = [
+            json!({"n": "10"}),
+            json!({"n": {"$gt": "1"}}),
+            json!({"t": {"$gt": 1}}),
+            json!({"tags": {"$ne": "x"}}),
+            json!({"at.city": "ulm"}),
+            json!({"at": {"city": "Ulm"}}),
+            json!({"b": 1}),
+            json!({"t": null}),
+            json!({"t": {"$regex": "^T"}}),
+        ];
+        for query in &no {
+            assert!(!fits(query, &document), "{query}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_query_is_an_error() {
+        for text in [
+            "nonsense",
+            "[]",
+            "1",
+            "{\"$where\": 1}",
+            "{\"a\": {\"$size\": 1}}",
+            "{\"$or\": {}}",
+            "{\"$or\": []}",
+            "{\"$and\": [1]}",
+            "{\"$not\": 1}",
+            "{\"a\": {\"$not\": 1}}",
+            "{\"a\": {\"$in\": 1}}",
+            "{\"a\": {\"$regex\": \"(\"}}",
+            "{\"a\": {\"$regex\": 1}}",
+            "{\"a\": {\"$regex\": \"a\", \"$options\": \"q\"}}",
+            "{\"a\": {\"$gt\": 1, \"b\": 2}}",
+            "{\"a\": {\"$regex\": \"(a{1000}){1000}\"}}",
+        ] {
+            assert!(matches!(Query::parse(text), Err(CollectionError::Invalid(_))), "{text}");
+        }
+        let deep = format!("{}{}{}", "{\"$and\":[".repeat(60), "{\"a\":1}", "]}".repeat(60));
+        assert!(Query::parse(&deep).is_ok());
+        let deeper = format!("{}{}{}", "{\"$and\":[".repeat(70), "{\"a\":1}", "]}".repeat(70));
+        assert!(Query::parse(&deeper).is_err());
+        assert!(Query::parse(&format!("{}1{}", "{\"a\":".repeat(1_000), "}".repeat(1_000))).is_err());
+        let many = vec![json!({"a": 1}); 20_000];
+        assert!(Query::of_json(&json!({"$or": many})).is_err());
+    }
+}
