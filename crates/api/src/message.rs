@@ -20,7 +20,8 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 
 /// What stands in paths that answer in JSON unless told otherwise; others do so in XML, as Splunk does, and their clients
 /// parse exactly that.
-const JSON_PATHS: [&str; 5] = ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/", "/indexing/"];
+const JSON_PATHS: [&str; 6] =
+    ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/http", "/data/inputs/oneshot", "/indexing/"];
 /// Bytes of a refusal's text that is not ours.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 /// When a client may come again that found all places taken.

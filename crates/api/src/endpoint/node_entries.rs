@@ -1,4 +1,4 @@
-//! What the node knows of itself, to be read: its lookup files, data models, field extractions and so on.
+//! What the node knows of itself, to be read: its data models, field extractions and so on.
 //!
 //! The entries are those of `| rest`, of which this is the HTTP form; `PATH/NAME` is one of them. Not here: changing them, and
 //! objects of conf files ([`super::entities`]).
@@ -23,9 +23,8 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 
 /// Collections, what Atom calls them and what they take.
-const COLLECTIONS: [(&str, &str, Access); 4] = [
+const COLLECTIONS: [(&str, &str, Access); 3] = [
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
-    ("data/lookup-table-files", "lookup-table-files", Access::Capability(REST_PROPERTIES)),
     ("data/props/extractions", "props-extract", Access::Capability(REST_PROPERTIES)),
     ("datamodel/model", "datamodel", Access::Capability(REST_PROPERTIES)),
 ];

@@ -31,6 +31,8 @@ fn all() -> Vec<Endpoint> {
         super::receivers::endpoints(),
         super::collection_entities::endpoints(),
         super::documents::endpoints(),
+        super::lookup_table_files::endpoints(),
+        super::inputs::endpoints(),
         super::passwords::endpoints(),
         super::apps::endpoints(),
         super::indexes::endpoints(),

@@ -13,6 +13,7 @@ mod acl;
 mod error;
 mod files;
 mod read;
+pub mod tables;
 #[cfg(test)]
 mod tests;
 pub mod texts;

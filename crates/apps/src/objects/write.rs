@@ -130,7 +130,26 @@ impl Objects {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_name(name)?;
         let found = self.get(conf, name, scope, viewer)?;
-        check_may_write(&found, viewer)?;
+        let place = self.apply_acl(&found, change, viewer, |place| self.move_to(&found, place, viewer))?;
+        drop(alone);
+        let at = self.place_conf(&place, conf);
+        debug_assert!(
+            at.local.stanza(name).or(at.default.stanza(name)).is_some(),
+            "{conf}/{name} was moved to {place:?}"
+        );
+        self.get(conf, name, scope, viewer)
+    }
+
+    /// Says of an object what its acl is to be, after `move_to` has moved it where that says; gives where it is then.
+    pub(super) fn apply_acl(
+        &self,
+        found: &ConfObject,
+        change: &AclChange,
+        viewer: &Permissions,
+        move_to: impl FnOnce(&Place) -> Result<(), ObjectError>,
+    ) -> Result<Place, ObjectError> {
+        let (conf, name) = (found.conf.as_str(), found.name.as_str());
+        check_may_write(found, viewer)?;
         if found.place == Place::System || change.sharing == Some(ObjectSharing::System) {
             return Err(ObjectError::Invalid(format!("{name}: what belongs to the node has no acl of its own")));
         }
@@ -151,7 +170,7 @@ impl Objects {
             }
         };
         if place != found.place {
-            self.move_to(&found, &place, viewer)?;
+            move_to(&place)?;
         }
         let roles = |given: &Option<Vec<String>>, known: &[String], otherwise: &[&str]| match given {
             Some(roles) => roles.clone(),
@@ -168,13 +187,7 @@ impl Objects {
         if let Place::App(_) = place {
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
         }
-        drop(alone);
-        let at = self.place_conf(&place, conf);
-        debug_assert!(
-            at.local.stanza(name).or(at.default.stanza(name)).is_some(),
-            "{conf}/{name} was moved to {place:?}"
-        );
-        self.get(conf, name, scope, viewer)
+        Ok(place)
     }
 
     /// Moves an object's own settings to another place: written there before they go here.

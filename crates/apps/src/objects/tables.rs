@@ -1,0 +1,291 @@
+//! Lookup files as objects: `lookups/NAME.csv` of a place.
+//!
+//! Places, sharing and who may do what are those of stanzas, under `lookups` in metadata. A file comes as text or is staged in a
+//! folder of the node, as Splunk has it; it is checked, and is there as a whole or not at all. Searches find it at once. Not here:
+//! what stands in the files, and how searches read and write them ([`crate::LookupFiles`]).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use quarry_conf::Permissions;
+use quarry_conf::edit::{with_settings, without_stanza};
+use quarry_conf::file_name::check_file_name;
+use quarry_conf::object_access::stanza_of;
+
+use super::files::LOCAL_META;
+use super::texts::TEXT;
+use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
+use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
+
+/// Folder below the data folder in which files are staged.
+pub const STAGED: &str = "var/run/splunk/lookup_tmp";
+
+/// Files of one folder of lookups at most; more are not made.
+const FILES_MAX: usize = 2_000;
+
+/// Where the content of a lookup file comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TableContent {
+    /// The text of the file.
+    Text(String),
+    /// A file of the folder of staged ones, by its path or its name there; it is gone afterwards.
+    Staged(PathBuf),
+}
+
+impl TableContent {
+    /// What a client gives: lines are the file itself, one line is the path of a staged one.
+    pub fn of(given: &str) -> TableContent {
+        match given.contains('\n') {
+            true => TableContent::Text(given.to_owned()),
+            false => TableContent::Staged(PathBuf::from(given)),
+        }
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> ObjectError {
+    ObjectError::Failed(format!("{}: {error}", path.display()))
+}
+
+impl Objects {
+    /// The lookup files that a scope shows, the nearest of each name.
+    pub fn tables(&self, scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
+        let mut found: Vec<ConfObject> = Vec::new();
+        for place in self.places(scope) {
+            if place.user().is_some_and(|user| !super::may_see_user(viewer, user)) {
+                continue;
+            }
+            for name in self.table_names(&place) {
+                let is_known = scope.is_merged && found.iter().any(|known| known.name == name);
+                found.extend(self.table_of(&name, &place, scope, viewer).filter(|_| !is_known));
+            }
+        }
+        found.sort_by(|a, b| a.name.cmp(&b.name));
+        found
+    }
+
+    /// One lookup file.
+    pub fn table(&self, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
+        let found = self.tables(scope, viewer).into_iter().find(|object| object.name == name);
+        found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
+    }
+
+    /// Makes a lookup file, or gives one another content where it lies.
+    pub fn put_table(
+        &self,
+        name: &str,
+        content: &TableContent,
+        is_new: bool,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        check_table_name(name)?;
+        let place = if is_new { self.new_table_place(name, scope)? } else { self.table(name, scope, viewer)?.place };
+        if !self.place_acl(&place).may_write(KIND, name, viewer) {
+            return Err(super::write::refused(name, &place, viewer));
+        }
+        let target = self.table_path(&place, name);
+        // It is read before others have to wait.
+        let unfinished = self.unfinished(&target, content)?;
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let moved = || -> Result<(), ObjectError> {
+            if is_new && target.exists() {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            if is_new && matches!(place, Place::App(_)) {
+                let said = [("owner".to_owned(), viewer.user.clone())];
+                self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(KIND, name), &said))?;
+            }
+            std::fs::rename(&unfinished, &target).map_err(|error| failed(&target, &error))?;
+            sync_folder_of(&target)
+        };
+        if let Err(error) = moved() {
+            // What stays behind is no table, and the reason is told.
+            drop(std::fs::remove_file(&unfinished));
+            return Err(error);
+        }
+        if let TableContent::Staged(path) = content {
+            // One that cannot be removed does no harm.
+            drop(std::fs::remove_file(self.staged(path)?));
+        }
+        drop(alone);
+        self.table(name, scope, viewer)
+    }
+
+    /// Removes a lookup file.
+    pub fn remove_table(&self, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
+        let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.table(name, scope, viewer)?;
+        if !found.can_write {
+            return Err(super::write::refused(name, &found.place, viewer));
+        }
+        let path = self.table_path(&found.place, name);
+        std::fs::remove_file(&path).map_err(|error| failed(&path, &error))?;
+        sync_folder_of(&path)?;
+        self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
+    }
+
+    /// Gives a lookup file another owner, sharing or lists of roles; moves it where these say.
+    pub fn set_table_acl(
+        &self,
+        name: &str,
+        change: &AclChange,
+        scope: &Scope,
+        viewer: &Permissions,
+    ) -> Result<ConfObject, ObjectError> {
+        let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.table(name, scope, viewer)?;
+        self.apply_acl(&found, change, viewer, |place| {
+            let (from, to) = (self.table_path(&found.place, name), self.table_path(place, name));
+            if to.exists() {
+                return Err(ObjectError::Exists(name.to_owned()));
+            }
+            if !self.place_acl(place).may_write(KIND, name, viewer) {
+                return Err(super::write::refused(name, place, viewer));
+            }
+            if let Some(folder) = to.parent() {
+                std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+            }
+            std::fs::rename(&from, &to).map_err(|error| failed(&to, &error))?;
+            sync_folder_of(&to)?;
+            self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
+        })?;
+        drop(alone);
+        self.table(name, scope, viewer)
+    }
+
+    fn new_table_place(&self, name: &str, scope: &Scope) -> Result<Place, ObjectError> {
+        let place = scope.target(true);
+        self.check_app(place.app())?;
+        match self.table_path(&place, name).exists() {
+            true => Err(ObjectError::Exists(name.to_owned())),
+            false => Ok(place),
+        }
+    }
+
+    fn table_path(&self, place: &Place, name: &str) -> PathBuf {
+        place.folder(&self.data_dir).join(KIND).join(name)
+    }
+
+    /// Names of a place's files.
+    fn table_names(&self, place: &Place) -> Vec<String> {
+        let entries = std::fs::read_dir(place.folder(&self.data_dir).join(KIND)).into_iter().flatten().flatten();
+        let files = entries.filter(|entry| entry.path().is_file());
+        let names = files.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.ends_with(CSV) && !name.starts_with('.')).collect()
+    }
+
+    fn table_of(&self, name: &str, place: &Place, scope: &Scope, viewer: &Permissions) -> Option<ConfObject> {
+        let acl = self.place_acl(place);
+        let is_near = match (place, &scope.app) {
+            (Place::App(app), Some(own)) if app != own => acl.sharing(KIND, name) == ObjectSharing::Global,
+            _ => true,
+        };
+        if !is_near || !acl.may_read(KIND, name, viewer) {
+            return None;
+        }
+        let path = self.table_path(place, name).display().to_string();
+        Some(ConfObject {
+            conf: KIND.to_owned(),
+            name: name.to_owned(),
+            place: place.clone(),
+            settings: BTreeMap::from([(TEXT.to_owned(), path)]),
+            owner: acl.owner(KIND, name),
+            sharing: acl.sharing(KIND, name),
+            readers: acl.readers(KIND, name),
+            writers: acl.writers(KIND, name),
+            can_write: acl.may_write(KIND, name, viewer),
+            is_local: true,
+        })
+    }
+
+    /// The path of a staged file: it cannot lead elsewhere.
+    fn staged(&self, given: &Path) -> Result<PathBuf, ObjectError> {
+        let folder = self.data_dir.join(STAGED);
+        let wrong = || {
+            let (given, folder) = (given.display(), folder.display());
+            ObjectError::Invalid(format!("{TEXT}={given}: give a file of {folder}, or the lines of the file itself"))
+        };
+        let name = given.file_name().and_then(|name| name.to_str()).ok_or_else(wrong)?;
+        check_file_name(name).map_err(|_| wrong())?;
+        let is_there = given.parent().is_some_and(|parent| parent.as_os_str().is_empty() || parent == folder);
+        let path = folder.join(name);
+        let is_file = path.symlink_metadata().is_ok_and(|facts| facts.is_file());
+        if is_there && is_file { Ok(path) } else { Err(wrong()) }
+    }
+
+    /// Writes a content beside its target, checked and on disk.
+    fn unfinished(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
+        let folder = target.parent().unwrap_or(&self.data_dir);
+        std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
+        let files = std::fs::read_dir(folder).map_err(|error| failed(folder, &error))?.count();
+        if files >= FILES_MAX && !target.exists() {
+            return Err(ObjectError::Invalid(format!("there are {files} lookup files here, {FILES_MAX} may be")));
+        }
+        let mut number = [0; 8];
+        quarry_stdx::random::fill(&mut number);
+        let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
+        let written = self.fill(&path, content);
+        if let Err(error) = written {
+            // It is no table, and the reason is told.
+            drop(std::fs::remove_file(&path));
+            return Err(error);
+        }
+        Ok(path)
+    }
+
+    fn fill(&self, path: &Path, content: &TableContent) -> Result<(), ObjectError> {
+        let mut out = File::create_new(path).map_err(|error| failed(path, &error))?;
+        let count = match content {
+            TableContent::Text(text) => {
+                check_csv(text.as_bytes())?;
+                out.write_all(text.as_bytes()).map_err(|error| failed(path, &error))?;
+                text.len() as u64
+            }
+            TableContent::Staged(given) => {
+                let staged = self.staged(given)?;
+                let open = || File::open(&staged).map_err(|error| failed(&staged, &error));
+                check_csv(open()?.take(LOOKUP_BYTES_MAX + 1))?;
+                std::io::copy(&mut open()?.take(LOOKUP_BYTES_MAX + 1), &mut out)
+                    .map_err(|error| failed(path, &error))?
+            }
+        };
+        if count > LOOKUP_BYTES_MAX {
+            let text = format!("the limit for a lookup file is {LOOKUP_BYTES_MAX} bytes");
+            return Err(ObjectError::Invalid(text));
+        }
+        out.sync_all().map_err(|error| failed(path, &error))
+    }
+}
+
+fn check_table_name(name: &str) -> Result<(), ObjectError> {
+    check_file_name(name)?;
+    if !name.ends_with(CSV) || name.starts_with('.') {
+        return Err(ObjectError::Invalid(format!("name={name}: the name of a lookup file ends in {CSV}")));
+    }
+    Ok(())
+}
+
+/// Refuses what searches could not read as a table.
+fn check_csv(text: impl Read) -> Result<(), ObjectError> {
+    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
+    let wrong = |error: csv::Error| match error.kind() {
+        csv::ErrorKind::Io(error) if error.kind() != ErrorKind::InvalidData => {
+            ObjectError::Failed(format!("the lookup file cannot be read: {error}"))
+        }
+        _ => ObjectError::Invalid(format!("{TEXT} is no CSV: {error}")),
+    };
+    if reader.headers().map_err(wrong)?.iter().all(str::is_empty) {
+        return Err(ObjectError::Invalid(format!("{TEXT} has no line with the names of columns")));
+    }
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(wrong)? {}
+    Ok(())
+}
+
+fn sync_folder_of(path: &Path) -> Result<(), ObjectError> {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, &error))
+}
