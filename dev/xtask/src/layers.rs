@@ -192,7 +192,7 @@ mod tests {
         assert!(faults(&good).is_empty());
         assert_eq!(faults(&[package("quarry-event", &["quarry-conf"])]), ["event must not use conf"]);
         let told = faults(&[package("quarry-store", &["rusqlite"])]);
-        assert_eq!(told, ["store must not use rusqlite: its owner is catalog"]);
+        assert_eq!(told, ["store must not use rusqlite: its owner is catalog, collections"]);
         let told = faults(&[package("quarry-new", &[])]);
         assert_eq!(told, ["crate quarry-new is not in the table of dev/xtask/src/layers.rs"]);
     }
