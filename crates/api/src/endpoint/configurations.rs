@@ -29,6 +29,8 @@ use crate::parameters::{Parameters, Settings};
 const PREFIX: &str = "conf-";
 /// Stanzas take any setting.
 const ANY: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
+/// The collection of confs by stanza.
+const CONFIGS: &str = "configs";
 /// The collection of confs by setting.
 const PROPERTIES: &str = "properties";
 
@@ -37,6 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = rows("configs/{file}", [read, write], ANY, Arc::new(kind_of));
     let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
     endpoints.extend([
+        Endpoint::new(Method::GET, CONFIGS, read, "Lists confs.", get(conf_files)).takes(LISTED),
         Endpoint::new(Method::GET, PROPERTIES, read, "Lists confs.", get(confs)).takes(LISTED),
         Endpoint::new(Method::POST, PROPERTIES, write, "Makes a conf without stanzas.", post(make_conf))
             .needs(&["__conf"]),
@@ -60,7 +63,9 @@ fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
         title: Cow::Owned(file.to_owned()),
         conf: Cow::Owned(conf),
         fields: ANY,
+        is_by_name: true,
         holds: |_| true,
+        verbs: super::entities::VERBS,
         more: &[],
         prefix: "",
         told: None,
@@ -98,12 +103,26 @@ async fn confs(
     caller: Caller,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let scope = scope_of(&parts, &caller)?;
-    let names = with_objects(&state, &caller, move |objects, _| Ok(objects.conf_names(&scope))).await?;
     let place = format!("/services/{PROPERTIES}");
-    let entries = names.iter().map(|name| named(&place, name)).collect();
+    let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| named(&place, name)).collect();
     // Clients look for one conf in the first page.
     page(PROPERTIES, place, entries, &parameters.unpaged())
+}
+
+async fn conf_files(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let (place, names) = (format!("/services/{CONFIGS}"), conf_names(&state, &parts, &caller).await?);
+    let entries = names.iter().map(|name| named(&place, &format!("{PREFIX}{name}"))).collect();
+    page(CONFIGS, place, entries, &parameters.unpaged())
+}
+
+async fn conf_names(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<Vec<String>, ApiError> {
+    let scope = scope_of(parts, caller)?;
+    with_objects(state, caller, move |objects, _| Ok(objects.conf_names(&scope))).await
 }
 
 async fn make_conf(
@@ -128,7 +147,11 @@ async fn stanzas(
 ) -> Result<Response, ApiError> {
     let Named { conf, scope, .. } = Named::of(&parts, &caller)?;
     let place = format!("/services/{PROPERTIES}/{}", escaped(&conf));
-    let objects = with_objects(&state, &caller, move |objects, viewer| objects.list(&conf, &scope, viewer)).await?;
+    let objects = with_objects(&state, &caller, move |objects, viewer| {
+        objects.check_there(&conf, &scope)?;
+        objects.list(&conf, &scope, viewer)
+    });
+    let objects = objects.await?;
     page(PROPERTIES, place.clone(), objects.iter().map(|object| named(&place, &object.name)).collect(), &parameters)
 }
 

@@ -39,8 +39,12 @@ pub(super) struct Kind {
     pub(super) conf: Cow<'static, str>,
     /// Parameters of an entity; whatever else is given is refused unless anything is taken.
     pub(super) fields: Fields,
+    /// Whether it is a conf that the request names: one that nobody has is none.
+    pub(super) is_by_name: bool,
     /// Whether a stanza is one of its entities.
     pub(super) holds: fn(&ConfObject) -> bool,
+    /// What of [`VERBS`] is served.
+    pub(super) verbs: &'static [&'static str],
     /// What may be done with an entity besides, as links.
     pub(super) more: &'static [&'static str],
     /// What the names of its stanzas begin with, which those of its entities do without.
@@ -52,6 +56,11 @@ pub(super) struct Kind {
     /// What goes with an entity when it is removed, before it is.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
+
+/// What may be done with an entity, as links.
+pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
+/// Reads files that were changed: one of a collection.
+const RELOAD: &str = "_reload";
 
 /// Refuses settings that cannot be as they are, and names of new entities.
 pub(super) type Refuse = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
@@ -84,7 +93,9 @@ pub(super) fn kind(path: &'static str, title: &'static str, conf: &'static str, 
         title: Cow::Borrowed(title),
         conf: Cow::Borrowed(conf),
         fields,
+        is_by_name: false,
         holds: always,
+        verbs: VERBS,
         more: &[],
         prefix: "",
         told: None,
@@ -415,9 +426,14 @@ pub(super) async fn change<T: Send + 'static>(
 
 async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let (scope, kind) = (request.scope.clone(), request.kind.clone());
-    let conf = kind.conf.clone();
-    let objects =
-        with_objects(&state, &request.caller, move |objects, viewer| objects.list(&conf, &scope, viewer)).await?;
+    let (conf, is_by_name) = (kind.conf.clone(), kind.is_by_name);
+    let objects = with_objects(&state, &request.caller, move |objects, viewer| {
+        if is_by_name {
+            objects.check_there(&conf, &scope)?;
+        }
+        objects.list(&conf, &scope, viewer)
+    });
+    let objects = objects.await?;
     let entries = objects.iter().filter(|object| (kind.holds)(object)).map(|object| entry(&kind, object)).collect();
     page(kind.title.clone(), format!("/services/{}", kind.path), entries, &request.parameters)
 }
@@ -595,7 +611,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
     let collection = format!("/servicesNS/{}/{}/{}", escaped(owner), escaped(app), kind.path);
     let name = object.name.strip_prefix(kind.prefix).unwrap_or(&object.name).to_owned();
     let path = format!("{collection}/{}", escaped(&name));
-    let mut links = vec![("list", path.clone()), ("_reload", format!("{collection}/_reload"))];
+    let mut links = vec![("list", path.clone()), (RELOAD, format!("{collection}/{RELOAD}"))];
     if object.can_write {
         links.push(("edit", path.clone()));
         if object.is_local {
@@ -605,6 +621,7 @@ pub(super) fn entry(kind: &Kind, object: &ConfObject) -> Entry {
         links.push((switch, format!("{path}/{switch}")));
         links.push(("move", format!("{path}/move")));
     }
+    links.retain(|(name, _)| !VERBS.contains(name) || kind.verbs.contains(name));
     links.extend(kind.more.iter().map(|name| (*name, format!("{path}/{name}"))));
     let value = |(key, value): (&String, &String)| {
         let value = if FLAGS.contains(&key.as_str()) {

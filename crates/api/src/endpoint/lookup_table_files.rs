@@ -47,7 +47,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 }
 
 fn shown() -> Kind {
-    kind(PATH, TITLE, "lookups", FIELDS)
+    Kind { verbs: &[], ..kind(PATH, TITLE, "lookups", FIELDS) }
 }
 
 fn answer(entry: Entry, parameters: &Parameters) -> Response {

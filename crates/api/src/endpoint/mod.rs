@@ -11,6 +11,7 @@ pub(crate) mod description;
 pub(crate) mod documents;
 pub(crate) mod entities;
 pub(crate) mod fixed_facts;
+pub(crate) mod folders;
 pub(crate) mod indexes;
 pub(crate) mod inputs;
 pub(crate) mod job_results;

@@ -44,8 +44,9 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             ),
         ]
     };
-    let info = Endpoint::new(Method::GET, SERVER_INFO.0, SERVER_INFO.2, "Shows what the node is.", get(list));
-    COLLECTIONS.iter().flat_map(of).chain([info]).collect()
+    let info = |path: String| Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows what the node is.", get(list));
+    let infos = [SERVER_INFO.0.to_owned(), format!("{}/{{name}}", SERVER_INFO.0)].map(info);
+    COLLECTIONS.iter().flat_map(of).chain(infos).collect()
 }
 
 async fn list(

@@ -29,6 +29,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LISTED),
         Endpoint::new(Method::GET, format!("{ROLES}/{{name}}"), own, "Shows a role.", get(show)),
         Endpoint::new(Method::GET, CAPABILITIES, own, "Lists what roles may do.", get(capabilities)),
+        Endpoint::new(
+            Method::GET,
+            format!("{CAPABILITIES}/capabilities"),
+            own,
+            "Lists what roles may do.",
+            get(capabilities),
+        ),
     ]
 }
 

@@ -136,6 +136,11 @@ impl Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }
 
+    /// The same at the root of all, whatever its path.
+    pub(crate) fn of_root(self) -> Endpoint {
+        Endpoint { root: "", path: String::new(), ..self.of_node() }
+    }
+
     /// The same as a part of the node's own interface.
     pub(crate) fn of_api(self) -> Endpoint {
         Endpoint { root: API, ..self.of_node() }
@@ -158,21 +163,23 @@ impl Endpoint {
 
     /// Adds it to a router.
     pub(super) fn mount(self, router: Router<ApiState>) -> Router<ApiState> {
-        if self.path.is_empty() {
-            return router.route("/", self.serve);
-        }
         let router = match self.is_namespaced {
-            true => router.route(&format!("{NAMESPACE}/{}", self.path), self.serve.clone()),
+            true => router.route(&joined(NAMESPACE, &self.path), self.serve.clone()),
             false => router,
         };
-        router.route(&format!("{}/{}", self.root, self.path), self.serve)
+        router.route(&joined(self.root, &self.path), self.serve)
     }
 
     /// The row without its handler.
     pub(super) fn row(&self) -> EndpointRow {
         let Endpoint { method, root, path, access, is_namespaced, takes, needs, body, summary, serve: _ } =
             self.clone();
-        let path = if path.is_empty() { "/".to_owned() } else { format!("{root}/{path}") };
+        let path = joined(root, &path);
         EndpointRow { method, path, access, is_namespaced, takes, needs, body, summary }
     }
+}
+
+/// A path behind its root.
+fn joined(root: &str, path: &str) -> String {
+    if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }

@@ -1,7 +1,7 @@
 //! How the node is: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages` to all users.
 //!
 //! Members have Splunk's names where Splunk has them, and only those that are true of this node. Not here: `server/info`
-//! ([`super::node_entries`]), figures over time (the index `_internal`).
+//! ([`super::node_entries`]), the folders above these paths ([`super::folders`]), figures over time (the index `_internal`).
 
 use std::sync::Arc;
 
@@ -124,13 +124,6 @@ const FACTS: [Fact; 9] = [
     },
 ];
 
-/// Where links to what is below them are.
-const FOLDERS: [(&str, &[&str]); 4] = [
-    ("server/introspection", &["indexer"]),
-    ("server/health", &["splunkd"]),
-    ("server/status", &["dispatch-artifacts", "limits", "partitions-space", "resource-usage"]),
-    ("server/status/resource-usage", &["hostwide", "splunk-processes"]),
-];
 /// Messages to all users.
 const MESSAGES: &str = "messages";
 
@@ -139,10 +132,6 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let facts = FACTS.iter().enumerate().map(|(at, fact)| {
         let show = move |State(state): State<ApiState>, parameters: Parameters| show(state, parameters, at);
         Endpoint::new(Method::GET, fact.path, fact.access, fact.summary, get(show))
-    });
-    let folders = FOLDERS.iter().enumerate().map(|(at, (path, _))| {
-        let list = move |parameters: Parameters| list(parameters, at);
-        Endpoint::new(Method::GET, *path, INTROSPECTION, "Lists what is told of the node.", get(list)).takes(LISTED)
     });
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
     let messages = [
@@ -153,7 +142,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
         Endpoint::new(Method::DELETE, one, write, "Takes a message down.", delete(take_down)),
     ];
-    facts.chain(folders).chain(messages).collect()
+    facts.chain(messages).collect()
 }
 
 fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: Value) -> Entry {
@@ -172,15 +161,10 @@ async fn facts_of(state: &ApiState) -> Result<Facts, ApiError> {
 async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
     let fact = &FACTS[at];
     let content = (fact.content)(&facts_of(&state).await?);
-    let parent = fact.path.rsplit_once('/').map_or(fact.path, |(parent, _)| parent);
-    let entry = entity(parent, fact.name, NOBODY, 0, content);
-    page(fact.name, format!("/services/{}", fact.path), vec![entry], &parameters.only("output_mode"))
-}
-
-async fn list(parameters: Parameters, at: usize) -> Result<Response, ApiError> {
-    let (path, names) = FOLDERS[at];
-    let entries = names.iter().map(|name| entity(path, name, NOBODY, 0, json!({}))).collect();
-    page(path.rsplit('/').next().unwrap_or(path), format!("/services/{path}"), entries, &parameters)
+    let path = format!("/services/{}", fact.path);
+    let links = vec![("list", path.clone())];
+    let entry = Entry { path: path.clone(), links, ..entity(fact.path, fact.name, NOBODY, 0, content) };
+    page(fact.name, path, vec![entry], &parameters.only("output_mode"))
 }
 
 fn settings(facts: &Facts) -> Value {

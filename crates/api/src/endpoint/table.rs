@@ -44,7 +44,9 @@ fn all() -> Vec<Endpoint> {
         super::buckets::endpoints(),
         super::collector_tokens::endpoints(),
     ];
-    families.into_iter().flatten().collect()
+    let mut served: Vec<Endpoint> = families.into_iter().flatten().collect();
+    served.extend(super::folders::endpoints(&served));
+    served
 }
 
 /// The rows of all endpoints.

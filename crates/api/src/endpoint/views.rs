@@ -11,6 +11,7 @@ use quarry_apps::objects::{Objects, Scope};
 use quarry_conf::Permissions;
 
 use super::entities::{Kind, entry, scope_of, with_objects};
+use super::folders::links;
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint, REST_PROPERTIES, REST_PROPERTIES_SET};
 use super::search_jobs::PathParts;
@@ -20,13 +21,17 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
+/// The folder of all kinds.
+const FOLDER: &str = "data/ui";
 /// Parameters of such an object.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(REST_PROPERTIES), Access::Capability(REST_PROPERTIES_SET));
     let (all, one) = ("data/ui/{file}", "data/ui/{file}/{name}");
+    let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.into_iter(), parameters) };
     vec![
+        Endpoint::new(Method::GET, FOLDER, read, "Lists what is below it.", get(kinds)).takes(LISTED),
         Endpoint::new(Method::GET, all, read, "Lists views, or other parts of what apps show.", get(list))
             .takes(LISTED),
         Endpoint::new(Method::POST, all, write, "Makes a view.", post(create)).needs(&["name", TEXT]),
@@ -57,7 +62,9 @@ impl Asked {
             title: self.kind.into(),
             conf: self.kind.into(),
             fields: FIELDS,
+            is_by_name: false,
             holds: |_| true,
+            verbs: &[],
             more: &[],
             prefix: "",
             told: None,

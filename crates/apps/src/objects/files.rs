@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use quarry_conf::tables::{CONFS_WITHOUT_TABLE, TABLES};
 use quarry_conf::{Conf, builtin_sources};
 use quarry_stdx::private_file;
 
@@ -110,6 +111,16 @@ impl Objects {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Refuses a conf that neither the program nor any place of the scope has.
+    pub fn check_there(&self, conf: &str, scope: &Scope) -> Result<(), ObjectError> {
+        let is_known =
+            TABLES.iter().any(|table| table.conf == conf) || CONFS_WITHOUT_TABLE.iter().any(|(name, _)| *name == conf);
+        match is_known || self.conf_names(scope).iter().any(|name| name == conf) {
+            true => Ok(()),
+            false => Err(ObjectError::Unknown(conf.to_owned())),
+        }
     }
 
     /// Changes a file of a place as `change` makes another text of its text; a file that comes out empty is left empty.

@@ -20,6 +20,7 @@ mod hostile;
 mod jobs;
 mod kept_results;
 mod knowledge;
+mod links;
 mod lookup_uploads;
 mod models;
 mod monitor;
