@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
-use quarry_conf::CollectionLimits;
+use quarry_conf::{CollectionLimits, Permissions};
 use quarry_engine::Explanation;
 use quarry_event::TimeNs;
 use quarry_search::SearchService;
@@ -160,14 +160,14 @@ pub struct ReceivedText {
 
 /// Actions of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
-    /// Who runs the searches of a user and app: `-` is all of them, `nobody` no user.
-    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault>;
+    /// Who runs a viewer's searches in the namespace of a user and an app: `-` is all of them, `nobody` no user.
+    fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
-    /// Who runs the searches of a user without a namespace: with what all apps have, and the user's own.
-    fn search_of(&self, user: &str) -> Arc<SearchService>;
+    /// Who runs a viewer's searches without a namespace: with what all apps have, and the viewer's own.
+    fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
     /// As [`Node::search_of`], at once; `None` where files have to be read for it.
-    fn ready_search_of(&self, user: &str) -> Option<Arc<SearchService>>;
+    fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
     /// Takes note that a conf file has changed.
     fn configuration_changed(&self, conf: &str);

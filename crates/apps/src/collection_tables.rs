@@ -17,7 +17,7 @@ use quarry_engine::FillTable;
 use quarry_stdx::Fault;
 use serde_json::Value;
 
-use crate::configuration::read_text;
+use crate::configuration::{access_of, read_text};
 use crate::folders::{app_folder, app_folders_with, app_name, has_stanza};
 use crate::lookup_files::{KIND, LOOKUP_BYTES_MAX, Limited, Lookups, TableFolders, no_data_dir};
 use crate::objects::APP_SYSTEM;
@@ -94,7 +94,13 @@ impl Lookups {
 
     /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
     pub(crate) fn collection(&self, name: &str, collection: &str, fields: &[String]) -> Result<String, Fault> {
-        let opened = self.open(&self.home(name, collection)?, collection)?;
+        let home = self.home(name, collection)?;
+        if !self.files.user().is_none_or(|user| access_of(&home.folder).may_read(COLLECTIONS_KIND, collection, user)) {
+            return Err(Fault::not_found(format!(
+                "there is no collection {collection}, which the lookup table {name} reads"
+            )));
+        }
+        let opened = self.open(&home, collection)?;
         let mut names: Vec<String> = fields.to_vec();
         if fields.is_empty() {
             let mut seen = BTreeSet::new();

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use quarry_conf::{ConfSource, Layer, Layers, Namespace, Sharing, View};
+use quarry_conf::{ConfSource, Layer, Layers, Namespace, ObjectAccess, Readable, Reader, Readership, Sharing, View};
 use quarry_stdx::{Fault, log};
 
 use crate::folders::{app_name, folders_in, user_folder};
@@ -23,18 +23,43 @@ pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }
 
-/// As [`read`], with what a user has of their own in the app that nobody has to name.
-pub fn read_with_own(data_dir: &Path, user: &str) -> Layers {
+/// What the metadata of all apps say of reading.
+pub fn read_readership(data_dir: &Path) -> Readership {
+    let access = |folder: PathBuf| (app_name(&folder), access_of(&folder));
+    Readership::new(folders_in(&data_dir.join("etc/apps")).into_iter().map(access))
+}
+
+/// Who may read and change what the app in a folder shares.
+pub(crate) fn access_of(app: &Path) -> ObjectAccess {
+    let text = |file: &str| read_text(&app.join("metadata").join(file)).unwrap_or_default();
+    ObjectAccess::new(&text("default.meta"), &text("local.meta"))
+}
+
+/// What a reader may read.
+pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
+    match *reader == Reader::of_everything() {
+        true => Readable::everything(),
+        false => Readable::new(Arc::new(read_readership(data_dir)), reader.clone()),
+    }
+}
+
+/// As [`read`], without what may not be read.
+pub fn read_apps(data_dir: &Path, readable: &Readable) -> Layers {
+    Layers::readable(sources(data_dir), readable)
+}
+
+/// As [`read_apps`], with what a user has of their own in the app that nobody has to name.
+pub fn read_with_own(data_dir: &Path, user: &str, readable: &Readable) -> Layers {
     let mut own = Vec::new();
     let namespace = Namespace::new(user, APP_DEFAULT).ok().flatten();
     if let Some(folder) = namespace.and_then(|namespace| user_folder(data_dir, &namespace)) {
         collect(&folder.join("local"), Layer::User, Some(APP_DEFAULT.to_owned()), &mut own);
     }
-    Layers::with_own(sources(data_dir), &own)
+    Layers::with_own(sources(data_dir), &own, readable)
 }
 
-/// The configuration as a namespace sees it; an error where there is no such app.
-pub fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View), Fault> {
+/// The configuration as a namespace sees it, without what may not be read; an error where there is no such app.
+pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
     if !apps.join(app).is_dir() && !APPS_OF_OLD.contains(&app) {
@@ -52,7 +77,7 @@ pub fn read_view(data_dir: &Path, namespace: Namespace) -> Result<(Layers, View)
         (app_name(&folder), Sharing::new(&text("default.meta"), &text("local.meta")))
     };
     let view = View::new(namespace, folders_in(&apps).into_iter().map(sharing));
-    Ok((Layers::of_view(sources, &view), view))
+    Ok((Layers::of_view(sources, &view, readable), view))
 }
 
 fn sources(data_dir: &Path) -> Vec<ConfSource> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use quarry_conf::text::DEFAULT_STANZA;
-use quarry_conf::{Layers, MacrosConf, View};
+use quarry_conf::{Layers, MacrosConf, Readable, View};
 use quarry_engine::{EventType, KnowledgeSource, Tag};
 use quarry_spl::macros::Macro;
 use quarry_stdx::Fault;
@@ -23,32 +23,42 @@ pub struct KnowledgeFiles {
 }
 
 impl KnowledgeFiles {
-    /// Definitions of a data folder, those that the view sees if there is one; without a folder those of the
+    /// Definitions of a data folder that may be read, those that the view sees if there is one; without a folder those of the
     /// configuration alone.
-    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>) -> KnowledgeFiles {
+    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>, readable: &Readable) -> KnowledgeFiles {
         let models = match (data_dir, view) {
             (None, _) => BTreeMap::new(),
-            (Some(data_dir), None) => all_models(data_dir),
-            (Some(data_dir), Some(view)) => seen_models(data_dir, view),
+            (Some(data_dir), None) => all_models(data_dir, readable),
+            (Some(data_dir), Some(view)) => seen_models(data_dir, view, readable),
         };
         KnowledgeFiles { layers: layers.clone(), models }
     }
 }
 
 /// Models of all apps.
-fn all_models(data_dir: &Path) -> BTreeMap<String, PathBuf> {
+fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let apps = sorted(&data_dir.join("etc/apps"));
-    let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| app.join(layer)));
-    folders.flat_map(|folder| models_in(&folder)).collect()
+    let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| (app, layer)));
+    let readable_of = |(app, layer): (&PathBuf, &str)| {
+        let app_name = app_name(app);
+        let models = models_in(&app.join(layer)).into_iter();
+        models.filter(|(name, _)| may_read(readable, &app_name, name)).collect::<Vec<_>>()
+    };
+    folders.flat_map(readable_of).collect()
+}
+
+/// Whether a model may be read, which goes by `models` or `datamodels`.
+fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
+    ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
 
 /// Models that a view sees: the weakest app first, the user's own last.
-fn seen_models(data_dir: &Path, view: &View) -> BTreeMap<String, PathBuf> {
+fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {
         let app = app_name(&folder);
         let of_app = ["default", "local"].into_iter().flat_map(|layer| models_in(&folder.join(layer)));
-        models.extend(of_app.filter(|(name, _)| view.sees_model(&app, name)));
+        models.extend(of_app.filter(|(name, _)| view.sees_model(&app, name) && may_read(readable, &app, name)));
     }
     models.extend(user_folder(data_dir, view.namespace()).into_iter().flat_map(|own| models_in(&own.join("local"))));
     models

@@ -4,6 +4,7 @@
 //! What an app has is changed by those whom its metadata let ([`ObjectAccess`]). Others have files of their own, which
 //! they alone see: a new file of theirs goes there.
 
+use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use quarry_stdx::Fault;
 
 use crate::address_database::AddressDatabase;
 use crate::collection_tables::Rewrite;
-use crate::configuration::read_text;
+use crate::configuration::access_of;
 use crate::folders::{app_folders, app_name};
 
 /// Kind of these files where apps say what they share.
@@ -58,11 +59,19 @@ struct Folder {
     path: PathBuf,
     /// The app that says which of them are seen.
     app: Option<String>,
+    /// Who may read them, as the app says, from when it is asked.
+    access: OnceCell<ObjectAccess>,
 }
 
 impl Folder {
     fn open(path: PathBuf) -> Folder {
-        Folder { path, app: None }
+        Folder { path, app: None, access: OnceCell::new() }
+    }
+
+    /// Whether a user may read a file of it.
+    fn may_read(&self, name: &str, user: &Permissions) -> bool {
+        let (Some(_), Some(app)) = (&self.app, self.path.parent()) else { return true };
+        self.access.get_or_init(|| access_of(app)).may_read(KIND, name, user)
     }
 }
 
@@ -96,6 +105,11 @@ impl LookupFiles {
         LookupFiles { place: self.place.clone(), user: Some(Arc::clone(user)) }
     }
 
+    /// Who reads and writes, if anybody but the node itself.
+    pub(crate) fn user(&self) -> Option<&Permissions> {
+        self.user.as_deref()
+    }
+
     /// Folders with files, as they are at this moment: a search may have made one.
     fn folders(&self) -> Vec<Folder> {
         let (data_dir, view) = match &self.place {
@@ -105,22 +119,23 @@ impl LookupFiles {
         };
         let mut folders: Vec<Folder> = self.own().into_iter().map(|own| Folder::open(own.path)).collect();
         let apps = app_folders(data_dir, view).into_iter();
-        folders.extend(apps.map(|app| Folder { path: app.join("lookups"), app: Some(app_name(&app)) }));
+        folders.extend(apps.map(|app| Folder { app: Some(app_name(&app)), ..Folder::open(app.join("lookups")) }));
         folders.retain(|folder| folder.path.is_dir());
         folders.push(Folder::open(data_dir.join("etc/system/lookups")));
         folders
     }
 
     fn sees(&self, folder: &Folder, name: &str) -> bool {
-        match (&self.place, &folder.app) {
+        let is_near = match (&self.place, &folder.app) {
             (TableFolders::Namespace(_, view), Some(app)) => view.sees(app, KIND, name),
             _ => true,
-        }
+        };
+        is_near && self.user.as_ref().is_none_or(|user| folder.may_read(name, user))
     }
 
     /// The folder that has the file called `name`.
     fn folder_of(&self, name: &str) -> Option<PathBuf> {
-        let holds = |folder: &Folder| self.sees(folder, name) && folder.path.join(name).is_file();
+        let holds = |folder: &Folder| folder.path.join(name).is_file() && self.sees(folder, name);
         self.folders().into_iter().find(holds).map(|folder| folder.path)
     }
 
@@ -140,6 +155,11 @@ impl LookupFiles {
             TableFolders::Namespace(data_dir, view) => (data_dir, view.namespace().app()),
         };
         data_dir.join("etc/apps").join(app).join("lookups")
+    }
+
+    /// The same files as a viewer sees them.
+    pub fn seen_by(&self, viewer: &Permissions) -> LookupFiles {
+        self.of_user(&Arc::new(viewer.clone()))
     }
 
     /// Names of the files there are.
@@ -197,8 +217,7 @@ impl LookupFiles {
         if matches!(self.place, TableFolders::WorkingFolder) || is_own() {
             return Ok(());
         }
-        let text = |file: &str| read_text(&app.join("metadata").join(file)).unwrap_or_default();
-        let access = ObjectAccess::new(&text("default.meta"), &text("local.meta"));
+        let access = access_of(app);
         if access.may_write(kind, name, user) {
             return Ok(());
         }
@@ -247,13 +266,11 @@ impl LookupFiles {
     /// Where the model is.
     fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
         let file = model_file(name);
-        let sees = |folder: &ModelFile| match &self.place {
-            TableFolders::Namespace(_, view) if folder.owner.is_none() && folder.app != "system" => {
-                view.sees(&folder.app, KIND, &file)
-            }
-            _ => true,
+        let sees = |path: &Path, folder: &ModelFile| match folder.owner.is_none() && folder.app != "system" {
+            true => self.sees(&Folder { app: Some(folder.app.clone()), ..Folder::open(path.to_owned()) }, &file),
+            false => true,
         };
-        let found = |(path, folder): &(PathBuf, ModelFile)| sees(folder) && path.join(&file).is_file();
+        let found = |(path, folder): &(PathBuf, ModelFile)| path.join(&file).is_file() && sees(path, folder);
         let (path, folder) = self.model_folders(shared).into_iter().find(found)?;
         Some((path.join(&file), ModelFile { name: name.to_owned(), ..folder }))
     }

@@ -106,6 +106,15 @@ impl Layers {
         self.confs.keys().map(String::as_str)
     }
 
+    /// Bytes of all names and values, about as many as the files have that they come from.
+    pub fn text_bytes(&self) -> usize {
+        let of_stanza = |stanza: &MergedStanza| {
+            let settings = stanza.settings.iter().map(|(key, setting)| key.len() + setting.value.len());
+            stanza.name.len() + settings.sum::<usize>()
+        };
+        self.confs.values().flat_map(|conf| &conf.stanzas).map(of_stanza).sum()
+    }
+
     /// Faults found while reading, lowest layer first.
     pub fn warnings(&self) -> &[ConfWarning] {
         &self.warnings

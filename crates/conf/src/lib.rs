@@ -31,7 +31,7 @@ pub mod warning;
 pub use default_files::builtin_sources;
 pub use layers::{BtoolRow, ConfSource, Layer, Layers, Merged, MergedStanza};
 pub use namespace::{Namespace, Sharing, View};
-pub use object_access::ObjectAccess;
+pub use object_access::{ObjectAccess, Readable, Reader, Readership};
 pub use permissions::Permissions;
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule, TableStanza};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};

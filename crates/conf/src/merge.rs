@@ -8,19 +8,24 @@ use crate::check::check;
 use crate::default_files::builtin_sources;
 use crate::layers::{ConfSource, Layer, Layers};
 use crate::namespace::View;
+use crate::object_access::Readable;
 use crate::settings::indexes::check_merged;
 use crate::text::Conf;
 
 impl Layers {
     /// Merges files over the built-in defaults. Order of `sources` matters only within one folder.
     pub fn new(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
-        let mut all = builtin_sources();
-        all.extend(sources);
-        Layers::without_builtin(all)
+        Layers::readable(sources, &Readable::everything())
     }
 
-    /// Merges files over the built-in defaults as a namespace sees them; files of users must be those of the view's.
-    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View) -> Layers {
+    /// As [`Layers::new`], without what may not be read.
+    pub fn readable(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
+        Layers::merged(builtin_sources().into_iter().chain(sources), readable)
+    }
+
+    /// Merges files over the built-in defaults as a namespace sees them, without what may not be read; files of users must be those
+    /// of the view's.
+    pub fn of_view(sources: impl IntoIterator<Item = ConfSource>, view: &View, readable: &Readable) -> Layers {
         let sources: Vec<ConfSource> = builtin_sources().into_iter().chain(sources).collect();
         let is_followed = |source: &&ConfSource| View::concerns(source.conf_name());
         let mut followed: Vec<ConfSource> = sources.iter().filter(is_followed).cloned().collect();
@@ -40,7 +45,10 @@ impl Layers {
         });
         for source in &followed {
             let told = layers.warnings.len();
-            layers.lay(source, |name, conf| view.keep_seen(name, source, conf));
+            layers.lay(source, |name, conf| {
+                view.keep_seen(name, source, conf);
+                readable.keep(name, source, conf);
+            });
             // Those of all but users were found above.
             if source.layer != Layer::User {
                 layers.warnings.truncate(told);
@@ -49,9 +57,9 @@ impl Layers {
         layers
     }
 
-    /// As [`Layers::new`], with a user's own files over all others, for the confs that searches read.
-    pub fn with_own(sources: impl IntoIterator<Item = ConfSource>, own: &[ConfSource]) -> Layers {
-        let mut layers = Layers::new(sources);
+    /// As [`Layers::readable`], with a user's own files over all others, for the confs that searches read.
+    pub fn with_own(sources: impl IntoIterator<Item = ConfSource>, own: &[ConfSource], readable: &Readable) -> Layers {
+        let mut layers = Layers::readable(sources, readable);
         for source in own.iter().filter(|source| View::concerns(source.conf_name())) {
             layers.lay(source, |name, conf| {
                 let follows = |key: &str| View::concerns_setting(name, key);
@@ -63,13 +71,17 @@ impl Layers {
 
     /// Merges files alone.
     pub fn without_builtin(sources: impl IntoIterator<Item = ConfSource>) -> Layers {
+        Layers::merged(sources, &Readable::everything())
+    }
+
+    fn merged(sources: impl IntoIterator<Item = ConfSource>, readable: &Readable) -> Layers {
         let mut sources: Vec<ConfSource> = sources.into_iter().collect();
         sources.retain(|source| source.layer != Layer::User);
         // Lowest first, so that later ones overwrite: in a layer the app that sorts first comes last.
         sources.sort_by(|a, b| a.layer.cmp(&b.layer).then_with(|| b.app.cmp(&a.app)));
         let mut layers = Layers::default();
         for source in &sources {
-            layers.lay(source, |_, _| {});
+            layers.lay(source, |name, conf| readable.keep(name, source, conf));
         }
         if let Some(conf) = layers.confs.get("indexes") {
             check_merged(conf, &mut layers.warnings);

@@ -4,13 +4,16 @@
 //! counts: `[lookups/codes.csv]`, then `[lookups]`, then `[]`. Where none says who may write, the roles `admin` and `power`
 //! may, as in the metadata that Splunk's own apps come with. An owner may change what is theirs.
 //!
-//! Everybody may read where nothing is said.
+//! Everybody may read where nothing is said. What an app keeps from some is kept from their searches, too: [`Readable`] takes it out of
+//! the files that these read. Users of whom no metadata speak read the same, so that what is read for one serves all ([`Reader`]).
 //!
 //! Not here: what others see of an app ([`crate::namespace::Sharing`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use crate::namespace::{encoded, parts_of};
+use crate::layers::{ConfSource, Layer};
+use crate::namespace::{View, encoded, parts_of};
 use crate::permissions::{ADMIN_ALL_OBJECTS, Permissions};
 use crate::text::Conf;
 
@@ -85,9 +88,119 @@ impl ObjectAccess {
         self.is_among(self.writers(kind, name), kind, name, user)
     }
 
+    /// Roles and users on whom it depends what may be read.
+    fn names_of_readers(&self) -> (impl Iterator<Item = &String>, impl Iterator<Item = &String>) {
+        (self.readers.values().flatten(), self.owners.values())
+    }
+
+    /// Whether anything may not be read by everybody.
+    fn restricts_reading(&self) -> bool {
+        self.readers.values().any(|roles| !roles.iter().any(|role| role == EVERYBODY))
+    }
+
+    /// Whether a reader may read the object at `path`: its kind, its name, perhaps a setting of it.
+    fn may_read_path(&self, path: &[&str], reader: &Reader) -> bool {
+        let Some(who) = &reader.0 else { return true };
+        let part = |length: usize| path[..length].iter().map(|part| (*part).to_owned()).collect::<Vec<_>>();
+        let parts: Vec<Vec<String>> = (0..=path.len()).rev().map(part).collect();
+        if parts.iter().any(|part| self.owners.get(part).is_some_and(|owner| Some(owner) == who.owner.as_ref())) {
+            return true;
+        }
+        let said = parts.iter().find_map(|part| self.readers.get(part));
+        said.is_none_or(|roles| roles.iter().any(|role| role == EVERYBODY || who.roles.contains(role)))
+    }
+
     fn is_among(&self, roles: Vec<String>, kind: &str, name: &str, user: &Permissions) -> bool {
         let may = |role: &String| role == EVERYBODY || user.roles.contains(role);
         user.holds(ADMIN_ALL_OBJECTS) || self.owner(kind, name) == Some(user.user.as_str()) || roles.iter().any(may)
+    }
+}
+
+/// Who reads: those of whom all metadata say the same are one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reader(Option<Who>);
+
+/// What metadata know a user by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Who {
+    /// The user, who owns some object.
+    owner: Option<String>,
+    /// Roles that some metadata name.
+    roles: BTreeSet<String>,
+}
+
+impl Reader {
+    /// Who reads everything: the node itself, and administrators.
+    pub fn of_everything() -> Reader {
+        Reader::default()
+    }
+}
+
+/// What the metadata of all apps say of reading.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readership {
+    /// The apps that keep something from somebody.
+    apps: BTreeMap<String, ObjectAccess>,
+}
+
+impl Readership {
+    /// From what each app says.
+    pub fn new(apps: impl IntoIterator<Item = (String, ObjectAccess)>) -> Readership {
+        Readership { apps: apps.into_iter().filter(|(_, access)| access.restricts_reading()).collect() }
+    }
+
+    /// What a user is to it.
+    pub fn reader(&self, user: &Permissions) -> Reader {
+        if self.apps.is_empty() || user.holds(ADMIN_ALL_OBJECTS) {
+            return Reader::of_everything();
+        }
+        let mut who = Who::default();
+        for access in self.apps.values() {
+            let (mut roles, mut owners) = access.names_of_readers();
+            who.roles.extend(roles.by_ref().filter(|role| user.roles.contains(*role)).cloned());
+            who.owner = who.owner.or_else(|| owners.find(|owner| **owner == user.user).cloned());
+        }
+        Reader(Some(who))
+    }
+}
+
+/// What a reader may read of what apps have.
+#[derive(Clone, Debug, Default)]
+pub struct Readable {
+    readership: Arc<Readership>,
+    reader: Reader,
+}
+
+impl Readable {
+    /// What `reader` may read as the metadata say.
+    pub fn new(readership: Arc<Readership>, reader: Reader) -> Readable {
+        Readable { readership, reader }
+    }
+
+    /// Everything.
+    pub fn everything() -> Readable {
+        Readable::default()
+    }
+
+    /// Whether an app's object at `path` may be read: its kind, its name, perhaps a setting of it.
+    pub fn includes(&self, app: &str, path: &[&str]) -> bool {
+        let access = self.readership.apps.get(app);
+        access.is_none_or(|access| access.may_read_path(path, &self.reader))
+    }
+
+    /// Takes out of an app's file what searches must not see. What is done when events are made stays: it is the same for all.
+    pub(crate) fn keep(&self, name: &str, source: &ConfSource, conf: &mut Conf) {
+        let app = source.app.as_deref().filter(|_| matches!(source.layer, Layer::AppDefault | Layer::AppLocal));
+        let Some(app) = app.filter(|app| View::concerns(name) && self.readership.apps.contains_key(*app)) else {
+            return;
+        };
+        conf.stanzas.retain_mut(|stanza| {
+            let of_stanza = stanza.name.clone();
+            stanza.settings.retain(|setting| {
+                !View::concerns_setting(name, &setting.key) || self.includes(app, &[name, &of_stanza, &setting.key])
+            });
+            !stanza.settings.is_empty() || self.includes(app, &[name, &of_stanza])
+        });
     }
 }
 
@@ -146,6 +259,40 @@ mod tests {
         assert!(
             !access.may_write("collections", "a", &tom) && access.may_write("collections", "a", &of("x", &["admin"]))
         );
+    }
+
+    #[test]
+    fn readers_of_whom_nothing_is_said_are_one_and_see_what_is_open() {
+        let restricted = ObjectAccess::new(
+            "[macros/secret]\naccess = read : [ team, admin ]\nowner = eva\n[props/web/EXTRACT-card]\naccess = read : [ team ]\n",
+            "",
+        );
+        let open = ObjectAccess::new("[]\naccess = read : [ * ], write : [ admin ]\n[macros/m]\nowner = ann\n", "");
+        let readership = Readership::new([("shop".to_owned(), restricted), ("other".to_owned(), open.clone())]);
+        let nobody_knows = ["tom", "ann", "bob"].map(|user| readership.reader(&of(user, &["user"])));
+        assert!(nobody_knows.windows(2).all(|pair| pair[0] == pair[1]));
+        let (eva, teammate) = (readership.reader(&of("eva", &["user"])), readership.reader(&of("x", &["team"])));
+        assert!(
+            eva != nobody_knows[0] && teammate != eva && teammate == readership.reader(&of("y", &["team", "user"]))
+        );
+        let sees = |reader: &Reader| {
+            let readable = Readable::new(Arc::new(readership.clone()), reader.clone());
+            let paths: [&[&str]; 4] = [
+                &["macros", "secret"],
+                &["macros", "secret", "definition"],
+                &["macros", "open"],
+                &["props", "web", "EXTRACT-card"],
+            ];
+            paths.map(|path| readable.includes("shop", path))
+        };
+        assert_eq!(sees(&nobody_knows[0]), [false, false, true, false]);
+        assert_eq!(sees(&eva), [true, true, true, false]);
+        assert_eq!(sees(&teammate), [true; 4]);
+        assert_eq!(sees(&Reader::of_everything()), [true; 4]);
+        let admin = Permissions::of_user("a", BTreeSet::from([ADMIN_ALL_OBJECTS.to_owned()]), Vec::new(), Vec::new());
+        assert_eq!(readership.reader(&admin), Reader::of_everything());
+        let nothing_kept = Readership::new([("other".to_owned(), open)]);
+        assert_eq!(nothing_kept.reader(&of("tom", &[])), Reader::of_everything());
     }
 
     #[test]

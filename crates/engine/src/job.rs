@@ -156,9 +156,11 @@ impl Engine {
         })
     }
 
-    /// The same engine with the memory and the threads of another one, so that both together take no more.
+    /// The same engine with the memory, the threads and the room for partial states of another one, so that both together take no
+    /// more.
     pub fn sharing(self, other: &Engine) -> Engine {
-        Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), ..self }
+        let states = other.states.as_ref().map(|states| states.of_another_engine());
+        Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
     }
 
     /// The same engine with data models, macros and saved searches from `knowledge`.

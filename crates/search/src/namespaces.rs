@@ -4,6 +4,9 @@
 //! apps and the user have is read when the service is made; after [`Namespaces::reread`] each is made anew when it is next
 //! asked for, and searches that run go on with what they began with. Of too many services the one that was not used for
 //! longest goes.
+//!
+//! What apps keep from some users makes further services: one for all of whom the metadata say the same ([`Reader`]), so that mostly
+//! there are no more than without. What is read for one user is never shown to another who may not read it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,9 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quarry_apps::folders::user_folder;
 use quarry_apps::objects::{APP_DEFAULT, concerns_searches};
-use quarry_conf::Namespace;
+use quarry_apps::read_readership;
+use quarry_conf::{Namespace, Permissions, Reader, Readership};
 use quarry_engine::{EngineError, SnapshotSource};
-use quarry_stdx::{Fault, log};
+use quarry_stdx::Fault;
 
 use crate::dispatch::KeptJobs;
 use crate::jobs::Jobs;
@@ -21,10 +25,15 @@ use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
 /// Services kept at most.
-pub(crate) const NAMESPACES_MAX: usize = 16;
+const NAMESPACES_MAX: usize = 512;
+/// Bytes of the configuration of all kept services; in memory each has it some fifteen times over.
+const NAMESPACE_BYTES_MAX: usize = 16 << 20;
+/// Services kept however large the configuration is.
+const NAMESPACES_MIN: usize = 16;
 
-/// The conf that says which indexes there are, which `rest` tells of.
-const INDEXES: &str = "indexes";
+/// What searches know of besides the confs that follow app and user: the indexes that `rest` tells of, and files of which metadata say
+/// who may read them.
+const OTHERS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
 /// What of the configuration searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,13 +46,16 @@ pub enum Sight {
     Namespace(Namespace),
 }
 
-/// Reads the settings of what is seen; says why there is no such app.
-pub type ReadSettings = Box<dyn Fn(&Sight) -> Result<SearchSettings, Fault> + Send + Sync>;
+/// Reads the settings of what a reader sees; says why there is no such app.
+pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
 /// A service, and which reading of the configuration it is of.
 struct Kept {
     sight: Sight,
+    reader: Reader,
     reading: u64,
+    /// Bytes of its configuration.
+    bytes: usize,
     service: Arc<SearchService>,
 }
 
@@ -61,6 +73,10 @@ pub struct Namespaces {
     kept: Mutex<Vec<Kept>>,
     /// Counts the changes of the configuration.
     reading: AtomicU64,
+    /// What metadata say of reading, and which reading of the configuration that is of.
+    readership: Mutex<(u64, Arc<Readership>)>,
+    /// Services kept at most.
+    services_max: usize,
 }
 
 impl Namespaces {
@@ -74,14 +90,32 @@ impl Namespaces {
         let jobs = Arc::new(KeptJobs::of_server(&data_dir, &settings.layers, settings.clock.clone()));
         let first = Arc::new(settings.service_of_server(Arc::clone(&source), &jobs, None)?);
         let lasting = Arc::new(Jobs::new(Arc::clone(&jobs), settings.clock.clone()));
-        let kept = Kept { sight: Sight::Apps, reading: 0, service: Arc::clone(&first) };
+        let (reader, bytes) = (Reader::of_everything(), settings.layers.text_bytes());
+        let kept = Kept { sight: Sight::Apps, reader, reading: 0, bytes, service: Arc::clone(&first) };
         let (kept, reading) = (Mutex::new(vec![kept]), AtomicU64::new(0));
-        Ok(Namespaces { data_dir, read, source, jobs, first, lasting, kept, reading })
+        let readership = Mutex::new((0, Arc::new(read_readership(&data_dir))));
+        Ok(Namespaces {
+            data_dir,
+            read,
+            source,
+            jobs,
+            first,
+            lasting,
+            kept,
+            reading,
+            readership,
+            services_max: NAMESPACES_MAX,
+        })
+    }
+
+    /// The service of the node itself, which sees what all apps have.
+    pub fn of_node(&self) -> Arc<SearchService> {
+        Arc::clone(&self.first)
     }
 
     /// Takes note that a conf has changed: what searches know of it is read again when they next begin.
     pub fn reread(&self, conf: &str) {
-        if concerns_searches(conf) || conf == INDEXES {
+        if concerns_searches(conf) || OTHERS.contains(&conf) {
             self.reading.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -93,39 +127,54 @@ impl Namespaces {
         own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()))
     }
 
+    /// What metadata say of reading, in this reading of the configuration or a later one.
+    fn readership(&self, reading: u64) -> Arc<Readership> {
+        let mut known = self.readership.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 < reading {
+            *known = (reading, Arc::new(read_readership(&self.data_dir)));
+        }
+        Arc::clone(&known.1)
+    }
+
     /// As [`Namespaces::service_of_user`], where nothing has to be read for it.
-    pub fn kept_service_of_user(&self, user: &str) -> Option<Arc<SearchService>> {
-        self.take(&self.sight_of(user), self.reading.load(Ordering::SeqCst))
+    pub fn kept_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
+        let reading = self.reading.load(Ordering::SeqCst);
+        let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);
+        self.take(&self.sight_of(&viewer.user), &known, reading)
     }
 
     /// The service without a namespace, for a user who may have something of their own.
-    pub fn service_of_user(&self, user: &str) -> Arc<SearchService> {
-        self.of_sight(self.sight_of(user)).unwrap_or_else(|fault| {
-            log::warning(format!("searches go on with the configuration that was read before: {fault}"));
-            Arc::clone(&self.first)
-        })
+    pub fn service_of_user(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+        self.of_sight(self.sight_of(&viewer.user), viewer)
     }
 
-    /// The service of a namespace.
-    pub fn service(&self, namespace: Namespace) -> Result<Arc<SearchService>, Fault> {
+    /// The service of all apps, without anything of a user's own.
+    pub fn service_of_apps(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+        self.of_sight(Sight::Apps, viewer)
+    }
+
+    /// The service of a namespace, for a viewer who need not be its user.
+    pub fn service(&self, namespace: Namespace, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // Users without files of their own see what the app has: they share its service.
         let namespace = match user_folder(&self.data_dir, &namespace) {
             Some(_) => namespace,
             None => namespace.without_user(),
         };
-        self.of_sight(Sight::Namespace(namespace))
+        self.of_sight(Sight::Namespace(namespace), viewer)
     }
 
-    fn of_sight(&self, sight: Sight) -> Result<Arc<SearchService>, Fault> {
+    fn of_sight(&self, sight: Sight, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // Before the files: a change meanwhile makes what is read here old.
         let reading = self.reading.load(Ordering::SeqCst);
-        if let Some(kept) = self.take(&sight, reading) {
+        let reader = self.readership(reading).reader(viewer);
+        if let Some(kept) = self.take(&sight, &reader, reading) {
             return Ok(kept);
         }
         // Others go on meanwhile.
-        let settings = (self.read)(&sight)?;
+        let settings = (self.read)(&sight, &reader)?;
+        let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
-        Ok(self.keep(Kept { sight, reading, service: Arc::new(made) }))
+        Ok(self.keep(Kept { sight, reader, reading, bytes, service: Arc::new(made) }))
     }
 
     fn locked(&self) -> MutexGuard<'_, Vec<Kept>> {
@@ -133,9 +182,10 @@ impl Namespaces {
     }
 
     /// The kept service of this reading, which is now the one used last.
-    fn take(&self, sight: &Sight, reading: u64) -> Option<Arc<SearchService>> {
+    fn take(&self, sight: &Sight, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
         let mut kept = self.locked();
-        let at = kept.iter().position(|other| other.sight == *sight && other.reading == reading)?;
+        let is_asked = |other: &Kept| other.reading == reading && other.sight == *sight && other.reader == *reader;
+        let at = kept.iter().position(is_asked)?;
         let found = kept.remove(at);
         let service = Arc::clone(&found.service);
         kept.insert(0, found);
@@ -145,17 +195,24 @@ impl Namespaces {
     /// Keeps a service in the place of older ones of its sight; gives the one that others made of the same reading meanwhile.
     fn keep(&self, made: Kept) -> Arc<SearchService> {
         let mut kept = self.locked();
-        let newer = kept.iter().find(|other| other.sight == made.sight && other.reading >= made.reading);
+        let is_same = |other: &Kept| other.sight == made.sight && other.reader == made.reader;
+        let newer = kept.iter().find(|other| is_same(other) && other.reading >= made.reading);
         if let Some(newer) = newer {
             return Arc::clone(&newer.service);
         }
         let service = Arc::clone(&made.service);
-        let (mut gone, mut stays): (Vec<Kept>, Vec<Kept>) = kept.drain(..).partition(|other| other.sight == made.sight);
+        let (mut gone, mut stays): (Vec<Kept>, Vec<Kept>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // That of all apps stays.
-        let of_namespaces = |kept: &Kept| kept.sight != Sight::Apps;
-        while stays.iter().filter(|kept| of_namespaces(kept)).count() > NAMESPACES_MAX {
-            gone.extend(stays.iter().rposition(of_namespaces).map(|at| stays.remove(at)));
+        // That of all apps stays, and the one that is asked for.
+        let may_go = |kept: &Kept| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
+        let is_over = |stays: &[Kept]| {
+            stays.len() > self.services_max
+                || stays.len() > NAMESPACES_MIN
+                    && stays.iter().map(|kept| kept.bytes).sum::<usize>() > NAMESPACE_BYTES_MAX
+        };
+        while is_over(&stays) {
+            let Some(at) = stays.iter().rposition(may_go).filter(|at| *at > 0) else { break };
+            gone.push(stays.remove(at));
         }
         *kept = stays;
         drop(kept);
@@ -185,75 +242,147 @@ mod tests {
         Namespace::new(user, app).unwrap().unwrap()
     }
 
-    #[test]
-    fn services_are_kept_and_the_one_unused_for_longest_goes() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: String, text: String| {
-            let path = folder.path().join(path);
+    fn viewer(user: &str, roles: &[&str]) -> Permissions {
+        let (capabilities, main) = (["search".to_owned()].into(), vec!["main".to_owned()]);
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        Permissions::of_user(user, capabilities, main.clone(), main).with_roles(roles)
+    }
+
+    /// A data folder and the services of it.
+    struct World {
+        folder: tempfile::TempDir,
+        namespaces: Namespaces,
+    }
+
+    impl World {
+        fn new(files: &[(&str, &str)]) -> World {
+            let folder = tempfile::tempdir().unwrap();
+            write(folder.path(), files);
+            let everything = Reader::of_everything();
+            let settings = settings_of(folder.path(), &Sight::Apps, &everything).unwrap();
+            let dir = folder.path().to_owned();
+            let read = Box::new(move |sight: &Sight, reader: &Reader| settings_of(&dir, sight, reader));
+            let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
+            World { folder, namespaces }
+        }
+
+        fn service(&self, user: &str, app: &str) -> Arc<SearchService> {
+            self.namespaces.service(namespace(user, app), &viewer(user, &["user"])).unwrap()
+        }
+
+        fn of_user(&self, user: &str, roles: &[&str]) -> Arc<SearchService> {
+            self.namespaces.service_of_user(&viewer(user, roles)).unwrap()
+        }
+    }
+
+    fn write(folder: &std::path::Path, files: &[(&str, &str)]) {
+        for (path, text) in files {
+            let path = folder.join(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
-        };
-        let definition = |text: &str| format!("[who]\ndefinition = {text}\n");
-        for app in 0..=NAMESPACES_MAX {
-            write(format!("etc/apps/app{app}/default/macros.conf"), definition(&app.to_string()));
         }
-        write("etc/users/eva/app0/local/macros.conf".to_owned(), definition("100"));
-        let settings = settings_of(folder.path(), &Sight::Apps).unwrap();
-        let dir = folder.path().to_owned();
-        let read = Box::new(move |sight: &Sight| settings_of(&dir, sight));
-        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
-        let text = "| makeresults | eval who=`who` | table who";
-        let first = namespaces.service(namespace("tom", "app0")).unwrap();
-        assert_eq!(answer(&first, text).unwrap(), "0");
-        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("nobody", "app0")).unwrap()));
-        let own = namespaces.service(namespace("eva", "app0")).unwrap();
-        assert_eq!(answer(&own, text).unwrap(), "100");
-        for app in 1..NAMESPACES_MAX - 1 {
-            assert_eq!(
-                answer(&namespaces.service(namespace("eva", &format!("app{app}"))).unwrap(), text).unwrap(),
-                app.to_string()
-            );
-        }
-        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("tom", "app0")).unwrap()), "all places are taken");
-        namespaces.service(namespace("tom", &format!("app{NAMESPACES_MAX}"))).unwrap();
-        assert!(Arc::ptr_eq(&first, &namespaces.service(namespace("tom", "app0")).unwrap()));
-        assert!(
-            !Arc::ptr_eq(&own, &namespaces.service(namespace("eva", "app0")).unwrap()),
-            "it was unused for longest"
-        );
-        let fault = namespaces.service(namespace("eva", "gone")).map(drop).unwrap_err();
+    }
+
+    fn who(text: &str) -> String {
+        format!("[who]\ndefinition = {text}\n")
+    }
+
+    /// The value of the macro `who`.
+    const WHO: &str = "| makeresults | eval who=`who` | table who";
+
+    #[test]
+    fn services_are_kept_and_the_one_unused_for_longest_goes() {
+        let apps: Vec<(String, String)> =
+            (0..4).map(|app| (format!("etc/apps/app{app}/default/macros.conf"), who(&app.to_string()))).collect();
+        let own = ("etc/users/eva/app0/local/macros.conf", who("100"));
+        let files = apps.iter().map(|(path, text)| (path.as_str(), text.as_str())).chain([(own.0, own.1.as_str())]);
+        let mut world = World::new(&files.collect::<Vec<_>>());
+        world.namespaces.services_max = 4;
+        let first = world.service("tom", "app0");
+        assert_eq!(answer(&first, WHO).unwrap(), "0");
+        assert!(Arc::ptr_eq(&first, &world.service("nobody", "app0")));
+        let own = world.service("eva", "app0");
+        assert_eq!(answer(&own, WHO).unwrap(), "100");
+        assert_eq!(answer(&world.service("eva", "app1"), WHO).unwrap(), "1");
+        assert!(Arc::ptr_eq(&first, &world.service("tom", "app0")), "all places are taken");
+        world.service("tom", "app2");
+        assert!(Arc::ptr_eq(&first, &world.service("tom", "app0")));
+        assert!(!Arc::ptr_eq(&own, &world.service("eva", "app0")), "it was unused for longest");
+        let nobody = viewer("eva", &["user"]);
+        let fault = world.namespaces.service(namespace("eva", "gone"), &nobody).map(drop).unwrap_err();
         assert_eq!(fault.kind(), ErrorKind::NotFound);
-        assert!(namespaces.service(namespace("eva", "search")).is_ok(), "it is always there");
+        assert!(world.namespaces.service(namespace("eva", "search"), &nobody).is_ok(), "it is always there");
+    }
+
+    #[test]
+    fn many_users_with_something_of_their_own_keep_their_services() {
+        let users: Vec<String> = (0..60).map(|at| format!("user{at}")).collect();
+        let files: Vec<(String, String)> = users
+            .iter()
+            .map(|user| (format!("etc/users/{user}/search/local/macros.conf"), who(&format!("\"{user}\""))))
+            .collect();
+        let world = World::new(&files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect::<Vec<_>>());
+        let of_all = || users.iter().map(|user| world.of_user(user, &["user"])).collect::<Vec<_>>();
+        let first = of_all();
+        for (user, service) in users.iter().zip(&first) {
+            assert_eq!(answer(service, WHO).unwrap(), *user);
+        }
+        assert!(first.iter().zip(of_all()).all(|(before, now)| Arc::ptr_eq(before, &now)), "none was made twice");
     }
 
     #[test]
     fn what_changes_is_read_again_and_ones_own_is_seen_without_a_namespace() {
-        let folder = tempfile::tempdir().unwrap();
-        let write = |path: &str, text: &str| {
-            let path = folder.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, format!("[who]\ndefinition = {text}\n")).unwrap();
-        };
-        write("etc/apps/a/local/macros.conf", "1");
-        let settings = settings_of(folder.path(), &Sight::Apps).unwrap();
-        let dir = folder.path().to_owned();
-        let read = Box::new(move |sight: &Sight| settings_of(&dir, sight));
-        let namespaces = Namespaces::new(&settings, Arc::new(MemoryStore::new("main")), read).unwrap();
-        let asked = |user: &str| {
-            answer(&namespaces.service_of_user(user), "| makeresults | eval who=`who` | table who").unwrap()
-        };
-        let in_app = || {
-            let service = namespaces.service(namespace("tom", "a")).unwrap();
-            answer(&service, "| makeresults | eval who=`who` | table who").unwrap()
-        };
+        let world = World::new(&[("etc/apps/a/local/macros.conf", &who("1"))]);
+        let asked = |user: &str| answer(&world.of_user(user, &["user"]), WHO).unwrap();
+        let in_app = || answer(&world.service("tom", "a"), WHO).unwrap();
         assert_eq!((asked("eva"), asked("tom"), in_app()), ("1".to_owned(), "1".to_owned(), "1".to_owned()));
-        write("etc/apps/a/local/macros.conf", "2");
-        write("etc/users/eva/search/local/macros.conf", "3");
-        namespaces.reread("inputs");
+        let own = "etc/users/eva/search/local/macros.conf";
+        write(world.folder.path(), &[("etc/apps/a/local/macros.conf", &who("2")), (own, &who("3"))]);
+        world.namespaces.reread("inputs");
         assert_eq!(asked("tom"), "1", "nothing that searches know has changed");
-        namespaces.reread("macros");
+        world.namespaces.reread("macros");
         assert_eq!((asked("eva"), asked("tom"), in_app()), ("3".to_owned(), "2".to_owned(), "2".to_owned()));
-        let before = namespaces.service_of_user("tom");
-        assert!(Arc::ptr_eq(&before, &namespaces.service_of_user("nobody")), "it is kept");
+        let before = world.of_user("tom", &["user"]);
+        assert!(Arc::ptr_eq(&before, &world.of_user("nobody", &["power"])), "it is kept");
+    }
+
+    #[test]
+    fn what_an_app_keeps_from_some_their_searches_do_not_see() {
+        let kept = "[macros/who]\naccess = read : [ team ], write : [ admin ]\nowner = ann\n";
+        let world = World::new(&[
+            ("etc/apps/a/local/macros.conf", &who("\"of the team\"")),
+            ("etc/apps/a/metadata/local.meta", &format!("{kept}export = system\n")),
+            ("etc/apps/z/local/macros.conf", &format!("{}[open]\ndefinition = 1\n", who("\"of z\""))),
+            ("etc/users/eva/search/local/macros.conf", "[own]\ndefinition = 2\n"),
+        ]);
+        let asked = |user: &str, roles: &[&str]| answer(&world.of_user(user, roles), WHO).unwrap();
+        let admin = {
+            let all = ["search".to_owned(), "admin_all_objects".to_owned()].into();
+            Permissions::of_user("root", all, vec!["main".to_owned()], vec!["main".to_owned()])
+        };
+        for _ in 0..2 {
+            assert_eq!(asked("tom", &["user"]), "of z", "the next one that may be read");
+            assert_eq!(asked("eva", &["user"]), "of z");
+            assert_eq!(
+                (asked("bob", &["team"]), asked("ann", &["user"])),
+                ("of the team".to_owned(), "of the team".to_owned())
+            );
+            assert_eq!(answer(&world.namespaces.service_of_user(&admin).unwrap(), WHO).unwrap(), "of the team");
+        }
+        let in_app = |user: &str, roles: &[&str]| {
+            answer(&world.namespaces.service(namespace("nobody", "a"), &viewer(user, roles)).unwrap(), WHO)
+        };
+        assert_eq!(in_app("bob", &["team"]).unwrap(), "of the team");
+        assert!(in_app("tom", &["user"]).unwrap_err().contains("who"), "the app has no other");
+        let (tom, bob) = (world.of_user("tom", &["user"]), world.of_user("bob", &["team", "user"]));
+        assert!(Arc::ptr_eq(&tom, &world.of_user("joe", &["power", "user"])), "nothing is said of them");
+        assert!(Arc::ptr_eq(&bob, &world.of_user("kim", &["team"])) && !Arc::ptr_eq(&tom, &bob));
+        // A change of who may read counts at once.
+        write(world.folder.path(), &[("etc/apps/a/metadata/local.meta", "[macros/who]\naccess = read : [ * ]\n")]);
+        world.namespaces.reread("macros");
+        assert_eq!(
+            (asked("tom", &["user"]), in_app("tom", &["user"]).unwrap()),
+            ("of the team".to_owned(), "of the team".to_owned())
+        );
     }
 }

@@ -109,7 +109,7 @@ impl NodeSource for NodeFacts {
             }
             Some("data/props/extractions") => self.extractions(),
             Some("data/lookup-table-files") => {
-                let names = self.files.names();
+                let names = self.files.seen_by(viewer).names();
                 names.into_iter().map(|name| vec![field("title", name)]).collect()
             }
             Some("datamodel/model") => self.models.iter().map(|name| vec![field("title", name)]).collect(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use quarry_apps::{AddressDatabase, KnowledgeFiles, LookupFiles, Lookups};
 use quarry_collections::Collections;
-use quarry_conf::{Layers, LimitSettings, PropsResolver, Transforms, View};
+use quarry_conf::{Layers, LimitSettings, PropsResolver, Readable, Transforms, View};
 use quarry_engine::{
     CommandSource, DeletionRecord, Engine, EngineError, EngineOptions, SnapshotSource, TransactionLimits,
 };
@@ -16,7 +16,6 @@ use quarry_stdx::{SharedClock, log};
 
 use crate::dispatch::{JOBS_FOLDER, KeptJobs};
 use crate::keeper::JobKeeper;
-use crate::namespaces::NAMESPACES_MAX;
 use crate::node_facts::NodeFacts;
 use crate::service::{SearchService, SearchServiceParts};
 use crate::summaries::ModelSummaries;
@@ -36,8 +35,8 @@ pub struct SearchSettings {
     pub layers: Layers,
     /// The namespace that `layers` are seen from, if any.
     pub view: Option<Arc<View>>,
-    /// Whether `layers` have something of one user alone.
-    pub is_of_user: bool,
+    /// What may be read of what apps have; `layers` have nothing else.
+    pub readable: Arc<Readable>,
     /// Rules of search time.
     pub props: Arc<PropsResolver>,
     /// The clock of the node.
@@ -91,13 +90,11 @@ impl SearchSettings {
     }
 
     fn engine_options(&self, limits: &LimitSettings) -> EngineOptions {
-        // All namespaces together keep as much as the service without one.
-        let share = if self.view.is_some() || self.is_of_user { NAMESPACES_MAX } else { 1 };
         let bytes = |megabytes| usize::try_from(megabytes).unwrap_or(usize::MAX).saturating_mul(1 << 20);
         EngineOptions {
             memory_bytes: bytes(limits.search_max_mem_mb),
             spill: self.data_dir.as_deref().and_then(spill_folder),
-            partial_state_bytes: bytes(limits.partial_state_cache_mb) / share,
+            partial_state_bytes: bytes(limits.partial_state_cache_mb),
             transactions: TransactionLimits {
                 max_open: limits.open_transactions,
                 max_open_events: limits.open_transaction_events,
@@ -127,7 +124,7 @@ impl SearchSettings {
             addresses: data_dir.map(|dir| Arc::new(AddressDatabase::new(dir, limits.address_database.clone()))),
             dispatch: data_dir.map(|dir| dir.join(JOBS_FOLDER)),
         };
-        let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref());
+        let knowledge = KnowledgeFiles::new(&self.layers, data_dir, self.view.as_deref(), &self.readable);
         let models = quarry_engine::KnowledgeSource::data_models(&knowledge);
         let mut engine =
             Engine::new(&options, self.props.clone(), Arc::new(lookups))?.with_knowledge(Arc::new(knowledge));
@@ -182,19 +179,21 @@ pub fn remove_left_spills(data_dir: &Path) {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use quarry_apps::{read_configuration, read_view, read_with_own};
+    use quarry_apps::{read_apps, read_readable, read_view, read_with_own};
+    use quarry_conf::Reader;
     use quarry_stdx::{Fault, SystemClock};
 
     use super::*;
     use crate::namespaces::Sight;
 
     /// Settings of a data folder, or why there is no such namespace.
-    pub(crate) fn settings_of(dir: &Path, sight: &Sight) -> Result<SearchSettings, Fault> {
+    pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
+        let readable = Arc::new(read_readable(dir, reader));
         let (layers, view) = match sight {
-            Sight::Apps => (read_configuration(dir), None),
-            Sight::AppsAndOwn(user) => (read_with_own(dir, user), None),
+            Sight::Apps => (read_apps(dir, &readable), None),
+            Sight::AppsAndOwn(user) => (read_with_own(dir, user, &readable), None),
             Sight::Namespace(namespace) => {
-                read_view(dir, namespace.clone()).map(|(layers, view)| (layers, Some(Arc::new(view))))?
+                read_view(dir, namespace.clone(), &readable).map(|(layers, view)| (layers, Some(Arc::new(view))))?
             }
         };
         let props = Arc::new(PropsResolver::new(&layers));
@@ -202,7 +201,6 @@ pub(crate) mod tests {
         let host = "h".to_owned();
         let record_deletion: RecordDeletion = |_, _, _, _| EventBatch::default();
         let (zone, commands) = (TimeZone::UTC, None);
-        let is_of_user = matches!(sight, Sight::AppsAndOwn(_));
-        Ok(SearchSettings { layers, view, is_of_user, props, clock, zone, host, data_dir, commands, record_deletion })
+        Ok(SearchSettings { layers, view, readable, props, clock, zone, host, data_dir, commands, record_deletion })
     }
 }

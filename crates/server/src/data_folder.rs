@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_apps::{read_configuration, read_view, read_with_own};
-use quarry_conf::{Layers, Namespace, PropsResolver, ServerSettings, View, missing_rules};
+use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_with_own};
+use quarry_conf::{Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules};
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::EventBatch;
 use quarry_ingest::{Deleting, deletion_on_record};
@@ -26,8 +26,8 @@ pub(crate) struct Settings {
     pub(crate) layers: Layers,
     /// The namespace that `layers` are seen from, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// Whether `layers` have something of one user alone.
-    pub(crate) is_of_user: bool,
+    /// What may be read of what apps have; `layers` have nothing else.
+    pub(crate) readable: Arc<Readable>,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) clock: SharedClock,
 }
@@ -82,20 +82,23 @@ impl Settings {
 
     /// The configuration that the searches of a namespace see; says why there is no such app.
     pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
-        let (layers, view) = read_view(data_dir, namespace)?;
-        Ok(Settings { view: Some(Arc::new(view)), ..Settings::of(layers) })
+        Settings::of_reader(data_dir, namespace, Readable::everything())
     }
 
-    /// The configuration that searches of this sight read; says why there is no such app.
-    pub(crate) fn of_sight(data_dir: &Path, sight: &Sight) -> Result<Settings, Fault> {
-        match sight {
-            Sight::Apps => Ok(Settings::of_data_dir_quietly(data_dir)),
-            Sight::AppsAndOwn(user) => {
-                let settings = Settings::of(read_with_own(data_dir, user));
-                Ok(Settings { is_of_user: true, ..settings })
-            }
-            Sight::Namespace(namespace) => Settings::of_namespace(data_dir, namespace.clone()),
-        }
+    fn of_reader(data_dir: &Path, namespace: Namespace, readable: Readable) -> Result<Settings, Fault> {
+        let (layers, view) = read_view(data_dir, namespace, &readable)?;
+        Ok(Settings { view: Some(Arc::new(view)), readable: Arc::new(readable), ..Settings::of(layers) })
+    }
+
+    /// The configuration that a reader's searches of this sight read; says why there is no such app.
+    pub(crate) fn of_sight(data_dir: &Path, sight: &Sight, reader: &Reader) -> Result<Settings, Fault> {
+        let readable = read_readable(data_dir, reader);
+        let layers = match sight {
+            Sight::Apps => read_apps(data_dir, &readable),
+            Sight::AppsAndOwn(user) => read_with_own(data_dir, user, &readable),
+            Sight::Namespace(namespace) => return Settings::of_reader(data_dir, namespace.clone(), readable),
+        };
+        Ok(Settings { readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
     /// Configuration of a data folder for a search: that of its namespace, if it has one.
@@ -114,7 +117,7 @@ impl Settings {
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props =
             PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine()).of_forwarder();
-        Settings { layers, view: None, is_of_user: false, props: Arc::new(props), clock }
+        Settings { layers, view: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
     /// The built-in configuration alone.
@@ -126,7 +129,7 @@ impl Settings {
         let clock = SystemClock::shared();
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
         let props = PropsResolver::new(&layers).with_expressions(Arc::new(expressions)).in_zone(zone::machine());
-        Settings { layers, view: None, is_of_user: false, props: Arc::new(props), clock }
+        Settings { layers, view: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
     /// What the inputs of a node are set up with.
@@ -159,11 +162,11 @@ impl Settings {
     /// What searches are set up with; without a data folder they are over files.
     pub(crate) fn searching(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
-        let commands = CustomCommands::new(&self.layers, data_dir, self.view.as_ref(), &host);
+        let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);
         SearchSettings {
             layers: self.layers.clone(),
             view: self.view.clone(),
-            is_of_user: self.is_of_user,
+            readable: Arc::clone(&self.readable),
             props: Arc::clone(&self.props),
             clock: self.clock.clone(),
             zone: zone::machine(),

@@ -12,8 +12,7 @@ use quarry_api::{
     AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange,
     TokenError,
 };
-use quarry_apps::objects::NOBODY;
-use quarry_conf::{CollectionLimits, LimitSettings, Namespace, ServerSettings};
+use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
@@ -110,18 +109,20 @@ fn not_absolute(path: &str) -> Fault {
 }
 
 impl Node for LocalNode {
-    fn search_in(&self, user: &str, app: &str) -> Result<Arc<SearchService>, Fault> {
+    fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         // What cannot be a name names nothing.
-        let namespace = Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))?;
-        namespace.map_or_else(|| Ok(self.search_of(NOBODY)), |namespace| self.namespaces.service(namespace))
+        match Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))? {
+            Some(namespace) => self.namespaces.service(namespace, viewer),
+            None => self.namespaces.service_of_apps(viewer),
+        }
     }
 
-    fn search_of(&self, user: &str) -> Arc<SearchService> {
-        self.namespaces.service_of_user(user)
+    fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
+        self.namespaces.service_of_user(viewer)
     }
 
-    fn ready_search_of(&self, user: &str) -> Option<Arc<SearchService>> {
-        self.namespaces.kept_service_of_user(user)
+    fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
+        self.namespaces.kept_service_of_user(viewer)
     }
 
     fn configuration_changed(&self, conf: &str) {

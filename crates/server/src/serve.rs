@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quarry_api::{ApiState, SEARCHES_MAX};
-use quarry_apps::objects::{NOBODY, Objects};
+use quarry_apps::objects::Objects;
 use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
-use quarry_conf::{ServerSettings, SslSettings};
+use quarry_conf::{Reader, ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
     write_figures, write_messages,
@@ -67,11 +67,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     settings.kept_jobs(data_dir).expire();
     let searching = settings.searching(Some(data_dir));
     let of_namespace = data_dir.to_owned();
-    let read = move |sight: &Sight| -> Result<SearchSettings, Fault> {
-        Ok(Settings::of_sight(&of_namespace, sight)?.searching(Some(&of_namespace)))
+    let read = move |sight: &Sight, reader: &Reader| -> Result<SearchSettings, Fault> {
+        Ok(Settings::of_sight(&of_namespace, sight, reader)?.searching(Some(&of_namespace)))
     };
     let namespaces = Namespaces::new(&searching, store.clone(), Box::new(read))?;
-    let (search, jobs) = (namespaces.service_of_user(NOBODY), Arc::clone(&namespaces.lasting));
+    let (search, jobs) = (namespaces.of_node(), Arc::clone(&namespaces.lasting));
     let settings = Arc::new(settings);
     let ingest = Arc::new(Ingest::new(store, settings.inputs()));
     let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));

@@ -119,7 +119,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let path = format!("/services/{COLLECTION}");
-    let facts = blocking(move || node.search_of(&permissions.user).node_entries(&path, &permissions)).await??;
+    let facts = blocking(move || node.search_of(&permissions)?.node_entries(&path, &permissions)).await??;
     let facts = facts.unwrap_or_default();
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;

@@ -172,8 +172,8 @@ async fn post_processed(
         permissions: Arc::clone(&caller.permissions),
         ..SearchParams::default()
     };
-    let (node, user) = (state.node.clone(), caller.identity.user.clone());
-    let service = blocking(move || node.search_of(&user)).await?;
+    let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
+    let service = blocking(move || node.search_of(&viewer)).await??;
     answered(state.clone(), service, caller.clone(), params, (mode_of(parameters)?, true)).await
 }
 

@@ -64,7 +64,7 @@ async fn list(
     };
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let asked = format!("/services/{collection}");
-    let entries = blocking(move || node.search_of(&permissions.user).node_entries(&asked, &permissions)).await?;
+    let entries = blocking(move || node.search_of(&permissions)?.node_entries(&asked, &permissions)).await?;
     let entries = entries?.unwrap_or_default();
     let place = format!("/servicesNS/{NOBODY}/{APP_SYSTEM}/{collection}");
     let entries: Vec<Entry> = entries.into_iter().map(|node| entry(node, &place)).collect();

@@ -69,17 +69,17 @@ pub(super) async fn service_of(
 ) -> Result<Arc<SearchService>, ApiError> {
     let identity = &caller.identity;
     let (Some(user), Some(app)) = (parts.get("user").cloned(), parts.get("app").cloned()) else {
-        if let Some(service) = state.node.ready_search_of(&identity.user) {
+        if let Some(service) = state.node.ready_search_of(&caller.permissions) {
             return Ok(service);
         }
-        let (node, user) = (state.node.clone(), identity.user.clone());
-        return blocking(move || node.search_of(&user)).await;
+        let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
+        return Ok(blocking(move || node.search_of(&viewer)).await??);
     };
     if !NOT_USERS.contains(&user.as_str()) && !caller.permissions.may_see(Some(&user)) {
         return Err(ApiError::forbidden(format!("user {} may not search as {user}", identity.user)));
     }
-    let node = state.node.clone();
-    Ok(blocking(move || node.search_in(&user, &app)).await??)
+    let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
+    Ok(blocking(move || node.search_in(&user, &app, &viewer)).await??)
 }
 
 /// What is searched: Splunk's parameters; `zone`, that of times typed and shown, is ours. Others have no effect.

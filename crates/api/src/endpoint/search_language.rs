@@ -100,7 +100,7 @@ async fn times(State(state): State<ApiState>, caller: Caller, parameters: Parame
     let node = state.node.clone();
     let zone = match parameters.get("zone").filter(|name| !name.is_empty()) {
         Some(name) => parse_zone(name).ok_or_else(|| ApiError::bad_request(format!("zone={name} is not known")))?,
-        None => blocking(move || node.search_of(&caller.identity.user).zone()).await?,
+        None => blocking(move || node.search_of(&caller.permissions).map(|service| service.zone())).await??,
     };
     let instant = |name: &str, time: &str, now: TimeNs| {
         parse_time(time, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={time}: {reason}")))

@@ -1,6 +1,7 @@
 use super::{Namespace, Sharing, View};
 use crate::layers::tests::local;
 use crate::layers::{ConfSource, Layer, Layers};
+use crate::object_access::Readable;
 
 /// A file of the app `name`, of its `default`, `local`, or a user's folder.
 fn file(name: &str, layer: Layer, conf: &str, text: &str) -> ConfSource {
@@ -76,7 +77,7 @@ fn user_beats_app_beats_others_beat_system() {
     let shared = "[macros]\nexport = system\n";
     let view = view("m", &[("a", shared), ("z", shared), ("m", ""), ("hidden", "[props]\nexport = system\n")]);
     assert_eq!(view.apps().collect::<Vec<_>>(), ["m", "z", "hidden", "a"]);
-    let layers = Layers::of_view(sources.clone(), &view);
+    let layers = Layers::of_view(sources.clone(), &view, &Readable::everything());
     for name in all {
         assert_eq!(layers.conf("macros").get(name, "definition"), Some(name), "{name}");
     }
@@ -100,7 +101,7 @@ fn of_other_apps_only_what_they_share_is_merged() {
         file("shop", Layer::AppDefault, "props", "[web]\nEXTRACT-b = (?<own>x)\n"),
     ];
     let meta = "[props/web/EXTRACT-a]\nexport = system\n[props/mail]\nexport = system\n";
-    let layers = Layers::of_view(sources, &view("shop", &[("ta", meta)]));
+    let layers = Layers::of_view(sources, &view("shop", &[("ta", meta)]), &Readable::everything());
     let props = layers.conf("props");
     assert_eq!(props.get("web", "EXTRACT-a"), Some("(?<a>x)"));
     assert_eq!(props.get("web", "EXTRACT-b"), Some("(?<own>x)"));
@@ -117,7 +118,7 @@ fn rules_that_commands_name_follow_app_and_user() {
             file("shop", Layer::AppDefault, conf, "[ours]\na = 1\n"),
             file("ta", Layer::AppDefault, conf, "[theirs]\na = 1\n"),
         ];
-        let seen = Layers::of_view(sources, &view("shop", &[("ta", "")]));
+        let seen = Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything());
         let names: Vec<&str> = seen.conf(conf).stanzas().iter().map(|stanza| stanza.name.as_str()).collect();
         // Of savedsearches some come with the program.
         let of_apps = names.iter().filter(|name| matches!(**name, "ours" | "mine" | "theirs")).collect::<Vec<_>>();
@@ -138,7 +139,8 @@ fn how_events_were_made_is_the_same_in_every_namespace() {
         file("shop", Layer::User, "props", "[web]\nTZ = Europe/Berlin\nEVAL-a = 1\nKV_MODE = often\n"),
         local("props", "[web]\nTZ = Europe/Paris\n"),
     ];
-    let (whole, seen) = (Layers::new(sources.clone()), Layers::of_view(sources, &view("shop", &[("ta", "")])));
+    let (whole, seen) =
+        (Layers::new(sources.clone()), Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything()));
     let both = |key| (whole.conf("props").get("web", key), seen.conf("props").get("web", key));
     assert_eq!(both("TZ"), (Some("Europe/Paris"), Some("Europe/Paris")));
     assert_eq!(both("DATETIME_CONFIG"), (Some("NONE"), Some("NONE")));
@@ -158,7 +160,7 @@ fn what_the_node_does_is_the_same_in_every_namespace() {
         file("shop", Layer::User, "limits", "[search]\nmax_mem_usage_mb = 8\n"),
         local("limits", "[search]\nmax_mem_usage_mb = 6\n"),
     ];
-    let layers = Layers::of_view(sources, &view("shop", &[("ta", "")]));
+    let layers = Layers::of_view(sources, &view("shop", &[("ta", "")]), &Readable::everything());
     assert_eq!(layers.conf("indexes").get("sales", "frozenTimePeriodInSecs"), Some("5"));
     assert_eq!(layers.conf("limits").get("search", "max_mem_usage_mb"), Some("6"));
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quarry_apps::folders::{app_folder, app_folders, app_name};
-use quarry_conf::{Layers, View};
+use quarry_conf::{Layers, Readable, View};
 use quarry_engine::{AlertCall, CommandProcess, CommandSource};
 use quarry_stdx::Fault;
 
@@ -40,6 +40,8 @@ pub struct CustomCommands {
     alerts: AlertActions,
     data_dir: Option<PathBuf>,
     view: Option<Arc<View>>,
+    /// What may be read.
+    readable: Arc<Readable>,
 }
 
 /// A command as commands.conf has it.
@@ -52,9 +54,14 @@ struct Definition {
 }
 
 impl CustomCommands {
-    /// The commands of a data folder, those that the view sees if there is one; none without a folder. `host` is the name
+    /// The commands of a data folder that may be read, those that the view sees if there is one; none without a folder. `host` is the name
     /// of this machine, which alert actions are told.
-    pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&Arc<View>>, host: &str) -> CustomCommands {
+    pub fn new(
+        layers: &Layers,
+        data_dir: Option<&Path>,
+        (view, readable): (Option<&Arc<View>>, &Arc<Readable>),
+        host: &str,
+    ) -> CustomCommands {
         let Some(data_dir) = data_dir else { return CustomCommands::default() };
         let conf = layers.conf("commands");
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
@@ -79,6 +86,7 @@ impl CustomCommands {
             alerts,
             data_dir: Some(data_dir.to_owned()),
             view: view.cloned(),
+            readable: Arc::clone(readable),
         }
     }
 }
@@ -97,7 +105,11 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
 }
 
 /// The program that the arguments of `script` name, which are taken away.
-fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> Result<Program, Fault> {
+fn script(
+    data_dir: &Path,
+    (view, readable): (Option<&View>, &Readable),
+    arguments: &mut Vec<String>,
+) -> Result<Program, Fault> {
     let (interpreter, extension) = match arguments.first().map(String::as_str) {
         Some("python") => (Some(PYTHON), Some("py")),
         Some("perl") => (Some("perl"), Some("pl")),
@@ -118,7 +130,11 @@ fn script(data_dir: &Path, view: Option<&View>, arguments: &mut Vec<String>) -> 
         None => vec![name.clone(), format!("{name}.py")],
     };
     let found = app_folders(data_dir, view).into_iter().find_map(|app| {
-        let seen = |name: &&String| view.is_none_or(|view| view.sees(&app_name(&app), "searchscripts", name));
+        let name_of_app = app_name(&app);
+        let seen = |name: &&String| {
+            let is_near = view.is_none_or(|view| view.sees(&name_of_app, "searchscripts", name));
+            is_near && readable.includes(&name_of_app, &["searchscripts", name])
+        };
         let folder = app.join("bin");
         let file = names.iter().filter(seen).map(|name| folder.join(name)).find(|file| file.is_file())?;
         Some((folder, file))
@@ -201,8 +217,8 @@ impl CustomCommands {
         let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;
         let limits = ProgramLimits { wait_secs: WAIT_SECS, chunk_bytes: CHUNK_BYTES_MAX };
         let settings = OlderSettings { generates: is_first, ..SCRIPT };
-        let view = self.view.clone();
-        let found = move |arguments: &mut Vec<String>| script(&data_dir, view.as_deref(), arguments);
+        let (view, readable) = (self.view.clone(), Arc::clone(&self.readable));
+        let found = move |arguments: &mut Vec<String>| script(&data_dir, (view.as_deref(), &readable), arguments);
         Ok(Box::new(OlderProgram::new(Box::new(found), limits, settings)))
     }
 }

@@ -32,11 +32,12 @@ const PART_SHARE: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_BYTES: usize = 256;
 
-/// The states kept by one engine.
-#[derive(Default)]
+/// The states kept by one engine. Engines whose rules differ may share the room for them; none sees those of another.
 pub struct PartialStates {
     bytes_max: usize,
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
+    /// Which engine of those that share the room.
+    engine: u64,
 }
 
 #[derive(Default)]
@@ -51,6 +52,8 @@ struct Inner {
     bytes: usize,
     uses: u64,
     next_plan: u64,
+    /// Engines that share the room, besides the first.
+    engines: u64,
 }
 
 struct Plan {
@@ -106,11 +109,21 @@ pub struct PlanStates {
 impl PartialStates {
     /// Keeps at most so many bytes; `None` where that is none at all.
     pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
-        (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Mutex::default() }))
+        (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Arc::default(), engine: 0 }))
+    }
+
+    /// Those of another engine in the same room.
+    pub fn of_another_engine(&self) -> Arc<PartialStates> {
+        let mut inner = self.lock();
+        inner.engines += 1;
+        let (bytes_max, engine) = (self.bytes_max, inner.engines);
+        drop(inner);
+        Arc::new(PartialStates { bytes_max, inner: Arc::clone(&self.inner), engine })
     }
 
     /// The states of a plan for a search of `range`; `None` when it is seen for the first time, or makes too much.
     pub fn of_plan(self: &Arc<Self>, name: String, range: TimeRange) -> Option<PlanStates> {
+        let name = format!("{} {name}", self.engine);
         let mut inner = self.lock();
         inner.uses += 1;
         let uses = inner.uses;

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use quarry_conf::Reader;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
@@ -28,7 +29,7 @@ struct World {
 impl World {
     fn new(folder: &Path) -> World {
         let clock = ManualClock::shared(START * NS_PER_SEC);
-        let mut settings = settings_of(folder, &Sight::Apps).unwrap();
+        let mut settings = settings_of(folder, &Sight::Apps, &Reader::of_everything()).unwrap();
         settings.clock = Arc::clone(&clock) as SharedClock;
         let store = MemoryStore::new("main");
         let meta = Metadata { index: "main".into(), host: "h".into(), source: "s".into(), sourcetype: "st".into() };
@@ -257,7 +258,7 @@ fn a_search_that_ran_when_its_server_ended_was_interrupted() {
     world.clock.advance_ns(48 * 3_600 * NS_PER_SEC);
     KeptJobs::new(
         folder.path(),
-        &settings_of(folder.path(), &Sight::Apps).unwrap().layers,
+        &settings_of(folder.path(), &Sight::Apps, &Reader::of_everything()).unwrap().layers,
         Arc::clone(&world.clock) as SharedClock,
     )
     .expire();

@@ -198,6 +198,7 @@ mod tests {
     use std::path::Path;
 
     use crate::service::SearchParams;
+    use quarry_conf::Reader;
     use quarry_event::{EventBatch, Metadata};
     use quarry_store::{AppendRequest, Store, StoreOptions};
     use tempfile::tempdir;
@@ -228,7 +229,7 @@ mod tests {
         if !app.join("lookups/people.csv").exists() {
             std::fs::write(app.join("lookups/people.csv"), "user,team\neva,red\n").unwrap();
         }
-        let settings = settings_of(dir, &Sight::Apps).unwrap();
+        let settings = settings_of(dir, &Sight::Apps, &Reader::of_everything()).unwrap();
         let store = Store::open(StoreOptions::at(dir), settings.clock.clone()).unwrap();
         let search = Arc::new(settings.service(store.clone()).unwrap());
         let (summaries, clock) = (settings.summaries(dir), settings.clock.clone());

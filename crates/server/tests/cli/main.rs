@@ -32,6 +32,7 @@ mod permissions;
 mod pipeline_sets;
 mod preview;
 mod programs;
+mod readers;
 mod server;
 mod support;
 mod what_works;
