@@ -411,7 +411,9 @@ fn kind_of(
         Some(Command::SavedSearch(command)) => knowledge.saved_search(&command.name),
         Some(Command::From(FromCommand::SavedSearch(name, _))) => knowledge.saved_search(name),
         Some(Command::From(FromCommand::Lookup(..))) => return ResultKind::Results,
-        Some(Command::From(FromCommand::DataModel(name))) => base_search_of(name, knowledge),
+        Some(Command::From(FromCommand::DataModel(name) | FromCommand::Pivot(name, _))) => {
+            base_search_of(name, knowledge)
+        }
         Some(Command::DataModel(command)) => command.name.as_ref().and_then(|name| base_search_of(name, knowledge)),
         Some(Command::Union(UnionCommand { subsearches, .. })) => {
             let is_table = |search: &Pipeline| kind_of(search, knowledge, expressions, depth) == ResultKind::Results;

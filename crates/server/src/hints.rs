@@ -4,6 +4,8 @@
 //! Hints cost a few small searches of their own, over what the catalog knows and over some of the newest events. They
 //! never change an answer, and a hint that cannot be had is left out.
 
+mod generators;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, named_fields};
@@ -55,10 +57,21 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     if !parsed.is_ok() {
         return Vec::new();
     }
-    let read = named_fields(commands);
+    // What a command is warned of explains the fields that it reads.
+    let is_explained = |field: &ReadField| {
+        parsed
+            .diagnostics
+            .iter()
+            .any(|remark| field.stage.start <= remark.span.start && remark.span.end <= field.stage.end)
+    };
+    let mut read = named_fields(commands);
+    read.retain(|field| !is_explained(field));
     let nowhere: Vec<Diagnostic> = read.iter().filter_map(|field| cut_off(found.text, field)).collect();
-    if !nowhere.is_empty() || !quarry_spl::analyse::begins_with_events(commands) {
+    if !nowhere.is_empty() {
         return nowhere;
+    }
+    if !quarry_spl::analyse::begins_with_events(commands) || generators::is_of_metrics(commands) {
+        return generators::hints(found, commands, ask);
     }
     let indexes = asked_values(commands, "index");
     let wanted: Vec<&ReadField> = read.iter().filter(|field| !found.shows(field, commands)).collect();

@@ -35,6 +35,8 @@ pub(crate) struct DataObject {
     pub grouping: Option<Grouping>,
     /// Fields that events bring along.
     pub fields: Vec<String>,
+    /// Fields that the object lists and every object of its base has.
+    pub base_fields: Vec<String>,
     /// Fields that are computed, in order.
     pub calculations: Vec<Calculation>,
 }
@@ -195,8 +197,12 @@ fn data_object(model: &str, json: &Value) -> Result<DataObject, Fault> {
     let place = || format!("data model {model}, object {name}");
     let list = |key: &str| json[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let constraints = list("constraints").iter().filter_map(|constraint| constraint["search"].as_str());
-    let own = |field: &&Value| !field["owner"].as_str().is_some_and(|owner| BASES.contains(&owner));
-    let fields = list("fields").iter().filter(own).filter_map(|field| field["fieldName"].as_str());
+    let is_of_base = |field: &&Value| field["owner"].as_str().is_some_and(|owner| BASES.contains(&owner));
+    let (base_fields, fields): (Vec<&Value>, Vec<&Value>) = list("fields").iter().partition(is_of_base);
+    let names = |fields: Vec<&Value>| {
+        let names = fields.into_iter().filter_map(|field| field["fieldName"].as_str());
+        names.map(str::to_owned).collect()
+    };
     let calculations = list("calculations").iter().map(|json| calculation(json).map_err(|fault| fault.at(place())));
     Ok(DataObject {
         name: name.to_owned(),
@@ -204,7 +210,8 @@ fn data_object(model: &str, json: &Value) -> Result<DataObject, Fault> {
         constraints: constraints.map(str::to_owned).filter(|text| !text.trim().is_empty()).collect(),
         base_search: json["baseSearch"].as_str().map(str::to_owned),
         grouping: (json["parentName"] == "BaseTransaction").then(|| grouping(json)),
-        fields: fields.map(str::to_owned).collect(),
+        fields: names(fields),
+        base_fields: names(base_fields),
         calculations: calculations.collect::<Result<_, _>>()?,
     })
 }

@@ -15,6 +15,7 @@ use quarry_spl::ast::{
 use quarry_spl::fault_of;
 use quarry_stdx::Fault;
 
+use super::did_you_mean;
 use super::model::{Calculation, DataModel, DataObject};
 
 /// One object of a model, ready to be asked.
@@ -42,6 +43,7 @@ struct Member {
     /// The same as text.
     text: String,
     fields: Vec<String>,
+    base_fields: Vec<String>,
     calculations: Vec<Computed>,
 }
 
@@ -73,9 +75,15 @@ pub(crate) struct Guard {
 
 /// What the columns of summaries start with that tell which objects an event is of.
 const MEMBER_COLUMN: &str = "__in_";
+/// Names that a message lists.
+const NAMES_TOLD_MAX: usize = 20;
 /// What they hold for an event of the object.
 pub(crate) const MEMBER_VALUE: &str = "1";
 
+/// What event types and tags put on events, whatever their model says.
+const LABEL_FIELDS: [&str; 2] = ["eventtype", "tag"];
+/// Fields that `transaction` computes.
+const TRANSACTION_FIELDS: [&str; 4] = ["duration", "eventcount", "closed_txn", "field_match_sum"];
 /// Fields that every event has, whatever its model says.
 const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
@@ -118,11 +126,6 @@ impl ModelObject {
         Ok(ModelObject { base_search, chain, below, model: model.name.clone(), is_summary: false })
     }
 
-    /// Name of the model.
-    pub(crate) fn model(&self) -> &str {
-        &self.model
-    }
-
     /// The results the object is made of, when it is not made of events.
     pub(crate) fn base_search(&self) -> Option<&Pipeline> {
         self.base_search.as_ref()
@@ -136,6 +139,50 @@ impl ModelObject {
             all.into_iter().map(|field| (format!("{}.{field}", member.path), field.clone())).collect::<Vec<_>>()
         };
         self.chain.iter().flat_map(own).collect()
+    }
+
+    /// Whether the object has a field of this name, written without the object's path.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        let is_known = EVENT_FIELDS.contains(&name) || LABEL_FIELDS.contains(&name) || name.starts_with("date_");
+        let is_computed = self.base_search.is_some() && TRANSACTION_FIELDS.contains(&name);
+        let is_listed = self.chain.iter().any(|member| member.base_fields.iter().any(|field| field == name));
+        is_known || is_computed || is_listed || self.fields().iter().any(|(_, field)| field == name)
+    }
+
+    /// What is said of a field that the object does not have.
+    pub(crate) fn no_field(&self, name: &str) -> String {
+        let path = self.chain.last().map_or("", |member| &member.path);
+        let fields: Vec<String> = self.fields().into_iter().map(|(_, field)| field).collect();
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let hint = match did_you_mean(last, &fields) {
+            near if !near.is_empty() => near,
+            _ if fields.is_empty() => String::new(),
+            _ => format!("; it has {}", listed(&fields)),
+        };
+        format!("object {path} of data model {} has no field {name}{hint}", self.model)
+    }
+
+    /// What is said of a name, written with an object's path, that no field has; `None` for other names.
+    pub(crate) fn unknown_path(&self, name: &str) -> Option<String> {
+        let members = || self.chain.iter().chain(&self.below);
+        let begins = |begin: &str| name.strip_prefix(begin).is_some_and(|rest| rest.starts_with('.'));
+        let is_path = members().any(|member| begins(&member.path) || begins(&member.name));
+        let is_unknown = matches!(self.resolve(name), Resolved::Unknown);
+        (is_path && is_unknown).then(|| self.no_name(name))
+    }
+
+    /// What is said of a name that stands for nothing.
+    pub(crate) fn no_name(&self, name: &str) -> String {
+        let made = |member: &Member| {
+            let computed = member.calculations.iter().flat_map(|computed| computed.outputs.iter());
+            let all: BTreeSet<&String> = member.fields.iter().chain(computed).collect();
+            all.into_iter().map(|field| format!("{}.{field}", member.path)).collect::<Vec<_>>()
+        };
+        let known: Vec<String> = self.chain.iter().chain(&self.below).flat_map(made).collect();
+        // A field that is named without its path is the likeliest slip.
+        let with_path = known.iter().find(|path| path.rsplit('.').next() == Some(name));
+        let hint = with_path.map_or_else(|| did_you_mean(name, &known), |path| format!(" (did you mean `{path}`?)"));
+        format!("data model {} has no field {name}{hint}", self.model)
     }
 
     /// What a name of a search stands for.
@@ -449,6 +496,7 @@ fn member(
         condition,
         text: texts.join(" "),
         fields: object.fields.clone(),
+        base_fields: object.base_fields.clone(),
         calculations: calculations.collect::<Result<_, _>>()?,
     })
 }
@@ -512,6 +560,15 @@ fn only_command(text: &str) -> Result<Command, Fault> {
         return Err(fault_of(&parsed.diagnostics));
     }
     parsed.pipeline.commands.pop().map(|stage| stage.command).ok_or_else(|| Fault::invalid("a calculation is empty"))
+}
+
+/// Names in a sentence, the first few.
+fn listed(names: &[String]) -> String {
+    let mut text = names.iter().take(NAMES_TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.len() > NAMES_TOLD_MAX {
+        text.push_str(&format!(" and {} more", names.len() - NAMES_TOLD_MAX));
+    }
+    text
 }
 
 /// A text in quotes.

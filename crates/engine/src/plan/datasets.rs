@@ -57,6 +57,14 @@ impl Planner<'_> {
     pub(super) fn dataset(&self, command: &FromCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
         match command {
             FromCommand::DataModel(name) => self.model_events(name, false, false, span, rest),
+            FromCommand::Pivot(name, fields) => {
+                let object = self.model_object(name, &BTreeSet::new())?;
+                if let Some((field, span)) = fields.iter().find(|(field, _)| !object.has_field(field)) {
+                    let message = format!("pivot: {}", object.no_field(field));
+                    return Err(EngineError::Invalid { message, span: Some(*span) });
+                }
+                self.model_events(name, false, false, span, rest)
+            }
             FromCommand::Lookup(table, table_span) => {
                 let lookup = InputLookupCommand {
                     table: table.clone(),

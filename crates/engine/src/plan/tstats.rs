@@ -86,9 +86,10 @@ impl Planner<'_> {
         let tstats = &TstatsCommand { filter: self.resolved(&tstats.filter)?, ..tstats.clone() };
         let object = self.model_object(name, &mentioned(tstats))?;
         let plan = TstatsPlan::new(tstats, Some(&object), span);
-        plan.unknown.iter().for_each(|field| {
-            self.runner.context.messages.push(format!("data model {} has no field {field}", object.model()));
-        });
+        let messages = &self.runner.context.messages;
+        plan.unknown.iter().for_each(|field| messages.push(object.no_name(field)));
+        let tested = search_fields(&tstats.filter);
+        tested.iter().filter_map(|field| object.unknown_path(field)).for_each(|message| messages.push(message));
         let summary = self.summary_of(name, &object, tstats, span, rest)?;
         let filter = object.translated(&tstats.filter);
         let (search, mut stages) = object.search(&filter, tstats.time.clone(), &plan.wanted, span);

@@ -224,6 +224,59 @@ fn summaries_only_reads_what_is_summarised() {
     assert!(told.messages[0].contains("acceleration=true"), "{told:?}");
 }
 
+#[test]
+fn pivot_answers_as_tstats_of_summaries_does() {
+    let folder = tempdir().unwrap();
+    let world = open(folder.path(), 150);
+    world.append("main", 0, 900, 0);
+    world.append("other", 0, 200, 50);
+    world.store.seal_all().unwrap();
+    let summaries = Arc::new(Summaries::default());
+    let (with, without) = (accelerated(&summaries), plain());
+    assert!(summarise(&world, &with, ALL).is_whole);
+    for (pivot, tstats) in [
+        ("count(Traffic) AS n", "count AS n FROM datamodel=Web.Traffic"),
+        (
+            "count(Traffic) AS n avg(third) AS a SPLITROW user",
+            "count AS n avg(Traffic.third) AS a FROM datamodel=Web.Traffic BY Traffic.user",
+        ),
+        (
+            "dc(path) AS n SPLITROW team SPLITROW slow",
+            "dc(Traffic.path) AS n FROM datamodel=Web.Traffic BY Traffic.team Traffic.slow",
+        ),
+        (
+            "count(Traffic) AS n SPLITROW leaf FILTER user is BOB FILTER took > 10",
+            "count AS n FROM datamodel=Web.Traffic WHERE Traffic.user=bob Traffic.took>10 BY Traffic.leaf",
+        ),
+        ("count(Traffic) AS n SPLITROW parts", "count AS n FROM datamodel=Web.Traffic BY Traffic.parts"),
+    ] {
+        let pivot = format!("| pivot Web Traffic {pivot}");
+        let tstats = format!("| tstats summariesonly=true {tstats} | rename Traffic.* AS *");
+        let expected = ask(&without, &world, &pivot, None);
+        assert!(!expected.rows.is_empty(), "{pivot}");
+        assert_eq!(ask(&with, &world, &pivot, None), expected, "{pivot}");
+        let summarised = ask(&with, &world, &tstats, None);
+        let sorted = |rows: &[String]| {
+            let mut rows: Vec<Vec<String>> = rows
+                .iter()
+                .map(|row| {
+                    let mut cells: Vec<String> = row.split_whitespace().map(str::to_owned).collect();
+                    cells.sort();
+                    cells
+                })
+                .collect();
+            rows.sort();
+            rows
+        };
+        assert_eq!(sorted(&summarised.rows), sorted(&expected.rows), "{pivot}");
+    }
+    for object in ["Failed", "Broken", "Late"] {
+        let pivot = format!("| pivot Web {object} count({object}) AS n");
+        let tstats = format!("| tstats summariesonly=true count AS n FROM datamodel=Web.{object}");
+        assert_eq!(ask(&with, &world, &pivot, None).rows, ask(&with, &world, &tstats, None).rows, "{object}");
+    }
+}
+
 /// A search with the answer made of summaries alone asked for.
 fn only(text: &str) -> String {
     text.replace("| tstats ", "| tstats summariesonly=true ")

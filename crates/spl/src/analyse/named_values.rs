@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{FieldNeeds, has_subsearch, search_fields};
-use crate::ast::{Command, CompareOp, SearchExpr, SearchPattern, Span, Stage};
+use crate::ast::{Command, CompareOp, FromCommand, SearchExpr, SearchPattern, Span, Stage};
 
 /// The whole values that the leading search asks a field for, at its top level, without stars.
 pub fn asked_values<'s>(commands: &'s [Stage], field: &str) -> Vec<&'s SearchPattern> {
@@ -51,7 +51,7 @@ pub struct ReadField {
 /// Where a field must come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldOrigin {
-    /// From the events that the search begins with.
+    /// From the events, or the rows of a data set, that the search begins with.
     Events,
     /// From nowhere: behind this command rows have only these fields.
     Nowhere {
@@ -108,7 +108,14 @@ fn origin_of(name: &str, before: &[Stage]) -> Option<FieldOrigin> {
             return Some(FieldOrigin::Nowhere { command: stage.command.name().to_owned(), fields: between });
         }
     }
-    matches!(first.command, Command::Search(_)).then_some(FieldOrigin::Events)
+    let brings_rows = matches!(
+        first.command,
+        Command::Search(_)
+            | Command::InputLookup(_)
+            | Command::DataModel(_)
+            | Command::From(FromCommand::DataModel(_) | FromCommand::Lookup(..))
+    );
+    brings_rows.then_some(FieldOrigin::Events)
 }
 
 /// Fields that a condition compares; `None` with a subsearch, which may bring any.

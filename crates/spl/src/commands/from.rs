@@ -14,6 +14,8 @@ use crate::parse::{Parser, Read};
 pub enum FromCommand {
     /// `datamodel:MODEL.OBJECT`.
     DataModel(DataModelName),
+    /// `pivot`: an object of a data model, and the fields it must have, each with its place.
+    Pivot(DataModelName, Vec<(String, Span)>),
     /// `lookup:NAME`, `inputlookup:NAME`.
     Lookup(String, Span),
     /// `savedsearch:NAME`.
@@ -94,7 +96,7 @@ impl Semantics for FromCommand {
 
     fn add_needs(&self, _: &[Stage], needs: &mut Needs) {
         match self {
-            FromCommand::DataModel(name) => needs.add_model(name),
+            FromCommand::DataModel(name) | FromCommand::Pivot(name, _) => needs.add_model(name),
             FromCommand::Lookup(name, _) => needs.add_lookup(name),
             FromCommand::SavedSearch(name, _) => drop(needs.saved_searches.insert(name.clone())),
             FromCommand::Transactions(_) => {}

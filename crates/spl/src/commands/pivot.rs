@@ -1,6 +1,7 @@
 //! `pivot`: a report over an object of a data model; short for `from`, `where`, and `stats` or `chart`.
 
 use super::{Call, Command, CommandInfo, Group, Kind};
+use crate::ast::{AggregateArg, FromCommand, Span};
 use crate::diagnostic::Diagnostic;
 use crate::parse::{Parser, Read, eval_field, quote};
 
@@ -66,6 +67,8 @@ struct Pivot {
     limits: Vec<String>,
     sort: Option<String>,
     ranking: Option<Ranking>,
+    /// Fields of the object that are named, with their places.
+    named: Vec<(String, Span)>,
     row_totals: bool,
     column_totals: bool,
     columns_max: usize,
@@ -86,6 +89,7 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
         limits: Vec::new(),
         sort: None,
         ranking: None,
+        named: Vec::new(),
         row_totals: false,
         column_totals: false,
         columns_max: COLUMNS,
@@ -107,27 +111,33 @@ pub(super) fn parse(parser: &mut Parser<'_>, _: Call<'_>) -> Read<Vec<Command>> 
     }
     let report = pivot.report();
     let filters: String = pivot.filters.iter().map(|filter| format!(" | where {filter}")).collect();
-    parser.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))
+    let mut commands = parser.standing_for(&format!("| from datamodel:{}{filters}{report}", quote(&name)))?;
+    if let Some(Command::From(from)) = commands.first_mut()
+        && let FromCommand::DataModel(name) = from
+    {
+        *from = FromCommand::Pivot(name.clone(), pivot.named);
+    }
+    Ok(commands)
 }
 
 impl Parser<'_> {
     fn pivot_part(&mut self, pivot: &mut Pivot) -> Read<()> {
         if self.eat_keyword("SPLITROW") {
-            let split = self.pivot_split()?;
+            let split = self.pivot_split(&mut pivot.named)?;
             pivot.rows.push(split);
         } else if self.eat_keyword("SPLITCOL") {
-            pivot.column = Some(self.pivot_split()?);
+            pivot.column = Some(self.pivot_split(&mut pivot.named)?);
         } else if self.eat_keyword("FILTER") {
             self.pivot_filter(pivot)?;
         } else if self.eat_keyword("LIMIT") {
-            let field = self.expect_field("a field to limit")?.text;
+            let field = self.pivot_field("a field to limit", &mut pivot.named)?;
             if !self.eat_keyword("BY") {
                 return Err(Diagnostic::error("pivot: expected BY after the field of LIMIT", self.here()));
             }
-            let limit = self.pivot_limit(&field, &pivot.object)?;
+            let limit = self.pivot_limit(&field, &pivot.object, &mut pivot.named)?;
             pivot.limits.push(limit);
         } else if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
-            pivot.ranking = Some(self.pivot_ranking(&pivot.object)?);
+            pivot.ranking = Some(self.pivot_ranking(&pivot.object, &mut pivot.named)?);
         } else if self.eat_keyword("SORT") {
             pivot.sort = Some(self.pivot_sort()?);
         } else if self.eat_keyword("ROWSUMMARY") {
@@ -139,14 +149,14 @@ impl Parser<'_> {
         } else if self.eat_keyword("SHOWOTHER") {
             pivot.shows_other = self.pivot_switch()?;
         } else {
-            let cell = self.pivot_cell(&pivot.object)?;
+            let cell = self.pivot_cell(&pivot.object, &mut pivot.named)?;
             pivot.cells.push(cell);
         }
         Ok(())
     }
 
     /// `count(Object) AS "Count"`.
-    fn pivot_cell(&mut self, object: &str) -> Read<String> {
+    fn pivot_cell(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
         let start = self.pos;
         let aggregate = self.aggregate("pivot")?;
         let written = self.text[start..self.pos].trim();
@@ -154,12 +164,22 @@ impl Parser<'_> {
         let inner = call.split_once('(').map(|(_, inner)| inner.trim_end_matches(')').trim_matches('"').trim());
         let last = object.rsplit('.').next();
         let counts_rows = call.starts_with("count(") && (inner.is_some() && inner == last);
+        if let (AggregateArg::Field(field), false) = (&aggregate.arg, counts_rows) {
+            named.push((field.text.clone(), field.span));
+        }
         let call = if counts_rows { "count" } else { call };
         Ok(format!("{call} AS {}", quote(&aggregate.name)))
     }
 
-    fn pivot_split(&mut self) -> Read<Split> {
-        let field = self.expect_field("a field to split by")?.text;
+    /// A field of the object.
+    fn pivot_field(&mut self, what: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
+        let word = self.expect_field(what)?;
+        named.push((word.text.clone(), word.span));
+        Ok(word.text)
+    }
+
+    fn pivot_split(&mut self, named: &mut Vec<(String, Span)>) -> Read<Split> {
+        let field = self.pivot_field("a field to split by", named)?;
         let mut split = Split { field, label: None, span: None, truth: (None, None) };
         loop {
             if self.eat_keyword("AS") {
@@ -198,9 +218,9 @@ impl Parser<'_> {
 
     /// `FILTER field is value`, or `FILTER field TOP 10 count(x)`, which is another way to write LIMIT.
     fn pivot_filter(&mut self, pivot: &mut Pivot) -> Read<()> {
-        let name = self.expect_field("a field to filter by")?.text;
+        let name = self.pivot_field("a field to filter by", &mut pivot.named)?;
         if self.at_keyword("TOP") || self.at_keyword("BOTTOM") {
-            let limit = self.pivot_limit(&name, &pivot.object)?;
+            let limit = self.pivot_limit(&name, &pivot.object, &mut pivot.named)?;
             pivot.limits.push(limit);
         } else {
             let filter = self.pivot_condition(&name)?;
@@ -265,21 +285,21 @@ impl Parser<'_> {
     }
 
     /// `TOP 10 count(x)`.
-    fn pivot_ranking(&mut self, object: &str) -> Read<Ranking> {
+    fn pivot_ranking(&mut self, object: &str, named: &mut Vec<(String, Span)>) -> Read<Ranking> {
         let lowest = match (self.eat_keyword("TOP"), self.eat_keyword("BOTTOM")) {
             (true, _) => false,
             (_, true) => true,
             _ => return Err(Diagnostic::error("pivot: expected TOP or BOTTOM", self.here())),
         };
         let count = self.pivot_number()?;
-        let cell = self.pivot_cell(object)?;
+        let cell = self.pivot_cell(object, named)?;
         let call = cell.split_once(" AS ").map_or(cell.as_str(), |(call, _)| call).to_owned();
         Ok(Ranking { count, call, lowest })
     }
 
     /// `TOP 10 count(x)` behind a field as the commands that keep its values of these ranks.
-    fn pivot_limit(&mut self, field: &str, object: &str) -> Read<String> {
-        let (field, Ranking { count, call, lowest }) = (quote(field), self.pivot_ranking(object)?);
+    fn pivot_limit(&mut self, field: &str, object: &str, named: &mut Vec<(String, Span)>) -> Read<String> {
+        let (field, Ranking { count, call, lowest }) = (quote(field), self.pivot_ranking(object, named)?);
         let order = if lowest { "" } else { "-" };
         Ok(format!(
             " | eventstats {call} AS pivot_rank BY {field} | sort 0 {order}pivot_rank {field} \

@@ -1,0 +1,202 @@
+//! Hints on searches that begin with a command that names fields of its own: `tstats`, `mstats`, `mcatalog`, and what
+//! reads data models and lookup tables.
+
+use std::collections::BTreeSet;
+
+use quarry_spl::analyse::{ReadField, named_fields, search_fields};
+use quarry_spl::ast::{
+    AggregateArg, Command, DataModelCommand, DataModelMode, FromCommand, MeasurementsCommand, SearchExpr, Span, Stage,
+    TstatsCommand, TstatsSource,
+};
+use quarry_spl::{Diagnostic, nearest};
+
+use super::{Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, list, place_of};
+
+/// Fields of every event that are written with it.
+const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
+/// Every name of a metric.
+const METRICS: &str = "| mcatalog values(metric_name) AS name where index=* | mvexpand name";
+/// Every dimension of a metric.
+const DIMENSIONS: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
+
+/// Notes on names in and behind the command that begins the search.
+pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
+    if found.is_whole() && !found.is_watched {
+        return Vec::new();
+    }
+    match commands.first().map(|stage| (&stage.command, stage.span)) {
+        _ if is_of_metrics(commands) => metrics(found.text, &names_of_catalog(commands), ask),
+        Some((Command::Tstats(tstats), stage)) => match &tstats.source {
+            TstatsSource::Metrics => metrics(found.text, &names_of_metrics(tstats), ask),
+            TstatsSource::Indexes => index_time_fields(found, tstats, stage, ask),
+            // The engine tells those of data models.
+            _ => Vec::new(),
+        },
+        Some((command, stage)) if reads_dataset(command) && !found.is_whole() => {
+            fields_of_rows(found, commands, stage, ask)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a search reads measurements, as `mcatalog` does, which is short for several commands.
+pub(super) fn is_of_metrics(commands: &[Stage]) -> bool {
+    commands.get(1).is_some_and(|stage| matches!(stage.command, Command::Measurements(_)))
+}
+
+fn reads_dataset(command: &Command) -> bool {
+    match command {
+        Command::From(FromCommand::DataModel(_) | FromCommand::Lookup(..)) | Command::InputLookup(_) => true,
+        Command::DataModel(DataModelCommand { mode, .. }) => *mode != DataModelMode::Definition,
+        _ => false,
+    }
+}
+
+/// Fields that no row has which the first command makes.
+fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let read: Vec<ReadField> =
+        named_fields(commands).into_iter().filter(|field| !found.shows(field, commands)).collect();
+    let Some(begin) = found.text.get(first.start..first.end).filter(|_| !read.is_empty()) else { return Vec::new() };
+    let probe = format!("| {begin} | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field");
+    let known = names(ask(&probe), "field");
+    let wrong = read.iter().filter(|field| !known.contains(&field.name));
+    let note = |field: &ReadField| {
+        let place = place_of(found.text, field.stage, &field.name);
+        let what = format!("no row that was looked at has a field `{}`", field.name);
+        told(what, place, &field.name, &known)
+    };
+    if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
+}
+
+/// Fields of `tstats` that no event was written with.
+fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let mut notes = Vec::new();
+    for name in [names_of_aggregates(tstats), search_fields(&tstats.filter)].iter().flatten() {
+        let is_plain = !name.starts_with('_') && !name.contains(['*', '(', '{', '"']);
+        if !is_plain || INDEXED.contains(&name.as_str()) || found.filled.contains(name) {
+            continue;
+        }
+        let counted = ask(&format!("| tstats count WHERE index=* \"{name}\"=*"));
+        if count_of(counted) != Some(0) {
+            continue;
+        }
+        let remark = format!("no event was written with a field `{name}`, and tstats reads no others");
+        let remark = Diagnostic::warning(remark, place_of(found.text, stage, name));
+        let searched = ask(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
+        notes.push(match nearest(name, INDEXED) {
+            _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
+                "searches cut it out of the text of events: write `search ... | stats count BY {name}`"
+            )),
+            Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+            None => remark.with_hint(format!("there is {}", INDEXED.join(", "))),
+        });
+    }
+    notes
+}
+
+fn names_of_aggregates(tstats: &TstatsCommand) -> BTreeSet<String> {
+    let by = tstats.by.iter().map(|split| split.field.clone());
+    let arguments = tstats.aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
+        AggregateArg::Field(field) => Some(field.text.clone()),
+        _ => None,
+    });
+    by.chain(arguments).collect()
+}
+
+/// A name that is one of a metric or of a dimension.
+struct Named {
+    name: String,
+    place: Span,
+    is_metric: bool,
+}
+
+fn names_of_metrics(tstats: &TstatsCommand) -> Vec<Named> {
+    let by = tstats.by.iter().map(|split| Named { name: split.field.clone(), place: split.place, is_metric: false });
+    let metrics = tstats.aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
+        AggregateArg::Field(field) => Some(Named { name: field.text.clone(), place: field.span, is_metric: true }),
+        _ => None,
+    });
+    let mut found: Vec<Named> = metrics.chain(by).collect();
+    names_of_condition(&tstats.filter, &mut found);
+    found
+}
+
+/// Metrics that a condition asks for, and dimensions that it compares.
+fn names_of_condition(expr: &SearchExpr, found: &mut Vec<Named>) {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| names_of_condition(part, found)),
+        SearchExpr::Compare { field, value, .. } if field.text == MeasurementsCommand::METRIC => {
+            found.push(Named { name: value.text.clone(), place: value.span, is_metric: true });
+        }
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } => {
+            found.push(Named { name: field.text.clone(), place: field.span, is_metric: false });
+        }
+        _ => {}
+    }
+}
+
+/// Names that a `mcatalog` lists values of, or groups by.
+fn names_of_catalog(commands: &[Stage]) -> Vec<Named> {
+    let stats = commands.iter().find_map(|stage| match &stage.command {
+        Command::Stats(stats) => Some((stats, stage.span)),
+        _ => None,
+    });
+    let Some((stats, place)) = stats else { return Vec::new() };
+    let arguments = stats.aggregates.iter().filter_map(|aggregate| match &aggregate.arg {
+        AggregateArg::Field(field) => Some(field.text.clone()),
+        _ => None,
+    });
+    let by = stats.by.iter().map(|field| field.text.clone());
+    arguments.chain(by).map(|name| Named { name, place, is_metric: false }).collect()
+}
+
+fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
+    let is_plain = |named: &&Named| !named.name.starts_with('_') && !named.name.contains(['*', '(']);
+    let is_dimension = |named: &&Named| {
+        !named.is_metric && !INDEXED.contains(&named.name.as_str()) && named.name != MeasurementsCommand::METRIC
+    };
+    let named: Vec<&Named> =
+        named.iter().filter(is_plain).filter(|named| named.is_metric || is_dimension(named)).collect();
+    let Some(first) = named.first() else { return Vec::new() };
+    let known = names(ask(METRICS), "name");
+    if known.is_empty() {
+        let remark = Diagnostic::warning("no index holds measurements of metrics", first.place);
+        return vec![
+            remark.with_hint("`| mcollect`, StatsD, collectd, OTLP and HEC with \"metric_name:NAME\" write some"),
+        ];
+    }
+    let mut dimensions = BTreeSet::new();
+    if named.iter().any(|named| !named.is_metric) {
+        dimensions = names(ask(DIMENSIONS), "name");
+        dimensions.extend(INDEXED.iter().map(|name| (*name).to_owned()));
+        dimensions.insert(MeasurementsCommand::METRIC.to_owned());
+    }
+    let is_there =
+        |named: &&&Named| if named.is_metric { known.contains(&named.name) } else { dimensions.contains(&named.name) };
+    let note = |named: &&Named| {
+        let place = place_of(text, named.place, &named.name);
+        match named.is_metric {
+            true => told(format!("there is no metric `{}`", named.name), place, &named.name, &known),
+            false => told(format!("no metric has a dimension `{}`", named.name), place, &named.name, &dimensions),
+        }
+    };
+    named.iter().filter(|named| !is_there(named)).map(note).collect()
+}
+
+/// A note on a name with what is near it, or with those there are.
+fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
+    let remark = Diagnostic::warning(what, place);
+    match nearest(name, known.iter().map(String::as_str)) {
+        Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
+        None => remark.with_hint(format!("there is {}", list(&known.iter().map(String::as_str).collect::<Vec<_>>()))),
+    }
+}
+
+fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
+    let values = rows.into_iter().flatten().filter_map(|mut row| row.remove(column));
+    values.filter(|name| !name.is_empty()).collect()
+}
+
+fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
+    rows?.first()?.get("count")?.parse().ok()
+}
