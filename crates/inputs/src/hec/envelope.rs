@@ -129,7 +129,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
         let (key, value) = pair.map_err(|_| bad(Code::InvalidFormat))?;
         let word = |value: &LazyValue<'_>| match value.get_type() {
             JsonType::Null => Ok(None),
-            JsonType::String => Ok(value.as_str().map(str::to_owned).filter(|text| !text.is_empty())),
+            JsonType::String => Ok(Some(text(value).map_err(bad)?.to_owned()).filter(|text| !text.is_empty())),
             JsonType::Object | JsonType::Array => Err(bad(Code::InvalidFormat)),
             _ => Ok(Some(value.as_raw_str().to_owned())),
         };
@@ -153,7 +153,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     }
     match event {
         Some(event) if made.raw.is_empty() || event.as_str() != Some("metric") => {
-            made.raw = text_of(&event).ok_or(bad(Code::EventBlank))?;
+            made.raw = text_of(&event).map_err(bad)?.ok_or(bad(Code::EventBlank))?;
         }
         None if !has_fields => return Err(bad(Code::EventRequired)),
         None if made.raw.is_empty() => return Err(bad(Code::EventRequired)),
@@ -170,22 +170,27 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     Ok(made)
 }
 
+/// The text of a JSON string. One that no text is, such as half of a surrogate pair, is no valid data.
+fn text<'v>(value: &'v LazyValue<'_>) -> Result<&'v str, Code> {
+    value.as_str().ok_or(Code::InvalidFormat)
+}
+
 /// Text of an event; `None` when there is nothing in it.
-fn text_of(event: &LazyValue<'_>) -> Option<String> {
+fn text_of(event: &LazyValue<'_>) -> Result<Option<String>, Code> {
     let text = match event.get_type() {
-        JsonType::Null => return None,
-        JsonType::String => event.as_str()?.to_owned(),
+        JsonType::Null => return Ok(None),
+        JsonType::String => text(event)?.to_owned(),
         JsonType::Object | JsonType::Array => {
             let raw = event.as_raw_str();
             let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
             if inside.trim().is_empty() {
-                return None;
+                return Ok(None);
             }
             raw.to_owned()
         }
         _ => event.as_raw_str().to_owned(),
     };
-    (!text.is_empty()).then_some(text)
+    Ok((!text.is_empty()).then_some(text))
 }
 
 fn is_metric(fields: &[(String, String)]) -> bool {
@@ -210,7 +215,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
             JsonType::Null => Ok(()),
             JsonType::Object | JsonType::Array => Err(Code::InvalidFields),
             JsonType::String => {
-                fields.push((name.to_string(), value.as_str().unwrap_or_default().to_owned()));
+                fields.push((name.to_string(), text(value)?.to_owned()));
                 Ok(())
             }
             _ => {
@@ -233,7 +238,7 @@ fn fields(value: &LazyValue<'_>) -> Result<Vec<(String, String)>, Code> {
 fn time(value: &LazyValue<'_>) -> Result<Option<TimeNs>, ()> {
     let text = match value.get_type() {
         JsonType::Null => return Ok(None),
-        JsonType::String => value.as_str().unwrap_or_default(),
+        JsonType::String => value.as_str().ok_or(())?,
         JsonType::Number => value.as_raw_str(),
         _ => return Err(()),
     };
@@ -325,6 +330,16 @@ mod tests {
             (r#"{"event":"a","fields":[1]}"#, Code::InvalidFormat, 0),
             (r#"{"event":"a","time":"soon"}"#, Code::InvalidTime, 0),
             (r#"{"event":"a","time":true}"#, Code::InvalidTime, 0),
+            // Half of a surrogate pair stands for no character.
+            (r#"{"event":"a"}{"event":"\ud800"}"#, Code::InvalidFormat, 1),
+            (r#"{"event":"x \udc00 y"}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"\ud800\u0041"}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","host":"\ud800"}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","time":"\ud800"}"#, Code::InvalidTime, 0),
+            (r#"{"event":"a","fields":{"k":"\ud800"}}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","fields":{"\ud800":"v"}}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","\ud800":1}"#, Code::InvalidFormat, 0),
+            (r#"{"event":"a","fields":{"k":["v","\ud800"]}}"#, Code::InvalidFormat, 0),
         ] {
             let (events, outcome) = read(body);
             assert_eq!((outcome, events.len() as u64), (Err(Answer::about(code, number)), number), "{body}");

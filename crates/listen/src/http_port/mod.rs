@@ -13,6 +13,7 @@ mod left_over;
 mod limits;
 mod lingering_close;
 mod proxy_headers;
+mod refused_head;
 mod request_body;
 mod slow_reader;
 #[cfg(test)]
@@ -49,6 +50,7 @@ pub use limits::Bounds;
 pub(crate) use limits::connections_max;
 use lingering_close::Lingering;
 use proxy_headers::is_forwarded;
+use refused_head::RefusedHead;
 use request_body::{RequestBody, Unread};
 use slow_reader::Outgoing;
 
@@ -346,7 +348,8 @@ impl Shared {
             }
         });
         let builder = self.builder();
-        let io = TokioIo::new(Outgoing::new(Lingering::new(io, self.bounds.linger), pace));
+        let outgoing = Outgoing::new(Lingering::new(io, self.bounds.linger), pace);
+        let io = TokioIo::new(RefusedHead::new(outgoing, self.bounds.head_bytes));
         let mut serving = pin!(builder.serve_connection(io, service));
         let mut first_head = pin!(tokio::time::sleep(self.bounds.head_wait));
         let (mut is_first, mut is_stopping, mut is_last_wait) = (true, false, false);

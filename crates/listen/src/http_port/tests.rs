@@ -166,7 +166,20 @@ async fn a_head_that_does_not_come_ends_the_connection() {
 async fn a_head_that_is_too_large_is_refused() {
     let tested = port(Bounds::for_test(9), None).await;
     let answer = ask(tested.address, &format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", "h".repeat(40_000))).await;
-    assert!(answer.starts_with("HTTP/1.1 431"), "{answer}");
+    let bytes = Bounds::for_test(9).head_bytes;
+    assert!(answer.starts_with("HTTP/1.1 431") && answer.contains(&format!(" {bytes} bytes ")), "{answer}");
+    let many: String = (0..200).map(|at| format!("X-{at}: y\r\n")).collect();
+    let answer = ask(tested.address, &format!("GET / HTTP/1.1\r\nHost: h\r\n{many}\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 431") && answer.contains(" 100 header fields "), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_that_cannot_be_read_is_told_why() {
+    let tested = port(Bounds::for_test(9), None).await;
+    for head in ["nonsense\r\n\r\n", "GET / HTTP/7.3\r\n\r\n", "GET / HTTP/1.1\r\nHo st: h\r\n\r\n"] {
+        let answer = ask(tested.address, head).await;
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("cannot be read"), "{head:?}: {answer}");
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,148 @@
+//! A connection on which hyper's own refusals of a request say what was wrong.
+//!
+//! A head that cannot be read never becomes a request that a handler could answer: hyper writes a bare status and closes.
+//! Such an answer is told by its first line and by having neither a body nor a content type, and gets a body of text.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Header fields of a request at most: the default of hyper.
+const FIELDS_MAX: usize = 100;
+/// Bytes of a bare refusal at most.
+const REFUSAL_BYTES_MAX: usize = 256;
+
+/// A connection.
+pub(super) struct RefusedHead<Io> {
+    io: Io,
+    /// Bytes of a head at most, for the text.
+    head_bytes: usize,
+    /// What is written in the place of a refusal, and how much of it was.
+    instead: Option<(Vec<u8>, usize)>,
+}
+
+impl<Io> RefusedHead<Io> {
+    /// A connection of whose requests heads may be so large.
+    pub(super) fn new(io: Io, head_bytes: usize) -> RefusedHead<Io> {
+        RefusedHead { io, head_bytes, instead: None }
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
+    /// Writes what stands in the place of `bytes`.
+    fn poll_instead(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        while let Some((text, written)) = &mut self.instead {
+            let rest = text.get(*written..).unwrap_or_default();
+            if rest.is_empty() {
+                self.instead = None;
+                break;
+            }
+            match ready!(Pin::new(&mut self.io).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => *written += count,
+            }
+        }
+        Poll::Ready(Ok(bytes.len()))
+    }
+}
+
+/// The answer with a body where `answer` is a bare refusal.
+fn told(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
+    if answer.len() > REFUSAL_BYTES_MAX || !answer.starts_with(b"HTTP/1.") {
+        return None;
+    }
+    let head = std::str::from_utf8(answer).ok()?.strip_suffix("\r\n\r\n")?;
+    let (first, fields) = head.split_once("\r\n")?;
+    let why = match first.split(' ').nth(1)? {
+        "400" => {
+            "the request cannot be read: its first line or a header field is not what HTTP/1.1 has there\n".to_owned()
+        }
+        "414" => format!("the address of the request is too long: a head has {head_bytes} bytes at most\n"),
+        "431" => format!(
+            "the head of the request is too large: it has {head_bytes} bytes and {FIELDS_MAX} header fields at most\n"
+        ),
+        _ => return None,
+    };
+    let is_bare = |line: &str| line.eq_ignore_ascii_case("content-length: 0");
+    let has_type = fields.split("\r\n").any(|line| line.to_ascii_lowercase().starts_with("content-type:"));
+    if has_type || !fields.split("\r\n").any(is_bare) {
+        return None;
+    }
+    let kept = fields.split("\r\n").filter(|line| !is_bare(line)).map(|line| format!("{line}\r\n"));
+    let kept: String = kept.collect();
+    let length = why.len();
+    let text =
+        format!("{first}\r\n{kept}content-type: text/plain; charset=utf-8\r\ncontent-length: {length}\r\n\r\n{why}");
+    Some(text.into_bytes())
+}
+
+impl<Io: AsyncRead + Unpin> AsyncRead for RefusedHead<Io> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.instead.is_none() {
+            self.instead = told(bytes, self.head_bytes).map(|text| (text, 0));
+        }
+        match self.instead {
+            Some(_) => self.poll_instead(context, bytes),
+            None => Pin::new(&mut self.io).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // A bare refusal is one part.
+        match parts {
+            [part] => self.poll_write(context, part),
+            _ => Pin::new(&mut self.io).poll_write_vectored(context, parts),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_bare_refusals_get_a_text() {
+        let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let text = String::from_utf8(told(bare.as_bytes(), 4_096).unwrap()).unwrap();
+        assert!(text.starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"), "{text}");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())) && body.contains(" 4096 bytes "), "{text}");
+        for other in [
+            "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\ncontent-type: text/html\r\n\r\n",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 4\r\n\r\nwhat",
+            "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n",
+            "content-length: 0\r\n\r\n",
+        ] {
+            assert_eq!(told(other.as_bytes(), 4_096), None, "{other}");
+        }
+    }
+}
