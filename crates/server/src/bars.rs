@@ -4,15 +4,28 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use indicatif::{DecimalBytes, HumanCount, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{
+    DecimalBytes, HumanCount, HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle,
+};
 use quarry_inputs::file::{Progress, Reached};
 
 use crate::interrupt::Interrupt;
+use crate::output::line_folding::width_of_stderr;
+use crate::output::text_width::{cut, visible, width};
 
 /// Redraws per second at most.
 const DRAWS_PER_SECOND: u8 = 8;
 /// Time between two pictures of a spinner.
 const SPINNER_STEP: Duration = Duration::from_millis(120);
+
+/// Columns of a terminal that does not tell how many it has.
+const USUAL_COLUMNS: usize = 80;
+/// Columns that stay free at the end of a line: some terminals begin another with the last one.
+const MARGIN: usize = 1;
+/// What stands between two facts.
+const GAP: &str = "  ";
+/// Least columns of a name that is cut.
+const NAME_MIN: usize = 12;
 
 /// The lines of a terminal.
 #[derive(Debug)]
@@ -26,7 +39,7 @@ impl Bars {
 
     /// A line for files one after the other; it also ends them when the user wants so.
     pub(crate) fn bar(&self, interrupt: Interrupt) -> Bar<'_> {
-        Bar { bars: self, bar: ProgressBar::hidden(), interrupt, is_sized: false }
+        Bar { bars: self, bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
     }
 
     /// Shows that events are in the log and become buckets now.
@@ -48,6 +61,8 @@ impl Bars {
 pub(crate) struct Bar<'a> {
     bars: &'a Bars,
     bar: ProgressBar,
+    /// Name of the file, as a terminal may show it.
+    name: String,
     interrupt: Interrupt,
     is_sized: bool,
 }
@@ -57,23 +72,19 @@ impl Bar<'_> {
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
         // How large the file is shows with its first bytes; until then the line is its name.
-        let bar = ProgressBar::no_length().with_prefix(name);
-        let bar = match ProgressStyle::with_template("{prefix} {msg}") {
-            Ok(style) => bar.with_style(style),
-            Err(_) => bar,
+        self.name = visible(&name).into_owned();
+        let bar = match ProgressStyle::with_template("{msg}") {
+            Ok(style) => ProgressBar::no_length().with_style(style),
+            Err(_) => ProgressBar::no_length(),
         };
         self.bar = self.bars.0.add(bar);
+        self.bar.set_message(line_of(columns(), &self.name, &[]));
         self.is_sized = false;
     }
 
     fn size(&mut self, bytes: u64) {
         self.is_sized = true;
-        let style =
-            "{prefix} {bar:24} {decimal_bytes}/{decimal_total_bytes} {decimal_bytes_per_sec} ETA {eta} {wide_msg}";
-        if bytes > 0
-            && let Ok(style) = ProgressStyle::with_template(style)
-        {
-            self.bar.set_style(style);
+        if bytes > 0 {
             self.bar.set_length(bytes);
         }
     }
@@ -92,18 +103,85 @@ impl Progress for Bar<'_> {
             if !self.is_sized {
                 self.size(at.stored_bytes_all);
             }
-            let seconds = self.bar.elapsed().as_secs_f64().max(0.001);
-            let rate = HumanCount((at.events as f64 / seconds) as u64);
-            let mut message = format!("{} events {rate}/s", HumanCount(at.events));
-            if at.bad_timestamps > 0 {
-                message.push_str(&format!(" {} bad timestamps", HumanCount(at.bad_timestamps)));
-            }
-            if at.stored_bytes_all == 0 {
-                message.push_str(&format!(" {}", DecimalBytes(at.bytes)));
-            }
             self.bar.set_position(at.stored_bytes);
-            self.bar.set_message(message);
+            let facts = facts_of(at, self.bar.elapsed(), self.bar.eta());
+            self.bar.set_message(line_of(columns(), &self.name, &facts));
         }
         if self.interrupt.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn columns() -> usize {
+    width_of_stderr().map_or(USUAL_COLUMNS, usize::from)
+}
+
+/// What there is to say of a file that is being read, the most important first.
+fn facts_of(at: &Reached, elapsed: Duration, left: Duration) -> Vec<String> {
+    let seconds = elapsed.as_secs_f64().max(0.001);
+    let per_second = |count: u64| (count as f64 / seconds) as u64;
+    let mut facts = Vec::new();
+    match at.stored_bytes_all {
+        0 => facts.push(DecimalBytes(at.bytes).to_string()),
+        all => {
+            facts.push(format!("{}%", u128::from(at.stored_bytes) * 100 / u128::from(all)));
+            facts.push(format!("ETA {:#}", HumanDuration(left)));
+        }
+    }
+    facts.push(format!("{} events", HumanCount(at.events)));
+    if at.bad_timestamps > 0 {
+        facts.push(format!("{} bad timestamps", HumanCount(at.bad_timestamps)));
+    }
+    facts.push(format!("{}/s", DecimalBytes(per_second(at.stored_bytes.max(at.bytes)))));
+    facts.push(format!("{} events/s", HumanCount(per_second(at.events))));
+    if at.stored_bytes_all > 0 {
+        facts.push(format!("{} of {}", DecimalBytes(at.stored_bytes), DecimalBytes(at.stored_bytes_all)));
+    }
+    facts
+}
+
+/// A line no wider than a terminal: the name, cut where it must be, and the first facts that have room, each whole.
+fn line_of(columns: usize, name: &str, facts: &[String]) -> String {
+    let room = columns.saturating_sub(MARGIN);
+    // The first fact and the next stand before the rest of a long name.
+    let wanted: usize = facts.iter().take(2).map(|fact| GAP.len() + width(fact)).sum();
+    let mut line = cut(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
+    for fact in facts {
+        if width(&line) + GAP.len() + width(fact) > room {
+            break;
+        }
+        line.push_str(GAP);
+        line.push_str(fact);
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_fits_any_terminal_and_cuts_no_word() {
+        let at = Reached {
+            stored_bytes: 1_234_567_890,
+            stored_bytes_all: 9_876_543_210,
+            bytes: 1_234_567_890,
+            events: 12_345_678,
+            bad_timestamps: 42,
+        };
+        let facts = facts_of(&at, Duration::from_secs(30), Duration::from_secs(4_000));
+        for name in [
+            "a.log",
+            "a-very-long-name-of-a-log-file-that-rotates-every-hour.log.2026-11-23-20.gz",
+            "日本語のログファイル.log",
+        ] {
+            for columns in 40..200 {
+                let line = line_of(columns, name, &facts);
+                assert!(width(&line) < columns, "{columns}: {line}");
+                let said = line.split(GAP).skip(1).count();
+                assert!(said >= 2, "{columns}: {line}");
+                assert_eq!(line.split(GAP).skip(1).collect::<Vec<_>>(), facts[..said], "{columns}");
+            }
+        }
+        assert!(line_of(200, "a.log", &facts).ends_with("1.23 GB of 9.88 GB"));
     }
 }
