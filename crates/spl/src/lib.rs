@@ -13,6 +13,7 @@ pub mod commands;
 mod diagnostic;
 pub mod functions;
 pub mod macros;
+mod missing_pipe;
 pub mod needs;
 mod other_languages;
 mod parse;

@@ -4,11 +4,13 @@
 //! be meant is let pass. Only the search itself is looked at, not its subsearches.
 
 use crate::ast::{
-    Aggregate, AggregateArg, BinaryOp, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr, SearchPattern,
+    Aggregate, AggregateArg, BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, Pipeline, SearchExpr,
+    SearchPattern, Stage,
 };
 use crate::commands::{StageContext, is_command};
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
+use crate::missing_pipe::inner_command;
 
 /// Names of commands that are no words of common logs.
 const UNCOMMON: &[&str] = &[
@@ -32,9 +34,6 @@ const UNCOMMON: &[&str] = &[
     "xyseries",
 ];
 
-/// Commands that people put behind a BY clause without a pipe.
-const AFTER_BY: &[&str] = &["dedup", "eval", "fields", "head", "rename", "search", "sort", "stats", "table", "where"];
-
 /// Words of a search of which so many are tried as the begin of a command.
 const TRIES_MAX: usize = 8;
 
@@ -42,9 +41,29 @@ const TRIES_MAX: usize = 8;
 pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
+        let noted = found.len();
         stage.command.node().find_slips(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
+        // Several commands stand at one place where what is written there is short for them.
+        let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
+        if found.len() == noted && !is_seen {
+            found.extend(find_inner_command(text, stage, at == 0));
+        }
     }
     found
+}
+
+/// A command among the arguments of another.
+fn find_inner_command(text: &str, stage: &Stage, is_first: bool) -> Option<Diagnostic> {
+    let inner = inner_command(text, stage.span)?;
+    // Words of a search may be any; `find_missing_pipe` looks at those of the first.
+    if matches!(stage.command, Command::Search(_)) && (is_first || !is_marked(inner.command)) {
+        return None;
+    }
+    let name = stage.command.name();
+    let word = text.get(inner.span.start..inner.span.end)?;
+    let is_command = crate::parse::parse(&format!("| {}", inner.command)).is_ok();
+    let remark = Diagnostic::warning(format!("`{word}` is read as an argument of `{name}`"), inner.span);
+    is_command.then(|| remark.with_hint(inner.hint()))
 }
 
 // ---- conditions ---------------------------------------------------------------------------------------------------
@@ -127,9 +146,13 @@ pub(crate) fn find_missing_pipe(place: &StageContext<'_>, expr: &SearchExpr, fou
 /// Whether words of a search are meant as a command: they read as one, and not as words of a log.
 fn is_meant(name: &str, command: &str, only_fields: bool) -> bool {
     let arguments = command[name.len()..].trim();
-    let is_marked = arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ");
-    let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked;
+    let is_telling = UNCOMMON.contains(&name) || only_fields || is_marked(arguments);
     !arguments.is_empty() && is_telling && crate::parse::parse(&format!("| {command}")).is_ok()
+}
+
+/// Whether arguments have signs of a command's.
+fn is_marked(arguments: &str) -> bool {
+    arguments.contains([',', '=', '(']) || arguments.to_ascii_lowercase().contains(" by ")
 }
 
 /// What to write instead of a search that is none: SQL, a line for the shell.
@@ -198,7 +221,7 @@ fn look_at_like(text: &str, pattern: &Expr, found: &mut Vec<Diagnostic>) {
 
 // ---- reports ------------------------------------------------------------------------------------------------------
 
-pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], by: &[FieldPattern], found: &mut Vec<Diagnostic>) {
+pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], found: &mut Vec<Diagnostic>) {
     for aggregate in aggregates {
         let AggregateArg::Field(field) = &aggregate.arg else { continue };
         let computes =
@@ -210,14 +233,6 @@ pub(crate) fn find_in_report(text: &str, aggregates: &[Aggregate], by: &[FieldPa
             let remark = Diagnostic::warning(format!("`{}` is read as the name of a field", field.text), field.span);
             found.push(if call.is_empty() { remark } else { remark.with_hint(hint) });
         }
-    }
-    if let Some(at) = by.iter().position(|field| AFTER_BY.contains(&field.text.as_str()))
-        && at > 0
-        && at + 1 < by.len()
-    {
-        let FieldPattern { text, span } = &by[at];
-        let remark = Diagnostic::warning(format!("`{text}` is read as a field to group by"), *span);
-        found.push(remark.with_hint(format!("write `| {text}` for the command")));
     }
 }
 

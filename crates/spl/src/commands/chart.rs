@@ -137,7 +137,7 @@ impl Semantics for ChartCommand {
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_report(place.text, &self.aggregates, &[], found);
+        find_in_report(place.text, &self.aggregates, found);
     }
 }
 

@@ -43,6 +43,6 @@ impl Semantics for EventStatsCommand {
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_report(place.text, &self.0.aggregates, &self.0.by, found);
+        find_in_report(place.text, &self.0.aggregates, found);
     }
 }

@@ -69,7 +69,7 @@ impl Semantics for StatsCommand {
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_report(place.text, &self.aggregates, &self.by, found);
+        find_in_report(place.text, &self.aggregates, found);
     }
 }
 

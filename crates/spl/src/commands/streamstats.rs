@@ -114,7 +114,7 @@ impl Semantics for StreamStatsCommand {
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_report(place.text, &self.aggregates, &self.by, found);
+        find_in_report(place.text, &self.aggregates, found);
     }
 }
 

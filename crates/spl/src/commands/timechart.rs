@@ -147,7 +147,7 @@ impl Semantics for TimeChartCommand {
     }
 
     fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        find_in_report(place.text, &self.aggregates, &[], found);
+        find_in_report(place.text, &self.aggregates, found);
     }
 }
 

@@ -9,6 +9,7 @@ use crate::ast::{Command, CustomCommand, Pipeline, Span, Stage};
 use crate::commands::{Call, NOT_YET, Syntax, entry, help, help_of, is_command, reason_not_yet, tell_words};
 use crate::diagnostic::Diagnostic;
 use crate::functions::stats_function;
+use crate::missing_pipe::inner_command;
 
 /// Commands that make rows and so start a search.
 const GENERATING: &[&str] =
@@ -159,8 +160,13 @@ impl Parser<'_> {
         commands.into_iter().map(|command| Stage { command, span }).collect()
     }
 
-    /// A fault of a command; one without a hint tells how the command is written.
+    /// A fault of a command: where a command without a pipe explains it, the hint says so; one without a hint tells how
+    /// the command is written.
     fn with_syntax(&self, remark: Diagnostic, start: usize, implicit: bool) -> Diagnostic {
+        let stage = Span { start, end: self.end };
+        if let Some(inner) = inner_command(self.text, stage).filter(|inner| remark.span.start >= inner.span.start) {
+            return remark.with_hint(inner.hint());
+        }
         let text = &self.text[start..self.end];
         let name = text[..text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())].to_lowercase();
         match help_of(&name) {

@@ -1,0 +1,205 @@
+//! A command among the arguments of another, with no pipe before it: `stats count by host where count>5`.
+//!
+//! Many names of commands are names of fields, too. A word counts as a command only where what follows it reads like
+//! the arguments of that command; no other command's keyword of that name is taken for one.
+
+use crate::ast::Span;
+use crate::commands::is_command;
+use crate::parse::quoted_len;
+
+/// Words before which are names, whatever they say.
+const BEFORE_NAMES: &[&str] = &["as", "by", "field", "from", "groupby", "in", "into", "output", "outputnew", "over"];
+/// Commands that have a clause of this name themselves.
+const CLAUSES: &[(&str, &[&str])] = &[
+    ("chart", &["where"]),
+    ("datamodel", &["search"]),
+    ("fit", &["from"]),
+    ("inputcsv", &["where"]),
+    ("inputlookup", &["where"]),
+    ("join", &["where"]),
+    ("mcatalog", &["where"]),
+    ("metadata", &["where"]),
+    ("mstats", &["where"]),
+    ("multikv", &["fields", "filter"]),
+    ("sichart", &["where"]),
+    ("sitimechart", &["where"]),
+    ("timechart", &["where"]),
+    ("tstats", &["from", "where"]),
+    ("typeahead", &["where"]),
+];
+/// Commands whose arguments are text or keywords of their own.
+const LEFT_ALONE: &[&str] = &["format", "map", "pivot", "rest", "run", "script", "sendalert", "sendemail", "set"];
+/// Commands that are hardly ever names of fields, so that fields alone may follow.
+const RARE_NAMES: &[&str] = &[
+    "addtotals",
+    "chart",
+    "dedup",
+    "eventstats",
+    "fields",
+    "fillnull",
+    "mvexpand",
+    "rename",
+    "sort",
+    "stats",
+    "streamstats",
+    "table",
+    "timechart",
+    "top",
+    "rare",
+];
+/// Words of a command that are looked at.
+const WORDS_MAX: usize = 64;
+
+/// A command within another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InnerCommand<'t> {
+    /// Place of its name.
+    pub(crate) span: Span,
+    /// What stands before it, from the name of the outer command.
+    pub(crate) before: &'t str,
+    /// The inner command to the end of the outer one.
+    pub(crate) command: &'t str,
+}
+
+impl InnerCommand<'_> {
+    /// What to write.
+    pub(crate) fn hint(&self) -> String {
+        format!("a `|` goes before a command: {} | {}", self.before, self.command)
+    }
+}
+
+/// The first command among the arguments of the one at `stage`, whose name begins the text there.
+pub(crate) fn inner_command(text: &str, stage: Span) -> Option<InnerCommand<'_>> {
+    let whole = text.get(stage.start..stage.end)?.trim_end();
+    let outer = first_word(whole).to_ascii_lowercase();
+    if LEFT_ALONE.contains(&outer.as_str()) {
+        return None;
+    }
+    let clauses = CLAUSES.iter().find(|(name, _)| *name == outer).map_or(&[][..], |(_, clauses)| clauses);
+    let words: Vec<(usize, &str)> = words(whole).take(WORDS_MAX).collect();
+    for pair in words.windows(2) {
+        let [(_, last), (at, word)] = *pair else { continue };
+        let (before, command) = (whole[..at].trim_end(), &whole[at..]);
+        let rest = &command[word.len()..];
+        // Splunk's commands are written in small letters; what is not may be a keyword.
+        let is_name = word.chars().all(|c| c.is_ascii_lowercase()) && is_command(word) && !clauses.contains(&word);
+        let is_listed = before.ends_with([',', '=']) || rest.trim_start().starts_with([',', ')']) || rest.is_empty();
+        // A call is named like a field that some command has made; others take their command's name for a keyword.
+        let is_name = is_name
+            && (word == "where" || !rest.starts_with('('))
+            && (before != first_word(whole) || outer == "makeresults");
+        let is_operand = BEFORE_NAMES.contains(&last.to_ascii_lowercase().as_str())
+            || before.ends_with(['=', '<', '>', '!', '+', '*', '/', '.', '-'])
+            || rest.trim_start().starts_with(['=', '<', '>', '!', '*', '/', '.', ')']);
+        if is_name && !is_listed && !is_operand && reads_as_arguments(word, rest) {
+            let start = stage.start + at;
+            return Some(InnerCommand { span: Span { start, end: start + word.len() }, before, command });
+        }
+    }
+    None
+}
+
+fn first_word(text: &str) -> &str {
+    &text[..text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())]
+}
+
+/// Words outside of quotes and brackets, each with its place.
+fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let mut open = 0usize;
+        while at < text.len() {
+            match bytes[at] {
+                b'"' => at += quoted_len(&text[at..]).unwrap_or(text.len() - at).max(1),
+                b'(' | b'[' => (at, open) = (at + 1, open + 1),
+                b')' | b']' => (at, open) = (at + 1, open.saturating_sub(1)),
+                byte if open > 0 || byte.is_ascii_whitespace() || byte == b',' => at += 1,
+                _ => {
+                    let ends =
+                        |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b',' | b'(' | b'[' | b'"' | b')');
+                    let len = bytes[at..].iter().position(ends).unwrap_or(text.len() - at);
+                    let word = (at, &text[at..at + len]);
+                    at += len;
+                    return Some(word);
+                }
+            }
+        }
+        None
+    })
+}
+
+/// Whether what follows the name of a command reads like its arguments, and not like more names of fields.
+fn reads_as_arguments(name: &str, rest: &str) -> bool {
+    let rest = rest.trim();
+    let lower = rest.to_ascii_lowercase();
+    let first = rest.split_whitespace().next().unwrap_or_default();
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_marked = rest.contains(['=', '(', '<', '>']);
+    match name {
+        "head" | "tail" => is_number(rest),
+        "where" => is_marked || lower.contains(" like ") || lower.contains(" in "),
+        "eval" | "search" | "fieldformat" => rest.contains('='),
+        "rename" => lower.contains(" as "),
+        "sort" => !rest.is_empty(),
+        "stats" | "eventstats" | "streamstats" | "chart" | "timechart" => {
+            rest.contains('(') || lower.contains(" by ") || first == "count" || first == "c"
+        }
+        "rex" => rest.contains("(?<") || rest.contains("(?P<"),
+        _ => !rest.is_empty() && (is_marked || RARE_NAMES.contains(&name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Option<(&str, &str)> {
+        inner_command(text, Span { start: 0, end: text.len() }).map(|inner| (inner.before, inner.command))
+    }
+
+    #[test]
+    fn a_command_with_its_arguments_is_found_and_nothing_else() {
+        for (before, command) in [
+            ("stats count by host", "where count>5"),
+            ("stats count by host", "where count > 5 sort - count"),
+            ("stats count by host", "sort - count"),
+            ("stats count by city", "rename count as n"),
+            ("table host", "sort host"),
+            ("dedup host", "table host, user"),
+            ("eval x=1", "where x>2"),
+            ("head 5", "sort price"),
+            ("rex \"(?<x>.)\"", "table x"),
+            ("top limit=5 city", "head 3"),
+            ("search city=Bonn", "stats count"),
+            ("makeresults", "eval x=1"),
+        ] {
+            assert_eq!(found(&format!("{before} {command}")), Some((before, command)));
+        }
+        for text in [
+            "stats count by where",
+            "stats count by search, app",
+            "table title, search, head",
+            "table title search app",
+            "fields host head tail",
+            "timechart count by host where count>5",
+            "inputlookup users.csv where team=a",
+            "tstats count from datamodel=Web where Web.status=500 by Web.dest",
+            "rename a AS table",
+            "eval table=1, sort=2",
+            "eval x=if(sort=1, head, 3)",
+            "lookup t host OUTPUT table AS sort",
+            "join host [search a | stats count by where]",
+            "rex \"a where b=c\"",
+            "set union [search a] [search b]",
+            "set diff [search a] [search b]",
+            "table n delta(n)",
+            "join left=L right=R where L.who=R.user [search a]",
+            "multikv fields PID CPU filter top",
+            "inputcsv users where n>1",
+            "appendpipe stats count",
+        ] {
+            assert_eq!(found(text), None, "{text}");
+        }
+    }
+}
