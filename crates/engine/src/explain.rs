@@ -14,7 +14,7 @@ use quarry_eval::context::CommandContext;
 use quarry_event::term::MetaField;
 use quarry_event::{TermQuery, TimeRange};
 use quarry_scan::EventScan;
-use quarry_scan::plan::{FieldSource, Order, Scan};
+use quarry_scan::plan::{Extraction, ExtractionKind, FieldSource, Order, Scan};
 use quarry_spl::ast::{Command, Pipeline, Span, Stage};
 use quarry_spl::commands::Kind;
 use quarry_store::{IndexSelector, Segment};
@@ -245,7 +245,9 @@ impl Explainer {
             Source::Nothing | Source::Row => {}
             Source::Scan(scan) => {
                 explained.events = Some(self.events(runner, scan, plan.fold.is_some(), &context)?);
-                let pushed = scan.extractions.iter();
+                // Values of texts are part of the commands that ask for them.
+                let is_command = |known: &&Extraction| !matches!(known.kind, ExtractionKind::Text { .. });
+                let pushed = scan.extractions.iter().filter(is_command);
                 explained.stages.extend(pushed.map(|rex| self.stage(rex.span, Phase::Scan, StageShape::Rows)));
             }
             Source::Command(stage) => {

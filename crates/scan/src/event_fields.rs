@@ -6,9 +6,13 @@ use quarry_eval::row_filter::network_of;
 use quarry_event::{Metadata, Page};
 use quarry_spl::ast::SearchPattern;
 
+use crate::plan::TEXT_VALUE_PREFIX;
+
 /// Whether a field exists without looking at the text.
 pub(crate) fn is_given(name: &str) -> bool {
-    METADATA_FIELDS.contains(&name) || matches!(name, "_time" | "_raw" | "_indextime")
+    METADATA_FIELDS.contains(&name)
+        || matches!(name, "_time" | "_raw" | "_indextime")
+        || name.starts_with(TEXT_VALUE_PREFIX)
 }
 
 /// One of an event's metadata.

@@ -26,6 +26,7 @@ mod sourcetype_renames;
 pub mod spath;
 pub mod summary;
 mod template_pages;
+mod text_values;
 mod top_k;
 
 pub use environment::{ScanEnvironment, ScanRules};

@@ -54,6 +54,25 @@ pub enum ExtractionKind {
     Rex(RexExtraction),
     /// The values at a path of JSON.
     Spath(SpathCommand),
+    /// What a function says of the text.
+    Text {
+        /// The function.
+        value: TextValue,
+        /// The hidden field of what it says, whose name begins with [`TEXT_VALUE_PREFIX`].
+        output: String,
+    },
+}
+
+/// What the names of fields begin with that hold a [`TextValue`].
+pub const TEXT_VALUE_PREFIX: &str = "__raw:";
+
+/// A function of the text of an event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TextValue {
+    /// Number of characters.
+    Length,
+    /// Whether this regular expression matches: 1 or 0.
+    Match(String),
 }
 
 impl Extraction {
@@ -62,6 +81,7 @@ impl Extraction {
         let (groups, output): (&[String], _) = match &self.kind {
             ExtractionKind::Rex(rex) => (&rex.groups, None),
             ExtractionKind::Spath(spath) => (&[], spath.output.as_deref().or(spath.path.as_deref())),
+            ExtractionKind::Text { output, .. } => (&[], Some(output.as_str())),
         };
         groups.iter().map(String::as_str).chain(output)
     }
@@ -155,6 +175,8 @@ impl fmt::Display for Scan {
             let kind = match extraction.kind {
                 ExtractionKind::Rex(_) => "rex",
                 ExtractionKind::Spath(_) => "spath",
+                ExtractionKind::Text { value: TextValue::Length, .. } => "length",
+                ExtractionKind::Text { value: TextValue::Match(_), .. } => "match",
             };
             write!(f, " {kind}={}", extraction.names().collect::<Vec<_>>().join(","))?;
         }

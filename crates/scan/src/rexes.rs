@@ -20,8 +20,9 @@ use quarry_store::Segment;
 
 use super::fields::Projection;
 use super::template_pages::RexReader;
-use crate::plan::{Extraction, ExtractionKind};
+use crate::plan::{Extraction, ExtractionKind, TextValue};
 use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_made_elsewhere};
+use crate::text_values::{char_counts, matches_of};
 
 /// The command as a scan runs it, if one can.
 pub fn pushable(command: &Command) -> Option<ExtractionKind> {
@@ -37,6 +38,10 @@ pub fn pushable(command: &Command) -> Option<ExtractionKind> {
 pub(crate) struct Rexes {
     all: Vec<PushedRex>,
     paths: Vec<PushedPath>,
+    /// Fields of the number of characters.
+    lengths: Vec<String>,
+    /// Patterns that texts match or not, and the fields of that.
+    tests: Vec<(Regex, String)>,
     /// Readers of shaped pages that no worker uses now: as many sets as there are workers at most.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
@@ -54,10 +59,17 @@ impl Rexes {
     /// What runs these commands, of whose fields those in `projection` are wanted.
     pub(crate) fn new(commands: &[Extraction], projection: &Projection) -> Rexes {
         let (mut all, mut paths) = (Vec::new(), Vec::new());
+        let (mut lengths, mut tests) = (Vec::new(), Vec::new());
         for extraction in commands {
             match &extraction.kind {
                 ExtractionKind::Rex(rex) => all.extend(PushedRex::new(rex)),
                 ExtractionKind::Spath(spath) => paths.extend(PushedPath::new(spath)),
+                ExtractionKind::Text { output, .. } if !projection.wants(output) => {}
+                ExtractionKind::Text { value: TextValue::Length, output } => lengths.push(output.clone()),
+                ExtractionKind::Text { value: TextValue::Match(pattern), output } => {
+                    // The planner has compiled it.
+                    tests.extend(Regex::new(pattern).ok().map(|regex| (regex, output.clone())));
+                }
             }
         }
         for rex in &mut all {
@@ -65,17 +77,22 @@ impl Rexes {
         }
         all.retain(|rex| !rex.groups.is_empty());
         paths.retain(|path| projection.wants(&path.output));
-        Rexes { all, paths, idle: Mutex::default() }
+        Rexes { all, paths, lengths, tests, idle: Mutex::default() }
     }
 
     /// Whether there is none.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.paths.is_empty()
+        self.all.is_empty() && self.paths.is_empty() && self.lengths.is_empty() && self.tests.is_empty()
     }
 
     /// Whether a pattern is among them.
     pub(super) fn has_patterns(&self) -> bool {
-        !self.all.is_empty()
+        !self.all.is_empty() || !self.tests.is_empty()
+    }
+
+    /// The fields that hold the number of characters.
+    pub(super) fn lengths(&self) -> &[String] {
+        &self.lengths
     }
 
     /// The paths among them.
@@ -92,7 +109,15 @@ impl Rexes {
         if self.is_empty() {
             return Ok(rows);
         }
-        let mut found = rows::with_column(&rows, TEXT_FIELD, text()?)?;
+        let texts = text()?;
+        let mut rows = rows;
+        for output in &self.lengths {
+            rows = rows::with_column(&rows, output, char_counts(&texts))?;
+        }
+        for (regex, output) in &self.tests {
+            rows = rows::with_column(&rows, output, matches_of(regex, &texts))?;
+        }
+        let mut found = rows::with_column(&rows, TEXT_FIELD, texts)?;
         for rex in &self.all {
             found = Rex::new(Arc::clone(&rex.command), rex.regex.clone()).apply(found)?;
         }
@@ -114,7 +139,8 @@ impl Rexes {
             let known = idle.iter().position(|readers| readers.iter().all(|reader| reader.knows(segment)));
             known.or(idle.len().checked_sub(1)).map(|at| idle.swap_remove(at))
         };
-        idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).collect())
+        let tests = self.tests.iter().map(|(regex, output)| RexReader::of_test(regex, output));
+        idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).chain(tests).collect())
     }
 
     /// Takes readers back for the next page.

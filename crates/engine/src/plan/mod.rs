@@ -20,6 +20,7 @@ pub(crate) mod planner;
 mod pushdown;
 #[cfg(test)]
 pub(crate) mod tests;
+mod text_values;
 mod time_windows;
 mod tstats;
 

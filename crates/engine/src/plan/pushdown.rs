@@ -10,13 +10,16 @@ use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, RexCommand, SortCommand, SpathCommand, Stage};
 use quarry_spl::commands::Kind;
 
+use super::text_values::TextValues;
 use super::{Plan, Source};
 
 /// All passes, in their order.
 pub(super) fn push_down(plan: &mut Plan) {
     drop_idle(plan);
     split(plan);
-    push_extractions(plan);
+    if !push_text_values(plan) {
+        push_extractions(plan);
+    }
     project(plan);
     push_top(plan);
 }
@@ -64,6 +67,35 @@ fn split(plan: &mut Plan) {
     plan.map = commands.by_ref().take(rows).collect();
     plan.fold = commands.next();
     plan.reduce = commands.collect();
+}
+
+/// What commands ask of texts, and not the texts, comes from the scan, if that leaves nobody who reads them; extractions
+/// go with it. Says whether it does.
+fn push_text_values(plan: &mut Plan) -> bool {
+    match &plan.source {
+        // Rows of summaries have no texts.
+        Source::Scan(scan) if scan.summary.is_none() => {}
+        _ => return false,
+    }
+    let mut asked = plan.clone();
+    let found = match &mut asked {
+        Plan { map, fold: Some(fold), .. } => TextValues::rewrite(map, Some(fold)),
+        Plan { reduce, .. } => TextValues::rewrite(reduce, None),
+    };
+    if found.is_empty() {
+        return false;
+    }
+    push_extractions(&mut asked);
+    let commands: Vec<Stage> = asked.commands().cloned().collect();
+    let needs = required_fields(&commands);
+    if needs.all || !needs.patterns.is_empty() || needs.fields.contains("_raw") {
+        return false;
+    }
+    if let Some(scan) = scan_of(&mut asked) {
+        scan.extractions.extend(found);
+    }
+    *plan = asked;
+    true
 }
 
 /// `rex` and `spath` commands that come first and read nothing but the text of an event run in the scan, which need not make

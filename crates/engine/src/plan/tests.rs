@@ -107,6 +107,10 @@ fn commands_are_split_where_rows_are_folded() {
 fn the_scan_takes_over_what_it_can() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
+        ("* | eval l=len(_raw) | stats avg(l)", "scan main fields=__raw:0 length=__raw:0\nmap eval\nfold stats"),
+        ("* | regex \"a+\" | stats count by u", "scan main fields=__raw:0,u match=__raw:0\nmap where\nfold stats"),
+        ("* | regex \"a+\" | stats count by _raw", "scan main fields=_raw\nmap regex\nfold stats"),
+        ("* | eval l=len(_raw) | sort l", "scan main fields=* newest first\nreduce eval | sort"),
         // Nobody reads what the second one finds, but the third one's fault is told.
         (
             "* | rex \"u=(?<u>\\w+)\" | rex \"v=(?<v>\\w+)\" | dedup u | rex \"(?<w>[a\" | stats count by u",

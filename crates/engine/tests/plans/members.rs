@@ -151,7 +151,7 @@ const PATHS: [&str; 15] = [
     "list{1}.user",
 ];
 
-const SEARCHES: [&str; 14] = [
+const SEARCHES: [&str; 16] = [
     "level=INFO user=1* | stats count by level user",
     "NOT user=null | stats count by level",
     "user!=null | stats count avg(took) by err",
@@ -166,6 +166,8 @@ const SEARCHES: [&str; 14] = [
     "* | where isnull(user) | stats count by level",
     "* | rex \"level.:.(?<l>\\w+)\" | stats count by l",
     "* | top err",
+    "* | eval n=len(_raw) | stats count sum(n) by level",
+    "* | regex \"user.:\\d+,.*zo\" | stats count by level",
 ];
 
 #[test]

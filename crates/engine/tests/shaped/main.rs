@@ -11,6 +11,7 @@ mod json;
 mod reports;
 mod rex;
 mod shaper;
+mod text_values;
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DictionaryArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, DictionaryArray, Int64Array, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -34,6 +34,12 @@ impl Groups {
     /// Nothing yet of so many groups.
     pub(super) fn none(count: usize) -> Groups {
         Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() }
+    }
+
+    /// 1 for each row in which a test matched, 0 for others.
+    fn matches(&self) -> ArrayRef {
+        let codes = self.codes.first().into_iter().flatten();
+        Arc::new(codes.map(|code| i64::from(*code != ABSENT)).collect::<Int64Array>())
     }
 
     /// The column of group number `at`: the group's text, or what the field held before.
@@ -120,7 +126,10 @@ pub(super) fn with_commands(
     found: &mut [Groups],
 ) -> Result<RecordBatch, EngineError> {
     for (reader, groups) in readers.iter().zip(found).filter(|(reader, _)| reader.extract.is_none()) {
-        rows = with_groups(rows, reader, groups)?;
+        rows = match &reader.test {
+            Some(output) => rows::with_column(&rows, output, groups.matches())?,
+            None => with_groups(rows, reader, groups)?,
+        };
     }
     Ok(rows)
 }

@@ -33,6 +33,7 @@ mod page;
 mod reports;
 mod rex;
 mod slab;
+mod text_lengths;
 mod value_location;
 mod verdicts;
 mod words;
@@ -195,7 +196,8 @@ impl EventScan {
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
                 let rows = with_commands(rows, &rexes, &mut groups)?;
-                Some(self.with_paths(rows, &sure, reader)?)
+                let rows = self.with_paths(rows, &sure, reader)?;
+                Some(self.with_lengths(rows, &sure, reader)?)
             }
         };
         self.rexes.give_back(rexes);
@@ -217,6 +219,19 @@ impl EventScan {
                 _ => found,
             };
             rows = rows::with_column(&rows, &pushed.output, column)?;
+        }
+        Ok(rows)
+    }
+
+    /// Rows with the number of characters of their texts.
+    fn with_lengths(
+        &self,
+        mut rows: RecordBatch,
+        sure: &Rows,
+        reader: &mut PageReader<'_>,
+    ) -> Result<RecordBatch, EngineError> {
+        for output in self.rexes.lengths() {
+            rows = rows::with_column(&rows, output, text_lengths::text_lengths(sure, reader)?)?;
         }
         Ok(rows)
     }

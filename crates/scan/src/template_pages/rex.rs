@@ -37,6 +37,8 @@ const QUICK_ANSWERS_MAX: usize = 1 << 20;
 const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
+/// The code of a match where nothing else is asked.
+const MATCHED: u32 = 0;
 
 /// Dictionaries of a slab by column, as far as they were needed.
 type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
@@ -45,6 +47,8 @@ type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
 pub(crate) struct RexReader {
     /// The search-time rule it is; `None` for a command.
     pub(super) extract: Option<Arc<Extract>>,
+    /// The field that says whether the pattern matches, where nothing else is asked.
+    pub(super) test: Option<String>,
     regex: Regex,
     captures: Captures,
     pub(super) groups: Vec<(usize, String)>,
@@ -121,6 +125,11 @@ impl RexReader {
         RexReader::of_pattern(&rex.regex, rex.groups.clone(), None)
     }
 
+    /// A reader that only tells whether the pattern matches, by this field.
+    pub(crate) fn of_test(regex: &Regex, output: &str) -> RexReader {
+        RexReader { test: Some(output.to_owned()), ..RexReader::of_pattern(regex, Vec::new(), None) }
+    }
+
     /// A reader for a search-time rule; `wanted` says which of its groups count.
     pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
         let names = extract.names.iter().enumerate();
@@ -131,12 +140,13 @@ impl RexReader {
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
-        RexReader { extract, regex, captures, groups, planner, slabs: Vec::new() }
+        RexReader { extract, test: None, regex, captures, groups, planner, slabs: Vec::new() }
     }
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
-        let mut found = Groups::none(self.groups.len());
+        // What a test finds is one more group, whose only code is that there is a match.
+        let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
@@ -156,10 +166,12 @@ impl RexReader {
         };
         let roots = page.column(TEXT_COLUMN)?;
         let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
-            return Ok(self.left_to_texts(rows, is_for));
+            let mut left = self.left_to_texts(rows, is_for);
+            self.test_texts(rows, &mut left, page)?;
+            return Ok(left);
         };
         let at = self.tree(page);
-        let RexReader { extract, regex, captures, groups, planner: Some(planner), slabs } = self else {
+        let RexReader { extract, test, regex, captures, groups, planner: Some(planner), slabs } = self else {
             return Ok(found);
         };
         let tree = &mut slabs[at];
@@ -167,35 +179,8 @@ impl RexReader {
         let (text, codes, values, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
         let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
-        let mut cursors = Cursors::new(page);
-        // Row by row, so that the cursors only step forward.
-        for (place, row) in rows.iter().enumerate().filter(|(_, row)| is_for(*row)) {
-            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
-            let node = tree.leaf(root, row, &mut work, &mut cursors, page)?;
-            let quick = tree.quick_place(node, row, &mut cursors, page)?;
-            match quick.map_or(QUICK_NEW, |at| tree.answers[at]) {
-                QUICK_NEW => {}
-                QUICK_NO => continue,
-                text => {
-                    found.codes[0][place] = text - QUICK_TEXTS;
-                    continue;
-                }
-            }
-            match tree.ask(node as usize, row, quick.is_none(), &mut work, &mut cursors, page)? {
-                Answer::Unknown => found.undecided.push(row),
-                Answer::No => {
-                    if let Some(at) = quick {
-                        tree.answers[at] = QUICK_NO;
-                    }
-                }
-                Answer::Groups(groups) => {
-                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
-                    if let ([code], Some(at)) = (groups, quick) {
-                        tree.answers[at] = if *code == ABSENT { QUICK_NO } else { code + QUICK_TEXTS };
-                    }
-                }
-            }
-        }
+        let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
+        tree.read_rows(asked_rows, roots, test.is_some(), &mut work, page, &mut found)?;
         found.texts = tree.texts.iter_mut().zip(&mut found.codes).map(|(texts, codes)| texts.array_of(codes)).collect();
         if let Some((keys, asked)) = &for_some {
             asked.forget_others(&mut found, rows, keys);
@@ -203,12 +188,32 @@ impl RexReader {
         if self.extract.is_some() {
             self.doubt_absent(rows, &mut found, page)?;
         }
+        self.test_texts(rows, &mut found, page)?;
         Ok(found)
+    }
+
+    /// Tests the texts of rows that templates do not tell; what is asked of them is no more than that.
+    fn test_texts(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
+        if self.test.is_none() || found.undecided.is_empty() {
+            return Ok(());
+        }
+        let undecided = std::mem::take(&mut found.undecided);
+        let texts = page.texts(TEXT_COLUMN, &undecided)?;
+        let mut places = rows.iter().enumerate();
+        for (at, row) in undecided.iter().enumerate() {
+            let text = std::str::from_utf8(texts.get(at)).map_err(no_text)?;
+            if let Some((place, _)) = places.find(|(_, known)| known == row)
+                && self.regex.is_match(text)
+            {
+                found.codes[0][place] = MATCHED;
+            }
+        }
+        Ok(())
     }
 
     /// Nothing found: rows that the pattern is asked for are left to their text.
     fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
-        let mut found = Groups::none(self.groups.len());
+        let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         found.texts = self.groups.iter().map(|_| Interner::default().array_of(&mut [])).collect();
@@ -338,6 +343,56 @@ enum Answer<'a> {
 }
 
 impl Tree {
+    /// Asks for rows, ascending, with their places among all. A test has one code, that of a match.
+    fn read_rows(
+        &mut self,
+        rows: impl Iterator<Item = (usize, u32)>,
+        roots: &[u32],
+        is_test: bool,
+        work: &mut Work<'_>,
+        page: &mut PageReader<'_>,
+        found: &mut Groups,
+    ) -> Result<(), EngineError> {
+        // Row by row, so that the cursors only step forward.
+        let mut cursors = Cursors::new(page);
+        for (place, row) in rows {
+            let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
+            let node = self.leaf(root, row, work, &mut cursors, page)?;
+            let quick = self.quick_place(node, row, &mut cursors, page)?;
+            match quick.map_or(QUICK_NEW, |at| self.answers[at]) {
+                QUICK_NEW => {}
+                QUICK_NO => continue,
+                text => {
+                    found.codes[0][place] = text - QUICK_TEXTS;
+                    continue;
+                }
+            }
+            let answer = match self.ask(node as usize, row, quick.is_none(), work, &mut cursors, page)? {
+                Answer::Unknown => {
+                    found.undecided.push(row);
+                    continue;
+                }
+                Answer::No => QUICK_NO,
+                Answer::Groups(_) if is_test => {
+                    found.codes[0][place] = MATCHED;
+                    MATCHED + QUICK_TEXTS
+                }
+                Answer::Groups(groups) => {
+                    found.codes.iter_mut().zip(groups).for_each(|(codes, code)| codes[place] = *code);
+                    match groups {
+                        [code] if *code != ABSENT => code + QUICK_TEXTS,
+                        _ => QUICK_NO,
+                    }
+                }
+            };
+            // Only where one column decides about one group, or about a match.
+            if let Some(at) = quick {
+                self.answers[at] = answer;
+            }
+        }
+        Ok(())
+    }
+
     /// The node that knows about a row, or a number beyond all.
     #[inline]
     fn leaf(
@@ -380,7 +435,7 @@ impl Tree {
     /// Makes room for quick answers where one column decides about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
         let [Asked { columns, has_codes: true, .. }] = windows else { return };
-        let ([(column, _)], 1) = (columns.as_slice(), groups) else { return };
+        let ([(column, _)], 0 | 1) = (columns.as_slice(), groups) else { return };
         let len = match &shapes.columns[*column as usize].kind {
             ColumnKind::Dictionary { len } => *len as usize,
             ColumnKind::Numbers { min, max, .. } => {

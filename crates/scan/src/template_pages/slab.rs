@@ -26,6 +26,7 @@ use super::json::JsonColumns;
 use super::key_end::KeyEnd;
 use super::page::PageReader;
 use super::reports::ReportPlanner;
+use super::text_lengths::KnownLengths;
 use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::{SharedPlan, Word};
@@ -83,6 +84,7 @@ pub(super) struct Slab {
     /// What patterns found in the values of fields, by the pattern's address and group.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
+    lengths: OnceLock<Arc<KnownLengths>>,
 }
 
 /// Where a field lies in the texts of a slab.
@@ -256,6 +258,7 @@ impl Slab {
             codes_with: Mutex::default(),
             derived: Mutex::default(),
             metadata: Mutex::default(),
+            lengths: OnceLock::new(),
             facts,
             shapes,
         })
@@ -388,6 +391,11 @@ impl Slab {
         let holds: Arc<[bool]> = end.in_texts(self.segment.dictionary(column)?.iter()).into();
         known.push((column, end.clone(), Arc::clone(&holds)));
         Ok(holds)
+    }
+
+    /// What is known of how long values are.
+    pub(super) fn lengths(&self) -> Arc<KnownLengths> {
+        Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.shapes))))
     }
 
     /// What a pattern found in the values of a field so far, the same each time.

@@ -1,0 +1,230 @@
+//! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`: what commands ask of the text of an event and not the text
+//! itself. The scan works it out of the parts that texts are stored as, so that none is rebuilt for it.
+//!
+//! A value is a hidden field of the rows; each call becomes a reference to it. That holds for leading commands that neither change
+//! the text nor make rows, and pays only where nothing else reads the text.
+
+use quarry_eval::pattern::Regex;
+use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
+use quarry_spl::ast::{
+    AggregateArg, AssignTarget, BinaryOp, Command, CompareOp, Expr, ExprKind, RegexCommand, RexCommand, Span,
+    SpathCommand, Stage, UnaryOp, WhereCommand,
+};
+
+const TEXT: &str = "_raw";
+/// Values of one search; a call beyond reads the text, and with it all do.
+const VALUES_MAX: usize = 16;
+
+/// The values that commands ask of texts, in place of which they read fields now.
+#[derive(Default)]
+pub(super) struct TextValues {
+    found: Vec<Extraction>,
+}
+
+impl TextValues {
+    /// Rewrites leading commands, and the fold behind them where all of them let texts pass.
+    pub(super) fn rewrite(rows: &mut [Stage], fold: Option<&mut Stage>) -> Vec<Extraction> {
+        let mut values = TextValues::default();
+        for stage in rows {
+            if !passes_texts(&stage.command) {
+                return values.found;
+            }
+            values.rewrite_command(&mut stage.command, stage.span);
+        }
+        if let Some(fold) = fold {
+            values.rewrite_fold(&mut fold.command);
+        }
+        values.found
+    }
+
+    fn rewrite_command(&mut self, command: &mut Command, span: Span) {
+        match command {
+            Command::Eval(eval) => {
+                eval.assignments.iter_mut().for_each(|assignment| self.rewrite_expr(&mut assignment.expr));
+            }
+            Command::Where(filter) => self.rewrite_expr(&mut filter.condition),
+            Command::Regex(regex) => {
+                if let Some(condition) = self.condition_of(regex, span) {
+                    *command = Command::Where(WhereCommand { condition });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn rewrite_fold(&mut self, fold: &mut Command) {
+        let aggregates = match fold {
+            Command::Stats(stats) => &mut stats.aggregates,
+            Command::Chart(chart) => &mut chart.aggregates,
+            Command::TimeChart(chart) => &mut chart.aggregates,
+            _ => return,
+        };
+        for aggregate in aggregates {
+            if let AggregateArg::Eval(expr) = &mut aggregate.arg {
+                self.rewrite_expr(expr);
+            }
+        }
+    }
+
+    /// The condition that a `regex` command is.
+    fn condition_of(&mut self, regex: &RegexCommand, span: Span) -> Option<Expr> {
+        let pattern = Some(&regex.pattern.text).filter(|_| regex.field == TEXT)?;
+        let is_match = self.is_match(pattern, span)?;
+        Some(match regex.negated {
+            true => Expr { kind: ExprKind::Unary(UnaryOp::Not, Box::new(is_match)), span },
+            false => is_match,
+        })
+    }
+
+    fn rewrite_expr(&mut self, expr: &mut Expr) {
+        let found = match &expr.kind {
+            ExprKind::Call(name, args) => match (name.as_str(), args.as_slice()) {
+                ("len", [of]) if is_text(of) => self.field(TextValue::Length, expr.span),
+                ("match", [of, Expr { kind: ExprKind::Text(pattern), .. }]) if is_text(of) => {
+                    self.is_match(pattern, expr.span)
+                }
+                ("like", [of, Expr { kind: ExprKind::Text(pattern), .. }]) if is_text(of) => {
+                    like_regex(pattern).and_then(|pattern| self.is_match(&pattern, expr.span))
+                }
+                _ => None,
+            },
+            ExprKind::Binary(BinaryOp::Like, of, pattern) if is_text(of) => match &pattern.kind {
+                ExprKind::Text(pattern) => like_regex(pattern).and_then(|pattern| self.is_match(&pattern, expr.span)),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(found) = found {
+            *expr = found;
+            return;
+        }
+        match &mut expr.kind {
+            ExprKind::Call(_, args) => args.iter_mut().for_each(|arg| self.rewrite_expr(arg)),
+            ExprKind::Unary(_, inner) => self.rewrite_expr(inner),
+            ExprKind::Binary(_, left, right) => {
+                self.rewrite_expr(left);
+                self.rewrite_expr(right);
+            }
+            ExprKind::In(value, list) => {
+                self.rewrite_expr(value);
+                list.iter_mut().for_each(|item| self.rewrite_expr(item));
+            }
+            ExprKind::Text(_) | ExprKind::Number(..) | ExprKind::Bool(_) | ExprKind::Field(_) => {}
+        }
+    }
+
+    /// Whether the text matches, as a condition; a pattern at fault stays where the user wrote it.
+    fn is_match(&mut self, pattern: &str, span: Span) -> Option<Expr> {
+        Regex::new(pattern).ok()?;
+        let field = self.field(TextValue::Match(pattern.to_owned()), span)?;
+        let one = Expr { kind: ExprKind::Number(1.0, "1".to_owned()), span };
+        let equals = BinaryOp::Compare(CompareOp::Eq);
+        Some(Expr { kind: ExprKind::Binary(equals, Box::new(field), Box::new(one)), span })
+    }
+
+    /// The field that holds a value.
+    fn field(&mut self, value: TextValue, span: Span) -> Option<Expr> {
+        let known = self.found.iter().find_map(|known| match &known.kind {
+            ExtractionKind::Text { value: of, output } if *of == value => Some(output.clone()),
+            _ => None,
+        });
+        let output = match known {
+            Some(output) => output,
+            None if self.found.len() == VALUES_MAX => return None,
+            None => {
+                let output = format!("{TEXT_VALUE_PREFIX}{}", self.found.len());
+                self.found.push(Extraction { kind: ExtractionKind::Text { value, output: output.clone() }, span });
+                output
+            }
+        };
+        Some(Expr { kind: ExprKind::Field(output), span })
+    }
+}
+
+/// Whether the events that come out of a command have the texts, and the hidden fields, that they had before.
+fn passes_texts(command: &Command) -> bool {
+    let keeps = |name: &str| name != TEXT && !name.starts_with(TEXT_VALUE_PREFIX);
+    match command {
+        Command::Where(_) | Command::Regex(_) | Command::Search(_) => true,
+        Command::Eval(eval) => eval.assignments.iter().all(|assignment| match &assignment.target {
+            AssignTarget::Field(name) => keeps(name),
+            AssignTarget::Dynamic(_) => false,
+        }),
+        Command::Rex(RexCommand::Extract(rex)) => rex.groups.iter().chain(&rex.offset_field).all(|name| keeps(name)),
+        Command::Spath(SpathCommand { path: Some(path), output, .. }) => keeps(output.as_ref().unwrap_or(path)),
+        Command::Bin(bin) => keeps(bin.output.as_ref().unwrap_or(&bin.field.text)),
+        _ => false,
+    }
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(&expr.kind, ExprKind::Field(name) if name == TEXT)
+}
+
+/// The regular expression of a LIKE pattern; `None` where it is not worth one.
+fn like_regex(pattern: &str) -> Option<String> {
+    let mut tokens = Vec::new();
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        tokens.push(match character {
+            '%' => Err('%'),
+            '_' => Err('_'),
+            '\\' => match rest.next() {
+                Some(plain @ ('%' | '_' | '\\')) => Ok(plain),
+                // A backslash of its own.
+                _ => return None,
+            },
+            plain => Ok(plain),
+        });
+    }
+    if !tokens.iter().any(Result::is_ok) {
+        return None;
+    }
+    // Runs at the ends are what no anchor says.
+    let (starts, ends) = (tokens.first() != Some(&Err('%')), tokens.last() != Some(&Err('%')));
+    let inner: &[_] = match (starts, ends) {
+        (true, true) => &tokens,
+        (true, false) => &tokens[..tokens.len() - 1],
+        (false, true) => &tokens[1..],
+        (false, false) => &tokens[1..tokens.len() - 1],
+    };
+    let mut regex = String::from(if starts { r"(?s)\A" } else { "(?s)" });
+    for token in inner {
+        match token {
+            Err('%') => regex.push_str(".*"),
+            Err(_) => regex.push('.'),
+            Ok(plain) => {
+                if plain.is_ascii_punctuation() {
+                    regex.push('\\');
+                }
+                regex.push(*plain);
+            }
+        }
+    }
+    if ends {
+        regex.push_str(r"\z");
+    }
+    Some(regex)
+}
+
+#[cfg(test)]
+mod tests {
+    use quarry_eval::pattern::LikePattern;
+
+    use super::*;
+
+    #[test]
+    fn expressions_of_like_patterns_match_what_these_match() {
+        let patterns =
+            ["a%", "%a", "%a.b%", "a_c", "_", "%", "a%b%c", "%\\%%", "ä_%", "a\\", "\\_x%", "", "%-%]^$", "a%%"];
+        let texts =
+            ["", "a", "abc", "a.b", "axb", "xa.by", "a\nc", "äöx", "50% of", "_x", "_xy", "a-]^$", "ab\nbc", "a\\"];
+        for pattern in patterns {
+            let Some(text) = like_regex(pattern) else { continue };
+            let (regex, like) = (Regex::new(&text).unwrap(), LikePattern::new(pattern));
+            for text in texts {
+                assert_eq!(regex.is_match(text), like.is_match(text), "{pattern:?} {regex:?} {text:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! How many characters texts have, by the parts they are made of: none is rebuilt for it.
+//!
+//! What all values of a column have in common is told once per slab: a number of a fixed width, a dictionary whose texts are
+//! equally long. Such columns are not read; what they add is part of the templates that name them. The values of the others
+//! are added column by column.
+//!
+//! Not here: lengths of texts that are plain ([`crate::text_values`]).
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{ArrayRef, Int64Array};
+use quarry_eval::EngineError;
+use quarry_event::shape::{
+    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, TemplatePart,
+};
+
+use super::page::{PageReader, Rows};
+use crate::text_values::char_count;
+
+/// Texts of a dictionary up to which all are counted at the first row; of a longer one each row's.
+const COUNTED_MAX: usize = 65_536;
+
+/// What is known of the lengths of a slab's columns.
+pub(super) struct KnownLengths {
+    /// By column, where all its values have as many characters.
+    fixed: Vec<Option<u32>>,
+    /// By column of templates what each adds by itself: its literals and the variables whose length is fixed.
+    templates: BTreeMap<u32, Vec<u32>>,
+    /// By column the characters of each text of its dictionary, as far as that was asked.
+    dictionaries: Mutex<BTreeMap<u32, Arc<[u32]>>>,
+}
+
+impl KnownLengths {
+    pub(super) fn of(shapes: &Shapes) -> KnownLengths {
+        let mut fixed: Vec<Option<u32>> = vec![None; shapes.columns.len()];
+        let mut of_templates = BTreeMap::new();
+        // The columns of variables come behind the one whose templates name them.
+        for (number, column) in shapes.columns.iter().enumerate().rev() {
+            let ColumnKind::Templates(templates) = &column.kind else {
+                fixed[number] = fixed_length(column);
+                continue;
+            };
+            let of_part = |part: &TemplatePart| match part {
+                TemplatePart::Literal(bytes) => Some(char_count(bytes) as u32),
+                TemplatePart::Variable(column) => fixed.get(*column as usize).copied().flatten(),
+            };
+            let own: Vec<u32> =
+                templates.iter().map(|template| template.parts.iter().filter_map(of_part).sum()).collect();
+            let is_whole = templates.iter().all(|template| template.parts.iter().all(|part| of_part(part).is_some()));
+            let first = own.first().copied();
+            fixed[number] = first.filter(|first| is_whole && own.iter().all(|length| length == first));
+            of_templates.insert(number as u32, own);
+        }
+        KnownLengths { fixed, templates: of_templates, dictionaries: Mutex::default() }
+    }
+
+    fn is_fixed(&self, column: u32) -> bool {
+        self.fixed.get(column as usize).is_some_and(Option::is_some)
+    }
+
+    /// The characters of each text of a dictionary; `None` for a long one.
+    fn of_dictionary(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
+        let mut known = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(counts) = known.get(&column) {
+            return Ok(Some(Arc::clone(counts)));
+        }
+        let dictionary = page.segment().dictionary(column)?;
+        if dictionary.len() > COUNTED_MAX {
+            return Ok(None);
+        }
+        let counts: Arc<[u32]> = dictionary.iter().map(|text| char_count(text) as u32).collect();
+        known.insert(column, Arc::clone(&counts));
+        Ok(Some(counts))
+    }
+}
+
+/// The number of characters of the texts in these rows.
+pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
+    let known = page.slab.lengths();
+    let mut lengths = vec![0u32; page.len()];
+    let mut open = vec![TEXT_COLUMN];
+    let mut seen = vec![false; page.shapes().columns.len()];
+    while let Some(column) = open.pop() {
+        let values = page.column_of(column, rows)?;
+        if values.values.is_empty() {
+            continue;
+        }
+        if let (ColumnKind::Templates(templates), ColumnValues::Codes(codes)) =
+            (&page.shapes().columns[column as usize].kind, &values.values)
+        {
+            let mut used = vec![false; templates.len()];
+            codes.iter().for_each(|code| used[*code as usize] = true);
+            let named =
+                templates.iter().zip(used).filter(|(_, used)| *used).flat_map(|(template, _)| template.variables());
+            for variable in named.filter(|variable| !known.is_fixed(*variable)) {
+                if !std::mem::replace(&mut seen[variable as usize], true) {
+                    open.push(variable);
+                }
+            }
+        }
+        add_column(column, &values, &known, &mut lengths, page)?;
+    }
+    let of_rows = rows.iter().map(|row| lengths.get(row as usize).map(|length| i64::from(*length)));
+    Ok(Arc::new(of_rows.collect::<Int64Array>()))
+}
+
+/// Adds what the values of a column have by themselves.
+fn add_column(
+    column: u32,
+    values: &PageColumn,
+    known: &KnownLengths,
+    lengths: &mut [u32],
+    page: &PageReader<'_>,
+) -> Result<(), EngineError> {
+    let Column { kind, traits, .. } = &page.shapes().columns[column as usize];
+    match (&values.values, kind) {
+        (ColumnValues::Codes(codes), ColumnKind::Templates(_)) => {
+            let own = known.templates.get(&column).map_or(&[][..], Vec::as_slice);
+            add(values, codes.iter().map(|code| own.get(*code as usize).copied().unwrap_or(0)), lengths);
+        }
+        (ColumnValues::Codes(codes), _) => match known.of_dictionary(column, page)? {
+            Some(counts) => add(values, codes.iter().map(|code| counts[*code as usize]), lengths),
+            None => {
+                let dictionary = page.segment().dictionary(column)?;
+                add(values, codes.iter().map(|code| char_count(dictionary.get(*code)) as u32), lengths);
+            }
+        },
+        (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
+            let mut text = Vec::new();
+            let length = |number: &i64| written_length(*format, *number, &mut text);
+            add(values, numbers.iter().map(length), lengths);
+        }
+        (ColumnValues::Texts { bytes, ends }, _) => {
+            let is_ascii = traits.bytes.is_within(ASCII);
+            let mut start = 0usize;
+            let length = |end: &u32| {
+                let text = bytes.get(start..*end as usize).unwrap_or_default();
+                start = *end as usize;
+                if is_ascii { text.len() as u32 } else { char_count(text) as u32 }
+            };
+            add(values, ends.iter().map(length), lengths);
+        }
+        (ColumnValues::Numbers(_), _) => {
+            return Err(EngineError::invalid(
+                "a column of a bucket holds numbers where texts are told; rebuild the bucket",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Adds one length per value to the rows that have one.
+fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut [u32]) {
+    match &values.rows {
+        None => lengths.iter_mut().zip(of_values).for_each(|(length, of_value)| *length += of_value),
+        Some(rows) => rows.iter().zip(of_values).for_each(|(row, of_value)| lengths[*row as usize] += of_value),
+    }
+}
+
+/// Every byte that is a character.
+const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
+
+/// How many characters each value of a column has, if that is the same for all.
+fn fixed_length(column: &Column) -> Option<u32> {
+    let traits = &column.traits;
+    match &column.kind {
+        ColumnKind::Numbers { format, min, max } => {
+            let mut text = Vec::new();
+            let (first, last) = (written_length(*format, *min, &mut text), written_length(*format, *max, &mut text));
+            let grows = matches!(format, NumberFormat::Integer | NumberFormat::Decimal { .. }) && *min >= 0;
+            let is_fixed = match format {
+                NumberFormat::Padded { .. } | NumberFormat::Hex { .. } | NumberFormat::Time(_) => true,
+                NumberFormat::Integer | NumberFormat::Decimal { .. } => grows,
+                NumberFormat::Ip4 => false,
+            };
+            (is_fixed && first == last).then_some(first)
+        }
+        ColumnKind::Dictionary { .. } | ColumnKind::Texts => {
+            (traits.min_len == traits.max_len && traits.bytes.is_within(ASCII)).then_some(traits.min_len)
+        }
+        ColumnKind::Templates(_) => None,
+    }
+}
+
+/// Characters of a number as it is written, which are bytes.
+#[inline]
+fn written_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
+    if format == NumberFormat::Integer {
+        return number.unsigned_abs().checked_ilog10().unwrap_or(0) + 1 + u32::from(number < 0);
+    }
+    text.clear();
+    format.write(number, text);
+    text.len() as u32
+}
