@@ -3,24 +3,20 @@
 //! `eai:data` is the text of the file itself, or as in Splunk the path of one that is staged on the node's machine. Searches find the
 //! file at once. Not here: stanzas of transforms.conf that say how a file is matched (`data/transforms/lookups`).
 
-use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::tables::TableContent;
 use quarry_apps::objects::texts::TEXT;
-use quarry_apps::objects::{ConfObject, Objects, Scope};
+use quarry_apps::objects::{ConfObject, Objects};
 use quarry_conf::Permissions;
 
-use super::entities::{Kind, acl_change, acl_entry, entry, kind, scope_of, with_objects};
+use super::entities::{Kind, acl_change, acl_entry, entry, kind};
 use super::listing::{LISTED, page};
+use super::object_request::ObjectRequest;
 use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS};
-use super::search_jobs::PathParts;
-use crate::ApiState;
-use crate::atom::{Entry, Feed, Fields, Form};
-use crate::caller::Caller;
+use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
-use crate::parameters::Parameters;
 
 /// The collection behind a root.
 const PATH: &str = "data/lookup-table-files";
@@ -50,100 +46,53 @@ fn shown() -> Kind {
     Kind { verbs: &[], ..kind(PATH, TITLE, "lookups", FIELDS) }
 }
 
-fn answer(entry: Entry, parameters: &Parameters) -> Response {
-    Feed::of(TITLE, format!("/services/{PATH}"), vec![entry]).answer(Form::of(parameters.get("output_mode")))
+fn answer(request: &ObjectRequest, entry: Entry) -> Response {
+    request.answer(TITLE, format!("/services/{PATH}"), entry)
 }
 
-fn name_of(parts: &PathParts) -> String {
-    parts.get("name").cloned().unwrap_or_default()
-}
-
-async fn list(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let scope = scope_of(&parts, &caller)?;
-    let files = with_objects(&state, &caller, move |objects, viewer| Ok(objects.tables(&scope, viewer))).await?;
+async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
+    let scope = request.scope.clone();
+    let files = request.with(move |objects, viewer| Ok(objects.tables(&scope, viewer))).await?;
     let entries = files.iter().map(|file| entry(&shown(), file)).collect();
-    page(TITLE, format!("/services/{PATH}"), entries, &parameters)
+    page(TITLE, format!("/services/{PATH}"), entries, &request.parameters)
 }
 
-async fn found(state: &ApiState, parts: &PathParts, caller: &Caller) -> Result<ConfObject, ApiError> {
-    let (name, scope) = (name_of(parts), scope_of(parts, caller)?);
-    with_objects(state, caller, move |objects, viewer| objects.table(&name, &scope, viewer)).await
+async fn found(request: &ObjectRequest) -> Result<ConfObject, ApiError> {
+    let (name, scope) = (request.name.clone(), request.scope.clone());
+    request.with(move |objects, viewer| objects.table(&name, &scope, viewer)).await
 }
 
-async fn show(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    Ok(answer(entry(&shown(), &found(&state, &parts, &caller).await?), &parameters))
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    Ok(answer(&request, entry(&shown(), &found(&request).await?)))
 }
 
-async fn put(
-    state: &ApiState,
-    caller: &Caller,
-    (name, scope, is_new): (String, Scope, bool),
-    form: &Parameters,
-) -> Result<Response, ApiError> {
-    let content = TableContent::of(form.required(TEXT)?);
+async fn put(request: &ObjectRequest, name: String, is_new: bool) -> Result<Response, ApiError> {
+    let (content, scope) = (TableContent::of(request.parameters.required(TEXT)?), request.scope.clone());
     let put = move |objects: &Objects, viewer: &Permissions| objects.put_table(&name, &content, is_new, &scope, viewer);
-    let file = with_objects(state, caller, put).await?;
-    Ok(answer(entry(&shown(), &file), form))
+    Ok(answer(request, entry(&shown(), &request.with(put).await?)))
 }
 
-async fn create(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let name = parameters.required("name")?.to_owned();
-    let made = put(&state, &caller, (name, scope_of(&parts, &caller)?, true), &parameters).await?;
+async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
+    let made = put(&request, request.parameters.required("name")?.to_owned(), true).await?;
     Ok((StatusCode::CREATED, made).into_response())
 }
 
-async fn edit(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    put(&state, &caller, (name_of(&parts), scope_of(&parts, &caller)?, false), &parameters).await
+async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
+    put(&request, request.name.clone(), false).await
 }
 
-async fn remove(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (name, scope) = (name_of(&parts), scope_of(&parts, &caller)?);
-    with_objects(&state, &caller, move |objects, viewer| objects.remove_table(&name, &scope, viewer)).await?;
-    list(State(state), parts, caller, parameters.only("output_mode")).await
+async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope) = (request.name.clone(), request.scope.clone());
+    request.with(move |objects, viewer| objects.remove_table(&name, &scope, viewer)).await?;
+    list(request.without_parameters()).await
 }
 
-async fn show_acl(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    Ok(answer(acl_entry(entry(&shown(), &found(&state, &parts, &caller).await?)), &parameters))
+async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    Ok(answer(&request, acl_entry(entry(&shown(), &found(&request).await?))))
 }
 
-async fn set_acl(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (name, scope, asked) = (name_of(&parts), scope_of(&parts, &caller)?, acl_change(&parameters)?);
+async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
+    let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_table_acl(&name, &asked, &scope, viewer);
-    let file = with_objects(&state, &caller, set).await?;
-    Ok(answer(acl_entry(entry(&shown(), &file)), &parameters))
+    Ok(answer(&request, acl_entry(entry(&shown(), &request.with(set).await?))))
 }

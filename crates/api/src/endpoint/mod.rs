@@ -20,6 +20,7 @@ pub(crate) mod jobs;
 pub(crate) mod listing;
 pub(crate) mod lookup_table_files;
 pub(crate) mod node_entries;
+mod object_request;
 pub(crate) mod oneshot;
 pub(crate) mod passwords;
 pub(crate) mod preview;

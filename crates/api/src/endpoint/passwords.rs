@@ -3,24 +3,20 @@
 //! One is named `REALM:USER:`, with a backslash before colons and backslashes of both. Whoever may list them sees them in clear, as in
 //! Splunk. Not here: passwords of users.
 
-use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::Secret;
-use quarry_apps::objects::{ConfObject, ObjectError, Objects, Scope};
+use quarry_apps::objects::{ConfObject, ObjectError, Objects};
 use quarry_conf::Permissions;
 use serde_json::Value;
 
-use super::entities::{Kind, change, entry, scope_of, with_objects};
+use super::entities::{Kind, entry};
 use super::listing::{LISTED, page};
+use super::object_request::ObjectRequest;
 use super::row::{Access, EDIT_PASSWORDS, Endpoint, LIST_PASSWORDS};
-use super::search_jobs::PathParts;
-use crate::ApiState;
-use crate::atom::{Entry, Feed, Fields, Form};
-use crate::caller::Caller;
+use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
-use crate::parameters::Parameters;
 
 /// The collection and its older name.
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
@@ -105,99 +101,72 @@ fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
     Some(entry)
 }
 
-async fn list(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let scope = scope_of(&parts, &caller)?;
-    let entries = with_objects(&state, &caller, move |objects, viewer| {
+async fn list(request: ObjectRequest) -> Result<Response, ApiError> {
+    let scope = request.scope.clone();
+    let entries = request.with(move |objects, viewer| {
         let secret = objects.secret()?;
         Ok(objects.list(CONF, &scope, viewer)?.iter().filter_map(|object| shown(object, &secret)).collect::<Vec<_>>())
     });
-    page(CONF, format!("/services/{}", COLLECTIONS[0]), entries.await?, &parameters)
+    page(CONF, format!("/services/{}", COLLECTIONS[0]), entries.await?, &request.parameters)
 }
 
-async fn one(state: &ApiState, caller: &Caller, scope: Scope, name: String) -> Result<Entry, ApiError> {
-    with_objects(state, caller, move |objects, viewer| {
+async fn one(request: &ObjectRequest, name: String) -> Result<Entry, ApiError> {
+    let scope = request.scope.clone();
+    let one = request.with(move |objects, viewer| {
         let object = objects.get(CONF, &format!("{STANZA}{name}"), &scope, viewer);
         let object = object.map_err(|error| match error {
             ObjectError::Unknown(_) => ObjectError::Unknown(name.clone()),
             other => other,
         })?;
         shown(&object, &objects.secret()?).ok_or(ObjectError::Unknown(name))
-    })
-    .await
+    });
+    one.await
 }
 
-fn answer(entry: Entry, parameters: &Parameters) -> Response {
-    Feed::of(CONF, format!("/services/{}", COLLECTIONS[0]), vec![entry]).answer(Form::of(parameters.get("output_mode")))
+fn answer(request: &ObjectRequest, entry: Entry) -> Response {
+    request.answer(CONF, format!("/services/{}", COLLECTIONS[0]), entry)
 }
 
-async fn show(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let name = parts.get("name").cloned().unwrap_or_default();
-    Ok(answer(one(&state, &caller, scope_of(&parts, &caller)?, name).await?, &parameters))
+async fn show(request: ObjectRequest) -> Result<Response, ApiError> {
+    Ok(answer(&request, one(&request, request.name.clone()).await?))
 }
 
-async fn create(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+async fn create(request: ObjectRequest) -> Result<Response, ApiError> {
+    let parameters = &request.parameters;
     let given = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let missing = |name: &str| ApiError::bad_request(format!("The following required arguments are missing: {name}."));
     let user = given("name").ok_or_else(|| missing("name"))?;
     let password = given("password").ok_or_else(|| missing("password"))?;
     let name = format!("{}:{}:", escaped(parameters.get("realm").unwrap_or_default()), escaped(&user));
-    let (scope, stanza) = (scope_of(&parts, &caller)?, format!("{STANZA}{name}"));
-    let known = scope.clone();
-    change(&state, &caller, CONF, move |objects: &Objects, viewer: &Permissions| {
+    let (scope, stanza) = (request.scope.clone(), format!("{STANZA}{name}"));
+    let create = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
         if objects.get(CONF, &stanza, &scope, viewer).is_ok() {
             return Err(ObjectError::Exists(stanza));
         }
         let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
         objects.create(CONF, &stanza, &settings, &scope, viewer)
-    })
-    .await?;
-    let made = one(&state, &caller, known, name).await?;
-    Ok((StatusCode::CREATED, answer(made, &parameters)).into_response())
+    });
+    create.await?;
+    let made = one(&request, name).await?;
+    Ok((StatusCode::CREATED, answer(&request, made)).into_response())
 }
 
-async fn edit(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let password = parameters.required("password")?.to_owned();
-    let (name, scope) = (parts.get("name").cloned().unwrap_or_default(), scope_of(&parts, &caller)?);
-    let (stanza, known) = (format!("{STANZA}{name}"), scope.clone());
-    change(&state, &caller, CONF, move |objects: &Objects, viewer: &Permissions| {
+async fn edit(request: ObjectRequest) -> Result<Response, ApiError> {
+    let password = request.parameters.required("password")?.to_owned();
+    let (stanza, scope) = (format!("{STANZA}{}", request.name), request.scope.clone());
+    let edit = request.change(CONF, move |objects: &Objects, viewer: &Permissions| {
         let settings = [("password".to_owned(), objects.secret()?.seal(&password)?)];
         objects.edit(CONF, &stanza, &settings, &scope, viewer)
-    })
-    .await?;
-    Ok(answer(one(&state, &caller, known, name).await?, &parameters))
+    });
+    edit.await?;
+    Ok(answer(&request, one(&request, request.name.clone()).await?))
 }
 
-async fn remove(
-    State(state): State<ApiState>,
-    parts: PathParts,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
-    let (name, scope) = (parts.get("name").cloned().unwrap_or_default(), scope_of(&parts, &caller)?);
-    one(&state, &caller, scope.clone(), name.clone()).await?;
-    let stanza = format!("{STANZA}{name}");
-    change(&state, &caller, CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
-    list(State(state), parts, caller, parameters.only("output_mode")).await
+async fn remove(request: ObjectRequest) -> Result<Response, ApiError> {
+    one(&request, request.name.clone()).await?;
+    let (stanza, scope) = (format!("{STANZA}{}", request.name), request.scope.clone());
+    request.change(CONF, move |objects, viewer| objects.remove(CONF, &stanza, &scope, viewer)).await?;
+    list(request.without_parameters()).await
 }
 
 #[cfg(test)]

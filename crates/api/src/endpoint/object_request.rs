@@ -1,0 +1,74 @@
+//! Requests for objects of apps and users that are no stanzas with verbs of their own: lookup files, views, passwords.
+//!
+//! One extractor reads what each of their handlers needs: the object's name, where the request looks from, who asks and what
+//! is given. Not here: collections of stanzas, whose requests also name a kind ([`super::entities`]).
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::response::{IntoResponse, Response};
+use quarry_apps::objects::{ObjectError, Objects, Scope};
+use quarry_conf::Permissions;
+
+use super::entities::{change, scope_of, with_objects};
+use super::search_jobs::PathParts;
+use crate::ApiState;
+use crate::atom::{Entry, Feed, Form};
+use crate::caller::Caller;
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// What is asked of an object, or of those of its kind.
+pub(super) struct ObjectRequest {
+    state: ApiState,
+    /// Parts of the path by the names that the row of the table gives them.
+    pub(super) parts: PathParts,
+    /// The object's name in the path; empty where none stands there.
+    pub(super) name: String,
+    /// Where the request looks from.
+    pub(super) scope: Scope,
+    caller: Caller,
+    /// What is given.
+    pub(super) parameters: Parameters,
+}
+
+impl FromRequest<ApiState> for ObjectRequest {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &ApiState) -> Result<ObjectRequest, Response> {
+        let (mut head, body) = request.into_parts();
+        let parts = PathParts::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
+        let caller = Caller::from_request_parts(&mut head, state).await.map_err(IntoResponse::into_response)?;
+        let scope = scope_of(&parts, &caller).map_err(IntoResponse::into_response)?;
+        let parameters = Parameters::from_request(Request::from_parts(head, body), state).await?;
+        let name = parts.get("name").cloned().unwrap_or_default();
+        Ok(ObjectRequest { state: state.clone(), parts, name, scope, caller, parameters })
+    }
+}
+
+impl ObjectRequest {
+    /// Works with the objects off the async threads.
+    pub(super) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        with_objects(&self.state, &self.caller, work).await
+    }
+
+    /// As [`ObjectRequest::with`], for what changes a conf.
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        conf: &str,
+        work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        change(&self.state, &self.caller, conf, work).await
+    }
+
+    /// The same with only the form of the answer given, as an answer that lists what is left takes it.
+    pub(super) fn without_parameters(self) -> ObjectRequest {
+        ObjectRequest { parameters: self.parameters.only("output_mode"), ..self }
+    }
+
+    /// An object as an answer.
+    pub(super) fn answer(&self, title: &'static str, path: String, entry: Entry) -> Response {
+        Feed::of(title, path, vec![entry]).answer(Form::of(self.parameters.get("output_mode")))
+    }
+}
