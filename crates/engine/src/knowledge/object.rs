@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use quarry_eval::EngineError;
 use quarry_spl::analyse::{expr_fields, search_fields};
 use quarry_spl::ast::{
-    AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, LookupCommand, Pipeline,
-    SearchCommand, SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
+    AssignTarget, Assignment, Command, CompareOp, EvalCommand, Expr, FieldPattern, IpLocationCommand, LookupCommand,
+    Pipeline, RexCommand, RexExtraction, SearchCommand, SearchExpr, SearchPattern, Span, Stage, TimeModifiers,
 };
 use quarry_spl::fault_of;
 use quarry_stdx::Fault;
@@ -532,8 +532,8 @@ fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
             )
         }
         Calculation::Rex { input, pattern, .. } => {
-            let text = format!("| rex field={} {}", quoted(input), quoted(pattern));
-            (only_command(&text)?, BTreeSet::from([input.clone()]))
+            let rex = RexExtraction::of(input, pattern).map_err(|fault| fault_of(&[fault]))?;
+            (RexCommand::Extract(rex).into(), BTreeSet::from([input.clone()]))
         }
         Calculation::Lookup { table, inputs, outputs } => {
             let fields = inputs.iter().map(|(_, field)| field.clone()).collect();
@@ -548,18 +548,16 @@ fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
             (Command::Lookup(command), fields)
         }
         Calculation::Place { input, .. } => {
-            (only_command(&format!("| iplocation {}", quoted(input)))?, BTreeSet::from([input.clone()]))
+            let command = IpLocationCommand {
+                field: input.clone(),
+                prefix: String::new(),
+                all_fields: false,
+                languages: Vec::new(),
+            };
+            (Command::IpLocation(command), BTreeSet::from([input.clone()]))
         }
     };
     Ok(Computed { command, outputs, inputs })
-}
-
-fn only_command(text: &str) -> Result<Command, Fault> {
-    let mut parsed = quarry_spl::parse(text);
-    if !parsed.is_ok() {
-        return Err(fault_of(&parsed.diagnostics));
-    }
-    parsed.pipeline.commands.pop().map(|stage| stage.command).ok_or_else(|| Fault::invalid("a calculation is empty"))
 }
 
 /// Names in a sentence, the first few.
@@ -569,9 +567,4 @@ fn listed(names: &[String]) -> String {
         text.push_str(&format!(" and {} more", names.len() - NAMES_TOLD_MAX));
     }
     text
-}
-
-/// A text in quotes.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

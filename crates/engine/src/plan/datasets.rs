@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use quarry_eval::EngineError;
 use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{
-    Command, DataModelCommand, DataModelMode, DataModelName, FieldPattern, FieldsCommand, FromCommand,
-    InputLookupCommand, MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchExpr, SearchTxnCommand,
-    Span, Stage, TimeModifiers,
+    Aggregate, AggregateArg, AssignTarget, Assignment, Command, CompareOp, DataModelCommand, DataModelMode,
+    DataModelName, EvalCommand, Expr, ExprKind, FieldPattern, FieldsCommand, FromCommand, InputLookupCommand,
+    MetadataCommand, Pipeline, RenameCommand, SavedSearchCommand, SearchCommand, SearchExpr, SearchPattern,
+    SearchTxnCommand, Span, Stage, StatsCommand, StatsFunction, TableCommand, TimeModifiers,
 };
 
 use super::{InnerSearch, Plan, Planner, Source};
@@ -39,16 +40,50 @@ impl Planner<'_> {
     pub(super) fn metadata(&self, command: &MetadataCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
         let kind = &command.kind;
         let field = kind.strip_suffix('s').unwrap_or(kind);
-        let indexes: Vec<String> =
-            command.indexes.iter().map(|index| format!("index=\"{}\"", index.replace(['"', '\\'], ""))).collect();
-        let text = format!(
-            "search {} | stats min(_time) AS firstTime max(_time) AS lastTime max(_indextime) AS recentTime \
-             count AS totalCount BY {field} | eval type=\"{kind}\" \
-             | table firstTime {field} lastTime recentTime totalCount type",
-            if indexes.is_empty() { "*".to_owned() } else { format!("({})", indexes.join(" OR ")) },
-        );
-        let mut commands = quarry_spl::parse(&text).pipeline.commands;
-        commands.iter_mut().for_each(|stage| stage.span = span);
+        let pattern = |text: &str| FieldPattern { text: text.to_owned(), span };
+        let of_index = |index: &String| SearchExpr::Compare {
+            field: pattern("index"),
+            op: CompareOp::Eq,
+            value: SearchPattern { text: index.clone(), quoted: true, span },
+            case_sensitive: false,
+        };
+        let mut indexes: Vec<SearchExpr> = command.indexes.iter().map(of_index).collect();
+        let expr = match indexes.len() {
+            0 => SearchExpr::All,
+            1 => indexes.remove(0),
+            _ => SearchExpr::Or(indexes),
+        };
+        let aggregate = |function: StatsFunction, field: Option<&str>, name: &str| Aggregate {
+            function,
+            arg: field.map_or(AggregateArg::Rows, |field| AggregateArg::Field(pattern(field))),
+            name: name.to_owned(),
+            renamed: true,
+            span,
+        };
+        let stats = StatsCommand {
+            aggregates: vec![
+                aggregate(StatsFunction::Min, Some("_time"), "firstTime"),
+                aggregate(StatsFunction::Max, Some("_time"), "lastTime"),
+                aggregate(StatsFunction::Max, Some("_indextime"), "recentTime"),
+                aggregate(StatsFunction::Count, None, "totalCount"),
+            ],
+            by: vec![pattern(field)],
+            all_num: false,
+            delim: " ".to_owned(),
+            dedup_split_values: false,
+        };
+        let named = Assignment {
+            target: AssignTarget::Field("type".to_owned()),
+            expr: Expr { kind: ExprKind::Text(kind.clone()), span },
+        };
+        let shown = ["firstTime", field, "lastTime", "recentTime", "totalCount", "type"];
+        let commands = [
+            SearchCommand { expr, time: TimeModifiers::default() }.into(),
+            Command::Stats(stats),
+            EvalCommand { assignments: vec![named] }.into(),
+            TableCommand { fields: shown.into_iter().map(pattern).collect() }.into(),
+        ];
+        let mut commands: Vec<Stage> = commands.into_iter().map(|command| Stage { command, span }).collect();
         commands.extend_from_slice(rest);
         self.plan(&Pipeline { commands, span })
     }

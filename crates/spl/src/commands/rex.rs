@@ -75,6 +75,16 @@ pub enum SedMatches {
     Nth(usize),
 }
 
+impl RexExtraction {
+    /// The extraction of a pattern's named groups from a field; a fault where the pattern has none.
+    pub fn of(field: &str, pattern: &str) -> Result<RexExtraction, Diagnostic> {
+        let pattern = Word { text: pattern.to_owned(), quoted: true, span: Span::default() };
+        let groups = group_names(&pattern)?;
+        let field = field.to_owned();
+        Ok(RexExtraction { field, pattern: pattern.into(), groups, max_match: 1, offset_field: None })
+    }
+}
+
 impl Syntax for RexCommand {
     const INFO: CommandInfo = CommandInfo {
         names: &["rex"],
