@@ -93,9 +93,14 @@ pub(crate) struct SlabHead {
 
 impl SlabHead {
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        assert!(self.pages.len() <= MAX_SLAB_PAGES, "a slab has no more pages");
         put_metas(&self.metas, out);
         put_varint(out, self.pages.len() as u64);
         for page in &self.pages {
+            assert!(page.events as usize <= MAX_PAGE_EVENTS, "a page has no more events");
+            assert!(page.time_min <= page.time_max, "the first time of a page is not behind its last");
+            let is_known = page.codes.last().is_none_or(|code| (*code as usize) < self.metas.len());
+            assert!(is_known, "codes of a page are in the dictionary of its slab");
             put_varint(out, u64::from(page.events));
             put_signed(out, page.time_min);
             put_varint(out, page.time_max.wrapping_sub(page.time_min) as u64);
@@ -192,6 +197,7 @@ impl Directory {
         }
         out.push(u8::from(summary.values_cut));
         for values in [&summary.hosts, &summary.sources, &summary.sourcetypes] {
+            assert!(values.len() <= MAX_SUMMARY_VALUES, "a summary lists no more values");
             put_varint(out, values.len() as u64);
             for value in values {
                 put_run(out, value.value.as_bytes());
@@ -200,6 +206,9 @@ impl Directory {
                 put_signed(out, value.last);
             }
         }
+        assert!(self.slabs.len() <= MAX_SLABS, "a bucket has no more slabs");
+        let in_order = |pair: &[(u64, u32)]| pair[0].0 + u64::from(pair[0].1) <= pair[1].0;
+        assert!(self.slabs.windows(2).all(in_order), "heads of slabs follow each other");
         put_varint(out, self.slabs.len() as u64);
         for (offset, len) in &self.slabs {
             put_varint(out, *offset);

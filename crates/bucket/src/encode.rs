@@ -7,6 +7,7 @@
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::{SharedColumns, can_be_written, write_columns};
@@ -199,7 +200,7 @@ impl BucketEncoder {
         }
         let lengths: Vec<i64> = rows.clone().map(|row| slab.events.raw(row).len() as i64).collect();
         let mut head = PageHead {
-            events: rows.len() as u32,
+            events: u32_of(rows.len()),
             time_min: times.iter().copied().min().unwrap_or(0),
             time_max: times.iter().copied().max().unwrap_or(0),
             raw_bytes: lengths.iter().sum::<i64>() as u64,

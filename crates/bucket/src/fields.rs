@@ -55,6 +55,7 @@ fn write_block(fields: &[IndexedField], first_row: u32, blocks: &mut BlockWriter
     let mut numbers: HashMap<&str, u64, FixedState> = HashMap::default();
     let [mut names, mut rows, mut lengths, mut values, mut beside] = [const { Vec::new() }; STREAMS];
     put_varint(&mut rows, fields.len() as u64);
+    assert!(fields.len() <= MAX_FIELD_BLOCK_ENTRIES, "a block has no more fields");
     assert!(fields.is_sorted_by_key(|field| field.row), "fields are in the order of their events");
     assert!(fields.first().is_none_or(|field| field.row >= first_row), "fields are of this page");
     let mut last_row = first_row;

@@ -42,6 +42,7 @@ impl MetaSet {
 /// Writes the dictionary; a text that occurs again is a reference to its first occurrence.
 pub(crate) fn put_metas(metas: &[Metadata], out: &mut Vec<u8>) {
     let mut known: HashMap<&str, u64, FixedState> = HashMap::default();
+    assert!(metas.len() <= MAX_SLAB_EVENTS, "a slab has no more metadata than events");
     put_varint(out, metas.len() as u64);
     for meta in metas {
         for text in [&meta.index, &meta.host, &meta.source, &meta.sourcetype] {
@@ -82,6 +83,7 @@ pub(crate) fn read_metas(cursor: &mut Cursor<'_>) -> Result<Arc<[Metadata]>, Mal
 /// Writes the codes of one page, ascending.
 pub(crate) fn put_meta_set(codes: &[u32], out: &mut Vec<u8>) {
     assert!(codes.is_sorted_by(|left, right| left < right), "codes ascend");
+    assert!(codes.len() <= MAX_PAGE_EVENTS, "an event has one code");
     put_varint(out, codes.len() as u64);
     let mut last = 0;
     for code in codes {

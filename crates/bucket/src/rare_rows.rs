@@ -6,6 +6,7 @@
 
 use quarry_event::shape::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
+use quarry_stdx::number::u32_of;
 
 use crate::columns::ShapedPage;
 use crate::error::BucketError;
@@ -185,7 +186,7 @@ impl RareTest<'_> {
                 let text = |at: usize| bytes.slice(start(at)..ends[at] as usize);
                 let holds = |at: &usize| {
                     let bytes = text(*at);
-                    self.holds(&ColumnValues::Texts { ends: vec![bytes.len() as u32], bytes })
+                    self.holds(&ColumnValues::Texts { ends: vec![u32_of(bytes.len())], bytes })
                 };
                 (0..ends.len()).filter(holds).collect()
             }

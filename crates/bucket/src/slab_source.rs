@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use quarry_event::{BatchFault, EventBatch, Metadata, TimeNs};
+use quarry_stdx::number::u32_of;
 
 use crate::encode::SlabSource;
 use crate::error::BucketError;
@@ -72,7 +73,7 @@ impl MetaCodes {
         for meta in &events.meta {
             let code = &mut code_of[*meta as usize];
             if *code == u32::MAX {
-                *code = metas.len() as u32;
+                *code = u32_of(metas.len());
                 metas.push(events.metas[*meta as usize].clone());
             }
         }

@@ -63,17 +63,17 @@ impl BucketRow {
     }
 
     fn sum(&self) -> i64 {
-        let mut sum = RowSum::of(Table::Bucket).number(self.number as i64).text(&self.index);
+        let mut sum = RowSum::of(Table::Bucket).number(self.number.cast_signed()).text(&self.index);
         sum = sum.number(self.state.code()).text(&self.object).text(&self.filter).number(self.slabs.into());
         let counts = [self.events, self.raw_bytes, self.object_bytes, self.filter_bytes, self.level.into()];
         for number in [self.time_min, self.time_max, self.created, self.thawed.into()] {
             sum = sum.number(number);
         }
         for count in counts {
-            sum = sum.number(count as i64);
+            sum = sum.number(count.cast_signed());
         }
         for origin in &self.origins {
-            sum = sum.number(origin.first_row as i64).number(origin.number as i64);
+            sum = sum.number(origin.first_row.cast_signed()).number(origin.number.cast_signed());
         }
         sum.finish()
     }
@@ -153,7 +153,7 @@ impl Catalog {
     pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 0");
-            let found = act.prepare_cached(&select)?.query_row([number as i64], read_bucket).optional()?;
+            let found = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
             found.map(|found| whole(act, found).map(|(bucket, _)| bucket)).transpose()
         })
     }
@@ -179,7 +179,7 @@ impl Catalog {
         self.act(|act| {
             let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
             for number in commit.inputs {
-                if live.query_row([*number as i64], |row| row.get::<_, i64>(0))? == 0 {
+                if live.query_row([(*number).cast_signed()], |row| row.get::<_, i64>(0))? == 0 {
                     return Ok(false);
                 }
             }
@@ -206,7 +206,7 @@ impl Catalog {
     ) -> Result<(), CatalogError> {
         self.act(|act| {
             let delete = "DELETE FROM checkpoint WHERE lsn >= ?1 RETURNING checksum";
-            delete_rows(act, Table::Checkpoint, delete, [from_lsn as i64])?;
+            delete_rows(act, Table::Checkpoint, delete, [from_lsn.cast_signed()])?;
             write_log_position(act, older, log_position)
         })?;
         self.know(older);
@@ -230,7 +230,7 @@ impl Catalog {
             let delete = "DELETE FROM bucket WHERE number = ?1 AND (state = 0 OR state = 2 AND number <=
                 (SELECT sealed_through FROM position WHERE position.index_name = bucket.index_name)) RETURNING checksum";
             for number in numbers {
-                delete_rows(act, Table::Bucket, delete, [*number as i64])?;
+                delete_rows(act, Table::Bucket, delete, [(*number).cast_signed()])?;
                 drop_origins_of_forgotten(act, *number)?;
                 drop_deletion_of_forgotten(act, *number)?;
             }
@@ -254,7 +254,7 @@ impl Catalog {
         self.act(|act| {
             let select = "SELECT max(coalesce((SELECT max(number) FROM bucket), 0),
                                     coalesce((SELECT max(sealed_through) FROM position), 0))";
-            act.prepare_cached(select)?.query_row([], |row| row.get::<_, i64>(0)).map(|number| number as u64)
+            act.prepare_cached(select)?.query_row([], |row| row.get::<_, i64>(0)).map(|number| number.cast_unsigned())
         })
     }
 
@@ -274,7 +274,7 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
 pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
     let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
     for number in numbers {
-        let live = act.prepare_cached(&select)?.query_row([*number as i64], read_bucket).optional()?;
+        let live = act.prepare_cached(&select)?.query_row([(*number).cast_signed()], read_bucket).optional()?;
         if let Some(live) = live {
             let (bucket, _) = whole(act, live)?;
             write_bucket(act, &BucketRow { state: BucketState::Retired, ..bucket })?;
@@ -289,9 +289,9 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
     );
     let sum = bucket.sum();
-    let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number as i64])?;
+    let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number.cast_signed()])?;
     act.prepare_cached(&insert)?.execute(params![
-        bucket.number as i64,
+        bucket.number.cast_signed(),
         bucket.index,
         bucket.state.code(),
         bucket.object,
@@ -299,10 +299,10 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
         bucket.slabs,
         bucket.time_min,
         bucket.time_max,
-        bucket.events as i64,
-        bucket.raw_bytes as i64,
-        bucket.object_bytes as i64,
-        bucket.filter_bytes as i64,
+        bucket.events.cast_signed(),
+        bucket.raw_bytes.cast_signed(),
+        bucket.object_bytes.cast_signed(),
+        bucket.filter_bytes.cast_signed(),
         bucket.created,
         bucket.level,
         bucket.thawed,
@@ -316,7 +316,7 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
 type StoredBucket = (BucketRow, Option<i64>);
 
 fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
-    let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value as u64);
+    let unsigned = |at: usize| row.get::<_, i64>(at).map(|value| value.cast_unsigned());
     let bucket = BucketRow {
         number: unsigned(0)?,
         index: row.get(1)?,
@@ -362,6 +362,6 @@ pub(crate) fn sum_of_buckets(act: &Connection) -> rusqlite::Result<i64> {
 pub(crate) fn add_bucket_sums(act: &Connection) -> rusqlite::Result<()> {
     all_buckets(act)?.iter().try_for_each(|(bucket, _)| {
         let update = "UPDATE bucket SET checksum = ?2 WHERE number = ?1";
-        act.prepare_cached(update)?.execute(params![bucket.number as i64, bucket.sum()]).map(drop)
+        act.prepare_cached(update)?.execute(params![bucket.number.cast_signed(), bucket.sum()]).map(drop)
     })
 }

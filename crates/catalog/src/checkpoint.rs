@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use quarry_stdx::number::u32_of;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
@@ -29,7 +30,7 @@ impl SourceIdentity {
     pub fn of(head: &[u8], salt: &str) -> SourceIdentity {
         let head = &head[..head.len().min(HEAD_BYTES_MAX)];
         let mut hasher = Xxh3::new();
-        hasher.update(&(head.len() as u32).to_le_bytes());
+        hasher.update(&u32_of(head.len()).to_le_bytes());
         hasher.update(head);
         hasher.update(salt.as_bytes());
         SourceIdentity(hasher.digest128().to_le_bytes())
@@ -192,8 +193,8 @@ impl LoggedCheckpoint {
         let checkpoint = &self.checkpoint;
         let sum = RowSum::of(Table::Checkpoint).bytes(&checkpoint.key.identity.0);
         let sum = sum.number(checkpoint.key.variant.into()).number(checkpoint.head_bytes.into());
-        let sum = sum.number(checkpoint.offset as i64).number(checkpoint.tail_hash as i64);
-        let sum = sum.text(&checkpoint.source).number(self.lsn as i64);
+        let sum = sum.number(checkpoint.offset.cast_signed()).number(checkpoint.tail_hash.cast_signed());
+        let sum = sum.text(&checkpoint.source).number(self.lsn.cast_signed());
         // Rows of earlier versions have none, and checksums without them.
         match &*checkpoint.milestones {
             [] => sum.finish(),
@@ -215,12 +216,12 @@ fn read_checkpoint(row: &Row<'_>) -> rusqlite::Result<(LoggedCheckpoint, i64)> {
     let checkpoint = FileCheckpoint {
         key: CheckpointKey { identity: SourceIdentity(row.get(0)?), variant: row.get(1)? },
         head_bytes: row.get(2)?,
-        offset: row.get::<_, i64>(3)? as u64,
-        tail_hash: row.get::<_, i64>(4)? as u64,
+        offset: row.get::<_, i64>(3)?.cast_unsigned(),
+        tail_hash: row.get::<_, i64>(4)?.cast_unsigned(),
         source: row.get(5)?,
         milestones: from_bytes(row.get_ref(8)?.as_blob()?),
     };
-    let logged = LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(6)? as u64 };
+    let logged = LoggedCheckpoint { checkpoint, lsn: row.get::<_, i64>(6)?.cast_unsigned() };
     let sum = logged.sum();
     check_row(Table::Checkpoint, &logged.checkpoint.source, row.get(7)?, sum)?;
     Ok((logged, sum))
@@ -254,10 +255,10 @@ pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> r
         identity,
         variant,
         checkpoint.head_bytes,
-        checkpoint.offset as i64,
-        checkpoint.tail_hash as i64,
+        checkpoint.offset.cast_signed(),
+        checkpoint.tail_hash.cast_signed(),
         checkpoint.source,
-        logged.lsn as i64,
+        logged.lsn.cast_signed(),
         sum,
         to_bytes(&checkpoint.milestones),
     ])?;

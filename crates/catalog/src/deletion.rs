@@ -19,7 +19,7 @@ pub struct DeletionRow {
 
 impl DeletionRow {
     fn sum(&self) -> i64 {
-        RowSum::of(Table::Deletion).number(self.bucket as i64).bytes(&self.rows).finish()
+        RowSum::of(Table::Deletion).number(self.bucket.cast_signed()).bytes(&self.rows).finish()
     }
 }
 
@@ -39,7 +39,7 @@ impl Catalog {
             let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
             let buckets = commit.deletions.iter().map(|deletion| deletion.bucket);
             for number in buckets.chain(commit.emptied.iter().copied()) {
-                if live.query_row([number as i64], |row| row.get::<_, i64>(0))? == 0 {
+                if live.query_row([number.cast_signed()], |row| row.get::<_, i64>(0))? == 0 {
                     return Ok(false);
                 }
             }
@@ -59,7 +59,7 @@ impl Catalog {
 }
 
 fn write(act: &Connection, deletion: &DeletionRow) -> rusqlite::Result<()> {
-    let (bucket, sum) = (deletion.bucket as i64, deletion.sum());
+    let (bucket, sum) = (deletion.bucket.cast_signed(), deletion.sum());
     let old = known_sum(act, "SELECT checksum FROM deletion WHERE bucket = ?1", [bucket])?;
     let insert = "INSERT OR REPLACE INTO deletion (bucket, rows, checksum) VALUES (?1, ?2, ?3)";
     act.prepare_cached(insert)?.execute(params![bucket, deletion.rows, sum])?;
@@ -67,7 +67,7 @@ fn write(act: &Connection, deletion: &DeletionRow) -> rusqlite::Result<()> {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(DeletionRow, i64)> {
-    let deletion = DeletionRow { bucket: row.get::<_, i64>(0)? as u64, rows: row.get(1)? };
+    let deletion = DeletionRow { bucket: row.get::<_, i64>(0)?.cast_unsigned(), rows: row.get(1)? };
     let sum = deletion.sum();
     check_row(Table::Deletion, &deletion.bucket, row.get(2)?, sum)?;
     Ok((deletion, sum))
@@ -75,14 +75,14 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(DeletionRow, i64)> {
 
 /// Drops the deleted events of a bucket that is no longer on record.
 pub(crate) fn drop_deletion_of_forgotten(act: &Connection, bucket: u64) -> rusqlite::Result<()> {
-    let known = act.prepare_cached("SELECT 1 FROM bucket WHERE number = ?1")?.exists([bucket as i64])?;
+    let known = act.prepare_cached("SELECT 1 FROM bucket WHERE number = ?1")?.exists([bucket.cast_signed()])?;
     if known {
         return Ok(());
     }
-    let deleted = act.prepare_cached("SELECT 1 FROM deletion WHERE bucket = ?1")?.exists([bucket as i64])?;
+    let deleted = act.prepare_cached("SELECT 1 FROM deletion WHERE bucket = ?1")?.exists([bucket.cast_signed()])?;
     if deleted {
         let delete = "DELETE FROM deletion WHERE bucket = ?1 RETURNING checksum";
-        delete_rows(act, Table::Deletion, delete, [bucket as i64])?;
+        delete_rows(act, Table::Deletion, delete, [bucket.cast_signed()])?;
     }
     Ok(())
 }

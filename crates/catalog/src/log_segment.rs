@@ -16,11 +16,11 @@ pub struct LogSegmentRow {
 
 impl LogSegmentRow {
     fn sum(&self) -> i64 {
-        RowSum::of(Table::LogSegment).number(self.first_lsn as i64).number(self.stored_last()).finish()
+        RowSum::of(Table::LogSegment).number(self.first_lsn.cast_signed()).number(self.stored_last()).finish()
     }
 
     fn stored_last(&self) -> i64 {
-        self.last_lsn.map_or(0, |lsn| lsn as i64)
+        self.last_lsn.map_or(0, |lsn| lsn.cast_signed())
     }
 }
 
@@ -50,13 +50,13 @@ impl Catalog {
     pub fn forget_log_segments(&self, first_lsns: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| {
             let delete = "DELETE FROM log_segment WHERE first_lsn = ?1 RETURNING checksum";
-            first_lsns.iter().try_for_each(|lsn| delete_rows(act, Table::LogSegment, delete, [*lsn as i64]))
+            first_lsns.iter().try_for_each(|lsn| delete_rows(act, Table::LogSegment, delete, [(*lsn).cast_signed()]))
         })
     }
 }
 
 fn write(act: &Connection, segment: &LogSegmentRow) -> rusqlite::Result<()> {
-    let (first, sum) = (segment.first_lsn as i64, segment.sum());
+    let (first, sum) = (segment.first_lsn.cast_signed(), segment.sum());
     let old = known_sum(act, "SELECT checksum FROM log_segment WHERE first_lsn = ?1", [first])?;
     act.prepare_cached("INSERT OR REPLACE INTO log_segment (first_lsn, last_lsn, checksum) VALUES (?1, ?2, ?3)")?
         .execute(params![first, segment.stored_last(), sum])?;
@@ -65,8 +65,8 @@ fn write(act: &Connection, segment: &LogSegmentRow) -> rusqlite::Result<()> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(LogSegmentRow, i64)> {
     let last: i64 = row.get(1)?;
-    let first_lsn = row.get::<_, i64>(0)? as u64;
-    let segment = LogSegmentRow { first_lsn, last_lsn: (last != 0).then_some(last as u64) };
+    let first_lsn = row.get::<_, i64>(0)?.cast_unsigned();
+    let segment = LogSegmentRow { first_lsn, last_lsn: (last != 0).then_some(last.cast_unsigned()) };
     check_row(Table::LogSegment, &first_lsn, row.get(2)?, segment.sum())?;
     Ok((segment, segment.sum()))
 }

@@ -16,10 +16,10 @@ pub struct Origin {
 }
 
 pub(crate) fn write_origins(act: &Connection, bucket: u64, origins: &[Origin]) -> rusqlite::Result<()> {
-    act.prepare_cached("DELETE FROM origin WHERE bucket = ?1")?.execute([bucket as i64])?;
+    act.prepare_cached("DELETE FROM origin WHERE bucket = ?1")?.execute([bucket.cast_signed()])?;
     let mut insert = act.prepare_cached("INSERT INTO origin (bucket, first_row, number) VALUES (?1, ?2, ?3)")?;
     for origin in origins {
-        insert.execute(params![bucket as i64, origin.first_row as i64, origin.number as i64])?;
+        insert.execute(params![bucket.cast_signed(), origin.first_row.cast_signed(), origin.number.cast_signed()])?;
     }
     Ok(())
 }
@@ -27,13 +27,13 @@ pub(crate) fn write_origins(act: &Connection, bucket: u64, origins: &[Origin]) -
 pub(crate) fn read_origins(act: &Connection, bucket: u64) -> rusqlite::Result<Vec<Origin>> {
     let select = "SELECT first_row, number FROM origin WHERE bucket = ?1 ORDER BY first_row";
     let origin = |row: &rusqlite::Row<'_>| {
-        Ok(Origin { first_row: row.get::<_, i64>(0)? as u64, number: row.get::<_, i64>(1)? as u64 })
+        Ok(Origin { first_row: row.get::<_, i64>(0)?.cast_unsigned(), number: row.get::<_, i64>(1)?.cast_unsigned() })
     };
-    act.prepare_cached(select)?.query_map([bucket as i64], origin)?.collect()
+    act.prepare_cached(select)?.query_map([bucket.cast_signed()], origin)?.collect()
 }
 
 /// Drops the origins of a bucket that is no longer on record.
 pub(crate) fn drop_origins_of_forgotten(act: &Connection, bucket: u64) -> rusqlite::Result<()> {
     let delete = "DELETE FROM origin WHERE bucket = ?1 AND NOT EXISTS (SELECT 1 FROM bucket WHERE number = ?1)";
-    act.prepare_cached(delete)?.execute([bucket as i64]).map(drop)
+    act.prepare_cached(delete)?.execute([bucket.cast_signed()]).map(drop)
 }

@@ -23,16 +23,16 @@ pub(crate) fn move_position(act: &Connection, index: &str, sealed_through: u64) 
     let through = sealed_through.max(old_through);
     let sum = sum_of(index, through);
     act.prepare_cached("INSERT OR REPLACE INTO position (index_name, sealed_through, checksum) VALUES (?1, ?2, ?3)")?
-        .execute(params![index, through as i64, sum])?;
+        .execute(params![index, through.cast_signed(), sum])?;
     note_change(act, Table::Position, old, sum)
 }
 
 fn sum_of(index: &str, sealed_through: u64) -> i64 {
-    RowSum::of(Table::Position).text(index).number(sealed_through as i64).finish()
+    RowSum::of(Table::Position).text(index).number(sealed_through.cast_signed()).finish()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(String, u64, i64)> {
-    let (index, through): (String, u64) = (row.get(0)?, row.get::<_, i64>(1)? as u64);
+    let (index, through): (String, u64) = (row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned());
     let sum = sum_of(&index, through);
     check_row(Table::Position, &index, row.get(2)?, sum)?;
     Ok((index, through, sum))

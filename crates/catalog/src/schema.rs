@@ -216,7 +216,7 @@ fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
     }
     for (index, through) in pairs::<i64>(act, "SELECT index_name, sealed_through FROM position")? {
         act.execute("DELETE FROM position WHERE index_name = ?1", [&index])?;
-        move_position(act, &index, through as u64)?;
+        move_position(act, &index, through.cast_unsigned())?;
     }
     begin(act, VERSION)
 }

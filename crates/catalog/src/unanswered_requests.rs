@@ -22,7 +22,7 @@ pub struct UnansweredPart {
 
 impl UnansweredPart {
     fn sum(&self) -> i64 {
-        let sum = RowSum::of(Table::Unanswered).number(self.run as i64).number(self.number as i64);
+        let sum = RowSum::of(Table::Unanswered).number(self.run.cast_signed()).number(self.number.cast_signed());
         sum.bytes(&self.key.to_le_bytes()).number(self.time).finish()
     }
 }
@@ -45,7 +45,7 @@ impl Catalog {
     pub fn forget_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
         let delete = "DELETE FROM unanswered WHERE run = ?1 AND number = ?2 RETURNING checksum";
         self.act(|act| {
-            let key = |part: &UnansweredPart| [part.run as i64, part.number as i64];
+            let key = |part: &UnansweredPart| [part.run.cast_signed(), part.number.cast_signed()];
             parts.iter().try_for_each(|part| delete_rows(act, Table::Unanswered, delete, key(part)))
         })
     }
@@ -60,7 +60,7 @@ impl Catalog {
 }
 
 fn write(act: &Connection, part: &UnansweredPart) -> rusqlite::Result<()> {
-    let (run, number, sum) = (part.run as i64, part.number as i64, part.sum());
+    let (run, number, sum) = (part.run.cast_signed(), part.number.cast_signed(), part.sum());
     let old = known_sum(act, "SELECT checksum FROM unanswered WHERE run = ?1 AND number = ?2", [run, number])?;
     let insert = "INSERT OR REPLACE INTO unanswered (run, number, key, time, checksum) VALUES (?1, ?2, ?3, ?4, ?5)";
     act.prepare_cached(insert)?.execute(params![run, number, part.key.to_le_bytes().as_slice(), part.time, sum])?;
@@ -69,8 +69,8 @@ fn write(act: &Connection, part: &UnansweredPart) -> rusqlite::Result<()> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<(UnansweredPart, i64)> {
     let part = UnansweredPart {
-        run: row.get::<_, i64>(0)? as u64,
-        number: row.get::<_, i64>(1)? as u64,
+        run: row.get::<_, i64>(0)?.cast_unsigned(),
+        number: row.get::<_, i64>(1)?.cast_unsigned(),
         key: u128::from_le_bytes(row.get(2)?),
         time: row.get(3)?,
     };

@@ -6,12 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::ForwardError;
 use quarry_conf::OutputSettings;
 use quarry_conf::settings::index_rules::ROUTING_KEY;
 use quarry_event::{EventBatch, IndexedField};
 use quarry_pipeline::Pattern;
-
-use crate::ForwardError;
+use quarry_stdx::number::u32_of;
 
 /// Word for all groups.
 const ALL: &str = "*";
@@ -140,7 +140,7 @@ impl Routes {
             let part = &mut parts[at].1;
             let meta = part.intern(meta);
             part.push(batch.raw(row), batch.time[row], meta);
-            let row = part.len() as u32 - 1;
+            let row = u32_of(part.len()) - 1;
             let moved =
                 |field: &&IndexedField| IndexedField { row, name: Arc::clone(&field.name), value: field.value.clone() };
             part.fields.extend(own.iter().map(moved));

@@ -9,6 +9,7 @@ pub mod descriptors;
 mod error_kind;
 mod fault;
 pub mod log;
+pub mod number;
 pub mod private_file;
 pub mod private_folder;
 pub mod random;

@@ -12,6 +12,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::wal::gather::BLOCK_BYTES;
@@ -70,7 +71,7 @@ fn open_direct(_: &Path) -> Option<File> {
 
 /// The part of `bytes` that can be written past the cache at `offset`; empty when it is none or little.
 fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
-    let to_block = (offset.wrapping_neg() % BLOCK_BYTES as u64) as usize;
+    let to_block = usize_of(offset.wrapping_neg() % BLOCK_BYTES as u64);
     let whole = bytes.len().saturating_sub(to_block) / BLOCK_BYTES * BLOCK_BYTES;
     if whole < DIRECT_BYTES_MIN || bytes.as_ptr().align_offset(BLOCK_BYTES) != to_block {
         return 0..0;

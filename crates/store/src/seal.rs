@@ -9,14 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_verified};
-use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
-
 use crate::hot::{HotSegment, Spares};
 use crate::sealed::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
 use crate::{StoreError, StoreOptions};
+use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encode_verified};
+use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
+use quarry_stdx::number::usize_of;
 
 /// How long sealing rests after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -103,8 +103,8 @@ fn take_waiting(state: &mut State, options: &StoreOptions) -> Vec<Arc<HotSegment
     let mut slabs: Vec<Arc<HotSegment>> = Vec::new();
     let mut left = TOGETHER_BYTES_MAX;
     for slab in state.closed.values_mut().filter(|slab| slab.progress == Progress::Waiting) {
-        let raw_bytes = slab.segment.raw_bytes() as usize;
-        let is_small = options.is_small(slab.segment.events() as usize, raw_bytes);
+        let raw_bytes = usize_of(slab.segment.raw_bytes());
+        let is_small = options.is_small(usize_of(slab.segment.events()), raw_bytes);
         let joins = is_small && raw_bytes <= left;
         if !(slabs.is_empty() || joins) {
             break;

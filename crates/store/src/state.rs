@@ -6,9 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
-use quarry_stdx::SharedClock;
-
 use crate::day_clock::DayClock;
 use crate::emptying::Emptying;
 use crate::gaps::Gaps;
@@ -20,6 +17,9 @@ use crate::sealed::{Readers, SealedBucket};
 use crate::sent_requests::SentRequests;
 use crate::sync::lock;
 use crate::{Damage, StoreError, StoreOptions};
+use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
+use quarry_stdx::SharedClock;
+use quarry_stdx::number::usize_of;
 
 /// What every thread of a store shares.
 #[derive(Debug)]
@@ -332,7 +332,7 @@ impl State {
         for slab in self.closed.values() {
             match slab.progress {
                 Progress::Quarantined(_) => quarantined += 1,
-                _ => closed += options.weight_of(slab.segment.events() as usize, slab.segment.raw_bytes() as usize),
+                _ => closed += options.weight_of(usize_of(slab.segment.events()), usize_of(slab.segment.raw_bytes())),
             }
         }
         closed += SLAB_WEIGHT * usize::saturating_sub(quarantined, QUARANTINED_SLABS_MAX);
@@ -343,7 +343,7 @@ impl State {
     pub(crate) fn large_slabs(&self, options: &StoreOptions) -> usize {
         let is_large = |events: usize, raw_bytes: usize| !options.is_small(events, raw_bytes);
         let closed = self.closed.values().map(|slab| &slab.segment);
-        let closed = closed.filter(|slab| is_large(slab.events() as usize, slab.raw_bytes() as usize)).count();
+        let closed = closed.filter(|slab| is_large(usize_of(slab.events()), usize_of(slab.raw_bytes()))).count();
         closed + self.hot.values().filter(|slab| is_large(slab.events(), slab.raw_bytes())).count()
     }
 

@@ -1,7 +1,8 @@
 //! House rules that a compiler does not know: sizes, head docs, names, words that must not appear, parts of commands.
 //!
 //! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is named there with its size and
-//! may only shrink. `tidy --update` rewrites the ratchet downwards, never up.
+//! may only shrink. So do casts that may cut a number off (`dev/xtask/casts.txt`), counted by crate. `tidy --update`
+//! rewrites both downwards, never up.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,11 +36,27 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     let ratchet = read_ratchet(&ratchet_path);
     let mut faults = Vec::new();
     let mut oversize = BTreeMap::new();
+    let mut casts = BTreeMap::new();
     for file in &files {
         let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
         check_text(&name, &text, &mut faults);
         measure(&name, &text, &mut oversize);
+        if let Some(owner) = crate_of(&name).filter(|_| !is_test_file(&name)) {
+            *casts.entry(owner.to_owned()).or_default() += narrowing_casts(&text);
+        }
+    }
+    casts.retain(|_, count| *count > 0);
+    let casts_path = root().join("dev/xtask/casts.txt");
+    let allowed_casts = read_ratchet(&casts_path);
+    for (owner, count) in &casts {
+        let allowed = allowed_casts.get(owner).copied().unwrap_or_default();
+        if *count > allowed {
+            faults.push(format!(
+                "crates/{owner}: {count} casts to fewer bits, {allowed} are allowed: try_from and an error, or \
+                 quarry_stdx::number where an invariant holds"
+            ));
+        }
     }
     crate::commands::check(&mut faults)?;
     for (what, size) in &oversize {
@@ -53,12 +70,36 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
         let kept = oversize.iter().filter(|(what, size)| ratchet.get(*what).is_some_and(|allowed| *size <= allowed));
         let text: String = kept.map(|(what, size)| format!("{size} {what}\n")).collect();
         std::fs::write(&ratchet_path, text).map_err(|error| format!("{}: {error}", ratchet_path.display()))?;
+        let lower =
+            |owner: &String, count: usize| allowed_casts.get(owner).map_or(count, |allowed| count.min(*allowed));
+        let text: String = casts.iter().map(|(owner, count)| format!("{} {owner}\n", lower(owner, *count))).collect();
+        std::fs::write(&casts_path, text).map_err(|error| format!("{}: {error}", casts_path.display()))?;
     }
     if faults.is_empty() {
         println!("tidy: {} files, {} under the ratchet", files.len(), oversize.len());
         return Ok(());
     }
     Err(faults.join("\n"))
+}
+
+/// The crate of a product file.
+fn crate_of(name: &str) -> Option<&str> {
+    let (owner, rest) = name.strip_prefix("crates/")?.split_once('/')?;
+    rest.starts_with("src/").then_some(owner)
+}
+
+/// Casts of the product part of a file to types of fewer than 64 bits: what does not fit is cut off without a word.
+fn narrowing_casts(text: &str) -> usize {
+    let of_line = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.split(" as ").skip(1).filter(|rest| is_narrow(rest)).count()
+    };
+    product_lines(text).into_iter().map(of_line).sum()
+}
+
+fn is_narrow(rest: &str) -> bool {
+    let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    matches!(name.as_str(), "u8" | "u16" | "u32" | "i8" | "i16" | "i32" | "f32")
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -204,6 +245,14 @@ mod tests {
         let stub = format!("//! Head.\nfn a() {{ {}{}) }} \n", "todo", "!(");
         let told = format!("a.rs:2: `{}{}`: no stubs", "todo", "!(");
         assert_eq!(faults("a.rs", &stub), ["a.rs:2: trailing blank", &told]);
+    }
+
+    #[test]
+    fn casts_to_fewer_bits_are_counted_in_product_code() {
+        let text = "//! Head.\nlet a = b as u8 + c as u64; // d as u32\nlet e = (f as i32) as usize;\n#[cfg(test)]\nmod tests {\n    g as u8\n}\n";
+        assert_eq!(narrowing_casts(text), 2);
+        assert_eq!(crate_of("crates/store/src/wal/record.rs"), Some("store"));
+        assert_eq!((crate_of("crates/store/tests/a.rs"), crate_of("dev/xtask/src/a.rs")), (None, None));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! stores it may compress the whole.
 
 use quarry_event::shape::Dictionary;
+use quarry_stdx::number::u32_of;
 
 use crate::integers::{encode_integers, read_integers};
 use crate::limits::MAX_SLAB_RAW_BYTES;
@@ -11,6 +12,8 @@ use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Appends the texts that end at `ends`.
 pub(crate) fn encode_dictionary(bytes: &[u8], ends: &[u32], out: &mut Vec<u8>) {
+    assert!(ends.is_sorted(), "texts follow each other");
+    assert_eq!(ends.last().map_or(0, |end| *end as usize), bytes.len(), "the last text ends with the bytes");
     let (mut shared, mut rests) = (Vec::with_capacity(ends.len()), Vec::with_capacity(ends.len()));
     let mut parts = Vec::with_capacity(bytes.len());
     let (mut start, mut last): (usize, &[u8]) = (0, &[]);
@@ -58,7 +61,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
         bytes.extend_from_within(last.start..last.start + common);
         bytes.extend_from_slice(rest);
         last = start..bytes.len();
-        ends.push(bytes.len() as u32);
+        ends.push(u32_of(bytes.len()));
     }
     cursor.finish("the dictionary")?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Malformed::new("the dictionary is not UTF-8"))?;

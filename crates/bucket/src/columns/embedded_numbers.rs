@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quarry_event::shape::{Dictionary, NumberFormat};
+use quarry_stdx::number::u32_of;
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};
 use crate::columns::dictionary::{decode_dictionary, encode_dictionary};
@@ -124,9 +125,9 @@ pub(super) fn encode_cut(
     part.clear();
     let (mut all, mut rest_ends, mut renamed) = (Vec::new(), Vec::new(), vec![0; rests.len()]);
     for (rest, code) in &mut rests {
-        renamed[*code as usize] = rest_ends.len() as u32;
+        renamed[*code as usize] = u32_of(rest_ends.len());
         all.extend_from_slice(rest);
-        rest_ends.push(all.len() as u32);
+        rest_ends.push(u32_of(all.len()));
     }
     put_varint(&mut out, rest_ends.len() as u64);
     encode_dictionary(&all, &rest_ends, &mut part);
@@ -160,7 +161,7 @@ fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
         Halves { cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };
     for text in texts {
         let (number, rest) = cut.apply(text)?;
-        let new = halves.rests.len() as u32;
+        let new = u32_of(halves.rests.len());
         halves.codes.push(*halves.rests.entry(rest).or_insert(new));
         if halves.rests.len() * TEXTS_PER_REST > texts.len() {
             return None;
@@ -242,7 +243,7 @@ impl CutAt {
             cut: stored.cut,
             format: stored.format,
             numbers: of_numbers,
-            codes: CodesAt::read(&chunk.slice_ref(stored.codes), count, stored.rests.len() as u32)?,
+            codes: CodesAt::read(&chunk.slice_ref(stored.codes), count, u32_of(stored.rests.len()))?,
             rests: stored.rests,
         })
     }
@@ -264,7 +265,7 @@ pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> R
     let numbers = decode_integers(numbers, count)?;
     let (low, high) = range_of(&numbers);
     cut.check(low, high)?;
-    let codes = decode_codes(codes, count, rests.len() as u32)?;
+    let codes = decode_codes(codes, count, u32_of(rests.len()))?;
     let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(count));
     for (number, code) in numbers.into_iter().zip(codes) {
         bytes.extend_from_slice(prefix);
@@ -272,7 +273,7 @@ pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> R
         if bytes.len() as u64 > limit {
             return Err(Malformed(format!("the texts exceed the {limit} bytes of the page")));
         }
-        ends.push(bytes.len() as u32);
+        ends.push(u32_of(bytes.len()));
     }
     Ok((bytes, ends))
 }

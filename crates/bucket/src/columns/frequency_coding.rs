@@ -39,6 +39,8 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     }
     let low_bits = width - bits;
     let frequencies = normalized(&counts_of(values, low_bits), values.len());
+    assert_eq!(frequencies.iter().sum::<u32>(), SCALE, "frequencies fill the scale");
+    assert!(frequencies.len() <= 1 << SYMBOL_BITS_MAX, "a symbol has so many bits at most");
     out.push(low_bits as u8);
     put_varint(out, frequencies.len() as u64);
     frequencies.iter().for_each(|frequency| put_varint(out, u64::from(*frequency)));
@@ -100,6 +102,7 @@ fn put_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: 
         }
         *state = ((*state / frequency) << SCALE_BITS) + *state % frequency + start;
     }
+    assert!(words.len() <= count, "a symbol gives a word at most");
     states.iter().for_each(|state| out.extend_from_slice(&state.to_le_bytes()));
     put_varint(out, words.len() as u64);
     words.iter().rev().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));

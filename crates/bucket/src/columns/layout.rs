@@ -127,12 +127,17 @@ impl Layout {
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        assert!(self.pools.len() <= MAX_POOLS, "a slab has no more pools");
+        assert_eq!(self.shapes.columns.len(), self.stored.len(), "every column is stored");
+        assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has a column, and so many at most");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
             put_place(pool, out);
         }
         put_varint(out, self.shapes.columns.len() as u64);
-        for (column, stored) in self.shapes.columns.iter().zip(&self.stored) {
+        for (number, (column, stored)) in self.shapes.columns.iter().zip(&self.stored).enumerate() {
+            let is_below = column.parent.is_none_or(|parent| (parent as usize) < number);
+            assert!(is_below && column.parent.is_none() == (number == 0), "a variable stands behind its parent");
             put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
             put_kind(&column.kind, out);
             put_traits(&column.traits, out);
@@ -401,12 +406,16 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                             out.push(0);
                             put_run(out, bytes);
                         }
-                        TemplatePart::Variable(column) => put_varint(out, u64::from(*column)),
+                        TemplatePart::Variable(column) => {
+                            assert!(*column > 0, "the text column is no variable");
+                            put_varint(out, u64::from(*column));
+                        }
                     }
                 }
             }
         }
         ColumnKind::Dictionary { len } => {
+            assert!(*len as usize <= MAX_SLAB_EVENTS, "a dictionary has no more texts than events");
             out.push(DICTIONARY);
             put_varint(out, u64::from(*len));
         }

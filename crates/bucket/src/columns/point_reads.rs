@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
+use quarry_stdx::number::u32_of;
 
 use crate::columns::SharedDictionary;
 use crate::columns::codec::needs_times;
@@ -63,7 +64,7 @@ impl ShapedPage {
                 return Err(self.no_value(column, *row));
             };
             self.put_few(&columns, column, place, &mut out)?;
-            ends.push(out.len() as u32);
+            ends.push(u32_of(out.len()));
         }
         Ok(Texts { bytes: out.into(), ends })
     }
@@ -90,7 +91,7 @@ impl ShapedPage {
                 Value::Number(number) => numbers.push(self.checked(&columns, column, number)?),
                 Value::Text(text) => {
                     self.put_bytes(&text, &mut bytes)?;
-                    ends.push(bytes.len() as u32);
+                    ends.push(u32_of(bytes.len()));
                 }
             }
         }
@@ -273,7 +274,7 @@ impl ShapedPage {
             return self.open_whole(column);
         }
         let limit = match kind {
-            ColumnKind::Templates(templates) => templates.len() as u32,
+            ColumnKind::Templates(templates) => u32_of(templates.len()),
             ColumnKind::Dictionary { len } => *len,
             _ => 0,
         };

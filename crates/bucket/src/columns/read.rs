@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use quarry_event::shape::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
 use quarry_event::{PageSet, TimeNs};
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
@@ -370,7 +371,7 @@ impl ShapedPage {
         let malformed = |reason: String| Err(crate::wire::Malformed(reason));
         match kind {
             ColumnKind::Templates(templates) => {
-                decode_codes(chunk, count, templates.len() as u32).map(ColumnValues::Codes)
+                decode_codes(chunk, count, u32_of(templates.len())).map(ColumnValues::Codes)
             }
             ColumnKind::Dictionary { len } => decode_codes(chunk, count, *len).map(ColumnValues::Codes),
             ColumnKind::Numbers { min, max, .. } => {

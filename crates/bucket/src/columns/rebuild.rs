@@ -12,6 +12,7 @@ use std::sync::Arc;
 use quarry_event::shape::{
     ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, TemplatePart, Texts,
 };
+use quarry_stdx::number::u32_of;
 
 use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
 use crate::columns::point_reads::FEW_ROWS;
@@ -71,7 +72,7 @@ impl Plans {
                     plan.add(part, &plans, &mut literal_at);
                 }
                 plan.close_step(&mut literal_at, NO_VARIABLE);
-                plan.ends.push(plan.steps.len() as u32);
+                plan.ends.push(u32_of(plan.steps.len()));
             }
             plan.literals.resize(plan.literals.len() + COPY_BYTES, 0);
             plans.inlined[number] = number != TEXT_COLUMN as usize
@@ -252,7 +253,7 @@ impl ShapedPage {
                 return Err(self.no_value(column, *row));
             };
             texts.extend_from_slice(whole.get(place));
-            ends.push(texts.len() as u32);
+            ends.push(u32_of(texts.len()));
         }
         Ok(Texts { bytes: texts.into(), ends })
     }
@@ -326,7 +327,7 @@ impl ShapedPage {
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
             self.put_value(&columns, column, *row, &mut bytes)?;
-            ends.push(bytes.len() as u32);
+            ends.push(u32_of(bytes.len()));
         }
         Ok(Texts { bytes: bytes.into(), ends })
     }

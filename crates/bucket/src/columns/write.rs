@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use quarry_event::shape::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, Shapes};
+use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers, encode_texts};
@@ -111,7 +112,7 @@ fn texts_fit(bytes: &[u8], ends: &[u32]) -> bool {
 fn kind_of(values: &SlabValues) -> ColumnKind {
     match values {
         SlabValues::Templates { templates, .. } => ColumnKind::Templates(templates.as_slice().into()),
-        SlabValues::Dictionary { ends, .. } => ColumnKind::Dictionary { len: ends.len() as u32 },
+        SlabValues::Dictionary { ends, .. } => ColumnKind::Dictionary { len: u32_of(ends.len()) },
         SlabValues::Numbers { format, numbers } => {
             let (min, max) = range_of(numbers);
             ColumnKind::Numbers { format: *format, min, max }
@@ -196,7 +197,7 @@ impl ColumnWriter<'_> {
         encode_dictionary(bytes, ends, &mut encoded);
         let at = if encoded.len() <= POOLED_BYTES {
             let (pool, start) = self.pooled(&encoded)?;
-            DictionaryAt::Pooled { pool, start, len: encoded.len() as u32 }
+            DictionaryAt::Pooled { pool, start, len: u32_of(encoded.len()) }
         } else {
             let offset = self.blocks.object.len() as u64;
             let stored_len = self.blocks.write(BlockKind::ColumnDictionary, &encoded)? as u32;
@@ -211,7 +212,7 @@ impl ColumnWriter<'_> {
         if !self.pool.is_empty() && self.pool.len() + entry.len() > TARGET_POOL_BYTES {
             self.close_pool()?;
         }
-        let place = (self.pools.len() as u32, self.pool.len() as u32);
+        let place = (u32_of(self.pools.len()), u32_of(self.pool.len()));
         self.pool.extend_from_slice(entry);
         Ok(place)
     }

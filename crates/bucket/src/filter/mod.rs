@@ -7,6 +7,7 @@
 mod fuse;
 
 use quarry_event::TermQuery;
+use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::block::checksums_decide;
@@ -63,7 +64,7 @@ impl FilterWriter {
         }
         let mut out = Vec::with_capacity(len);
         out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&(self.slabs.len() as u32).to_le_bytes());
+        out.extend_from_slice(&(u32_of(self.slabs.len())).to_le_bytes());
         for fuse in &self.slabs {
             out.extend_from_slice(&fuse.seed.to_le_bytes());
             out.extend_from_slice(&fuse.segment_length.to_le_bytes());

@@ -3,8 +3,9 @@
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::error::{BlockPosition, BucketError};
 use crate::filter::sort_and_dedup;
+use crate::locator::ribbon::MAX_VALUE_BITS;
 use crate::locator::ribbon::write_table;
-use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, PAGE_BITS, key_of, link_key, part_of};
+use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, MAX_PARTS, PAGE_BITS, key_of, link_key, part_of};
 use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
@@ -82,6 +83,8 @@ pub(crate) fn write_locator(
     sort_and_dedup(&mut pairs);
     let links = Links::of(pages);
     let parts = pairs.len().div_ceil(KEYS_PER_PART);
+    assert!((1..=MAX_PARTS).contains(&parts), "a locator has so many parts at most");
+    assert!(links.bits() <= MAX_VALUE_BITS, "a link fits its table");
     let mut directory = Vec::new();
     put_varint(&mut directory, parts as u64);
     put_varint(&mut directory, blocks.object.len() as u64);

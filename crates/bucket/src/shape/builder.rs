@@ -9,6 +9,7 @@
 use std::mem;
 
 use quarry_event::shape::NumberFormat;
+use quarry_stdx::number::u32_of;
 
 use super::dictionary::{Interner, TextRun};
 use super::objects::Schema;
@@ -80,7 +81,7 @@ impl Kind {
                 let mut texts = TextRun::default();
                 for number in numbers {
                     format.write(number, &mut texts.bytes);
-                    texts.ends.push(texts.bytes.len() as u32);
+                    texts.ends.push(u32_of(texts.bytes.len()));
                 }
                 texts
             }
@@ -151,7 +152,7 @@ impl Builder {
         let kind = Kind::default();
         self.columns.push(Column { parent, path, depth, kind, page_starts, surprises: 0, no_dictionary: false });
         self.inboxes.push(Vec::new());
-        self.columns.len() as u32 - 1
+        u32_of(self.columns.len()) - 1
     }
 
     /// Takes in values of a column.
@@ -245,7 +246,7 @@ impl Builder {
             spans.clear();
             spans.extend((from..to).map(|at| {
                 let range = texts.range(at);
-                Span { start: range.start as u32, len: range.len() as u32 }
+                Span { start: range.start as u32, len: u32_of(range.len()) }
             }));
             builder.feed(column, &texts.bytes, &spans);
         };
@@ -258,7 +259,7 @@ impl Builder {
 
     fn end_page_below(&mut self, column: u32) {
         let place = &mut self.columns[column as usize];
-        place.page_starts.push(place.kind.len() as u32);
+        place.page_starts.push(u32_of(place.kind.len()));
         if let Kind::Templates(split) = &place.kind {
             for child in split.children.clone() {
                 self.end_page_below(child);
@@ -269,7 +270,7 @@ impl Builder {
     /// Marks the end of a page in every column.
     pub(super) fn end_page(&mut self) {
         for column in &mut self.columns {
-            column.page_starts.push(column.kind.len() as u32);
+            column.page_starts.push(u32_of(column.kind.len()));
         }
     }
 

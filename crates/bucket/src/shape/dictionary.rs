@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use quarry_stdx::number::u32_of;
+
 use super::classes::same;
 
 /// Slots of the table at the start; always a power of two.
@@ -19,7 +21,7 @@ impl TextRun {
     #[inline]
     pub(super) fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
-        self.ends.push(self.bytes.len() as u32);
+        self.ends.push(u32_of(self.bytes.len()));
     }
 
     pub(super) fn len(&self) -> usize {
@@ -80,7 +82,7 @@ impl Interner {
 
     #[cold]
     fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> u32 {
-        let code = self.texts.len() as u32;
+        let code = u32_of(self.texts.len());
         self.texts.push(text);
         self.slots[at] = (hash, code);
         if self.texts.len() * 2 > self.slots.len() {

@@ -11,6 +11,7 @@ use foldhash::fast::FixedState;
 use quarry_event::shape::{
     MAX_COLUMNS, MAX_TEMPLATES, TEXT_COLUMN, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
 };
+use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::builder::{Builder, Kind};
@@ -281,7 +282,7 @@ impl Builder {
 
     /// Makes a template of a text and its variables.
     fn add_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
-        let template = split.templates.len() as u32;
+        let template = u32_of(split.templates.len());
         let mut parts = Vec::with_capacity(self.variables.len() * 2 + 1);
         let mut columns = Vec::with_capacity(self.variables.len());
         let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
@@ -341,7 +342,7 @@ impl Builder {
         if !is_room {
             return None;
         }
-        let template = split.templates.len() as u32;
+        let template = u32_of(split.templates.len());
         let (mut parts, mut columns) = (Vec::new(), Vec::new());
         let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
         for Entry { literal, kind } in entries {
@@ -405,7 +406,7 @@ impl Builder {
         if !is_room {
             return false;
         }
-        let template = split.templates.len() as u32;
+        let template = u32_of(split.templates.len());
         let (mut parts, mut columns) = (Vec::with_capacity(pieces * 2 + 1), Vec::with_capacity(pieces));
         let mut seen: BTreeMap<&[u8], u32> = BTreeMap::new();
         let mut at = 0;
@@ -506,7 +507,7 @@ impl Builder {
             None => {
                 let path = path_below(self.columns[column as usize].path, &[], PLAIN_TIMES);
                 let child = self.add_child(column, split, path, PLAIN_DEPTH);
-                let template = split.templates.len() as u32;
+                let template = u32_of(split.templates.len());
                 split.templates.push(Template { parts: vec![TemplatePart::Variable(child)] });
                 self.templates += 1;
                 *split.plain.insert((template, child))
@@ -514,7 +515,7 @@ impl Builder {
         };
         split.plain_values += 1;
         self.filled.clear();
-        self.filled.push(Filled { column: child, start: 0, end: text.len() as u32 });
+        self.filled.push(Filled { column: child, start: 0, end: u32_of(text.len()) });
         template
     }
 }

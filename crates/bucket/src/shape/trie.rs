@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
+use quarry_stdx::number::u32_of;
 
 use super::classes::same;
 use super::variables::{Variable, VariableKind, variable_end};
@@ -231,7 +232,7 @@ impl Trie {
             let next = match known {
                 Some(Target::Variable { node, .. }) => node,
                 _ => {
-                    let next = self.nodes.len() as u32;
+                    let next = u32_of(self.nodes.len());
                     self.nodes.push(TrieNode::default());
                     let target = Target::Variable { kind: variable.kind, column: *column, node: next };
                     self.nodes[node as usize].edges.push(Edge::new(literal, target));

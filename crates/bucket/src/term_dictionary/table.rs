@@ -6,6 +6,7 @@
 //! are compared, so that cache misses of the many nearly unique terms overlap instead of queueing up.
 
 use quarry_event::segment;
+use quarry_stdx::number::u32_of;
 
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
 use crate::term_dictionary::{Namespace, cut_term};
@@ -188,9 +189,9 @@ impl TermTable {
         loop {
             let slot = self.slots[at];
             if slot == EMPTY {
-                let arena_at = self.arena.len() as u32;
+                let arena_at = u32_of(self.arena.len());
                 self.arena.extend_from_slice(term);
-                let entry = Entry { pair, pages: self.pages, len: term.len() as u32, arena_at };
+                let entry = Entry { pair, pages: self.pages, len: u32_of(term.len()), arena_at };
                 self.insert(at, hash, entry);
                 return;
             }

@@ -6,7 +6,10 @@
 
 use crate::block::BlockWriter;
 use crate::error::BucketError;
-use crate::limits::{MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS, MAX_TERM_DICTIONARY_TERMS};
+use crate::limits::{
+    MAX_SHARED_MASKS, MAX_SLAB_PAGES, MAX_TERM_DICTIONARY_DIRECTORY_BYTES, MAX_TERM_DICTIONARY_PAGE_TERMS,
+    MAX_TERM_DICTIONARY_TERMS,
+};
 use crate::term_dictionary::hash::PAIR_BYTES;
 use crate::term_dictionary::postings::PostingsWriter;
 use crate::term_dictionary::table::{Entry, TermTable};
@@ -36,12 +39,14 @@ pub(crate) fn write_term_dictionary(
     pages: usize,
     blocks: &mut BlockWriter,
 ) -> Result<WrittenTermDictionary, BucketError> {
+    assert!(pages <= MAX_SLAB_PAGES, "a set of pages has a bit for each");
     let order = sorted(table)?;
     let postings = PostingsWriter::new(table.entries(), pages);
     let mut directory = Vec::new();
     put_varint(&mut directory, order.len() as u64);
     put_varint(&mut directory, blocks.object.len() as u64);
     directory.extend_from_slice(&fingerprint(table).to_le_bytes());
+    assert!(postings.shared().len() <= MAX_SHARED_MASKS, "so many page sets are shared at most");
     put_varint(&mut directory, postings.shared().len() as u64);
     for mask in postings.shared() {
         directory.extend_from_slice(&mask.to_le_bytes());

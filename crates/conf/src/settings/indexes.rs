@@ -3,6 +3,7 @@
 //! Paths, volumes and bucket sizes of Splunk change nothing here: the store lays out its own folder.
 
 use quarry_stdx::Fault;
+use quarry_stdx::number::usize_of;
 use std::collections::BTreeMap;
 
 use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
@@ -184,7 +185,7 @@ impl<'a> IndexesConf<'a> {
             (merge.min_merge_size_mb, merge.max_merge_size_mb) = (default_of(MIN_SIZE), default_of(MAX_SIZE));
         }
         if merge.min_merge_count > merge.max_merge_count {
-            let of = |name| default_of(name) as usize;
+            let of = |name| usize_of(default_of(name));
             (merge.min_merge_count, merge.max_merge_count) = (of(MIN_COUNT), of(MAX_COUNT));
         }
         IndexSettings {

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use quarry_inputs::FilePosition;
 use quarry_stdx::SharedClock;
+use quarry_stdx::number::usize_of;
 use rustix::fs::{FlockOperation, flock, statvfs};
 use tokio::sync::watch;
 use xxhash_rust::xxh3::xxh3_64;
@@ -336,7 +337,7 @@ impl Spool {
         }
         let written = state.segments.back().map_or(Ok(()), |active| active.file.write_all_at(&buffer, active.bytes));
         let bytes = buffer.len() as u64;
-        buffer.shrink_to(GATHER_BYTES as usize);
+        buffer.shrink_to(usize_of(GATHER_BYTES));
         state.buffer = buffer;
         let Some(active) = state.segments.back_mut() else { return Err(ForwardError::Stopping) };
         if let Err(error) = written {

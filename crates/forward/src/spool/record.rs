@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use quarry_inputs::{FileIdentity, FilePosition};
+use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Bytes in front of a record's body.
@@ -45,7 +46,7 @@ pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
         write_position(position, out);
     }
     out.extend_from_slice(body.packed);
-    let length = (out.len() - start - HEAD_BYTES) as u32;
+    let length = u32_of(out.len() - start - HEAD_BYTES);
     let hash = xxh3_64(&out[start + HEAD_BYTES..]);
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     out[start + 4..start + HEAD_BYTES].copy_from_slice(&hash.to_le_bytes());
@@ -64,7 +65,7 @@ pub(super) fn write_position(position: &FilePosition, out: &mut Vec<u8>) {
 }
 
 fn text(bytes: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    out.extend_from_slice(&u32_of(bytes.len()).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 

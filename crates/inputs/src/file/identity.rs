@@ -26,6 +26,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::fingerprint::{HEAD_BYTES, TAIL_BYTES, tail_hash};
@@ -318,7 +319,7 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
         && (read as u64) > opened
         && handle.content_bytes_now().map_err(wrong)?.0 > opened
     {
-        head.truncate(opened as usize);
+        head.truncate(usize_of(opened));
     }
     Ok(head)
 }
@@ -343,7 +344,7 @@ struct Walk {
 
 /// Hash of the last bytes of a plain file before `offset`, which it reaches.
 fn tail_before(handle: &Handle, offset: u64) -> io::Result<u64> {
-    let mut tail = vec![0; offset.min(TAIL_BYTES as u64) as usize];
+    let mut tail = vec![0; usize_of(offset.min(TAIL_BYTES as u64))];
     let from = offset - tail.len() as u64;
     handle.read_exact_at(&mut tail, from)?;
     Ok(tail_hash(&tail))
@@ -374,7 +375,7 @@ impl Walk {
     fn read_to(&mut self, offset: u64) -> io::Result<bool> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         while self.tail.offset < offset {
-            let want = (offset - self.tail.offset).min(buffer.len() as u64) as usize;
+            let want = usize_of((offset - self.tail.offset).min(buffer.len() as u64));
             let read = match self.file.read_chunk(&mut buffer[..want]) {
                 Ok(0) => return Ok(false),
                 Ok(read) => read,

@@ -9,6 +9,7 @@
 
 use std::io;
 
+use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::fingerprint::TAIL_BYTES;
@@ -52,7 +53,7 @@ pub(crate) fn pass(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes:
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {
         // One that lies before these bytes was not noted, so that nothing behind it counts.
         let Some(new) = length_at(milestones.len()).checked_sub(length) else { return };
-        let new = &bytes[..new as usize];
+        let new = &bytes[..usize_of(new)];
         let old = &before[before.len().saturating_sub(TAIL_BYTES.saturating_sub(new.len()))..];
         milestones.push(hash(&[old, new].concat()));
     }

@@ -16,6 +16,7 @@ use quarry_conf::PropsResolver;
 use quarry_event::EventBatch;
 use quarry_event::time::TimeNs;
 use quarry_pipeline::{Pipeline, PipelineContext, ResumeHint, SAMPLE_BYTES, SourceInfo};
+use quarry_stdx::number::usize_of;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::binary::{LeftOut, left_out};
@@ -334,7 +335,7 @@ fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::
     let mut before: Vec<u8> = Vec::new();
     let mut left = bytes;
     while left > 0 {
-        let want = left.min(READ_CHUNK_BYTES as u64) as usize;
+        let want = usize_of(left.min(READ_CHUNK_BYTES as u64));
         let read = file.read_chunk(&mut buffer[..want])?;
         if read == 0 {
             let message = "became shorter than what was read of it before";

@@ -12,6 +12,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use quarry_stdx::number::usize_of;
+
 use super::Packing;
 use super::fingerprint::{HEAD_BYTES, tail_hash};
 use super::open::{Handle, READ_CHUNK_BYTES};
@@ -129,7 +131,7 @@ fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
         if file.content_bytes() < position.offset {
             return Ok(false);
         }
-        let mut tail = vec![0; position.offset.min(HEAD_BYTES as u64) as usize];
+        let mut tail = vec![0; usize_of(position.offset.min(HEAD_BYTES as u64))];
         let from = position.offset - tail.len() as u64;
         file.read_exact_at(&mut tail, from)?;
         return Ok(tail_hash(&tail) == position.tail_hash);
@@ -137,7 +139,7 @@ fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
     let (mut reader, mut last, mut left) = (file.reader()?, Vec::new(), position.offset);
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     while left > 0 {
-        let want = left.min(READ_CHUNK_BYTES as u64) as usize;
+        let want = usize_of(left.min(READ_CHUNK_BYTES as u64));
         let read = reader.read_chunk(&mut buffer[..want])?;
         if read == 0 {
             return Ok(false);
@@ -160,7 +162,7 @@ fn is_begin_of(this: &Handle, other: &Handle) -> bool {
     }
     let compared = bytes.min(COPY_BYTES as u64);
     let is_alike = |at: u64| -> io::Result<bool> {
-        let (mut ours, mut theirs) = (vec![0; compared as usize], vec![0; compared as usize]);
+        let (mut ours, mut theirs) = (vec![0; usize_of(compared)], vec![0; usize_of(compared)]);
         this.read_exact_at(&mut ours, at)?;
         other.read_exact_at(&mut theirs, at)?;
         Ok(ours == theirs)

@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 
 use flate2::Crc;
 use flate2::bufread::DeflateDecoder;
+use quarry_stdx::number::usize_of;
 
 use super::open::{Placed, READ_CHUNK_BYTES};
 use super::packing::{Packing, ends_early};
@@ -76,7 +77,7 @@ struct Entry {
 /// Where the directory of an archive lies, and how long it is; the archive ends with the file.
 fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
     let back = size.min((END_BYTES + COMMENT_BYTES_MAX) as u64);
-    let tail = read_at(file, size - back, back as usize)?;
+    let tail = read_at(file, size - back, usize_of(back))?;
     let is_end = |at: &usize| {
         let record = &tail[*at..];
         record.len() >= END_BYTES
@@ -109,8 +110,8 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
         if directory.len() < ENTRY_BYTES || !directory.starts_with(ENTRY_MAGIC) {
             return Err(damaged("its directory cannot be read"));
         }
-        let (name_bytes, extra_bytes) = (number(directory, 28, 2) as usize, number(directory, 30, 2) as usize);
-        let whole = ENTRY_BYTES + name_bytes + extra_bytes + number(directory, 32, 2) as usize;
+        let (name_bytes, extra_bytes) = (usize_of(number(directory, 28, 2)), usize_of(number(directory, 30, 2)));
+        let whole = ENTRY_BYTES + name_bytes + extra_bytes + usize_of(number(directory, 32, 2));
         let record = directory.get(..whole).ok_or_else(|| damaged("its directory cannot be read"))?;
         let name = String::from_utf8_lossy(&record[ENTRY_BYTES..][..name_bytes]).into_owned();
         let mut entry = Entry {
@@ -135,7 +136,7 @@ impl Entry {
     /// Takes the lengths and the place that do not fit their fields from those of ZIP64.
     fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
-            let (kind, bytes) = (number(extra, 0, 2), number(extra, 2, 2) as usize);
+            let (kind, bytes) = (number(extra, 0, 2), usize_of(number(extra, 2, 2)));
             let field = extra.get(4..4 + bytes).ok_or_else(|| damaged("its directory cannot be read"))?;
             if kind == ZIP64_FIELD {
                 let mut numbers = field.chunks_exact(8).map(|wide| number(wide, 0, 8));
@@ -160,7 +161,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
             "the zip archive holds many files: unpack it first, archives of one file are read".to_owned(),
         ));
     }
-    let mut files = entries(&read_at(file, at, bytes as usize)?)?;
+    let mut files = entries(&read_at(file, at, usize_of(bytes))?)?;
     let Some(entry) = files.pop().filter(|_| files.is_empty()) else {
         let count = files.len() + 1;
         let text = format!("the zip archive holds {count} files: unpack it first, archives of one file are read");

@@ -7,17 +7,17 @@
 
 use std::sync::Arc;
 
-use quarry_conf::{HttpToken, PropsResolver};
-use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
-use quarry_pipeline::{
-    EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
-};
-
 use super::answer::{Answer, Code};
 use super::channels::Receipts;
 use super::envelope::{Envelope, read_body};
 use super::other_protocols::collectd;
 use crate::{AppendError, EventStore};
+use quarry_conf::{HttpToken, PropsResolver};
+use quarry_event::{EventBatch, IndexedField, Metadata, SentRequest, TimeNs};
+use quarry_pipeline::{
+    EventTyping, Pipeline, PipelineContext, PipelineError, SourceInfo, TypingPlan, TypingStage, WholeEvent,
+};
+use quarry_stdx::number::{u32_of, usize_of};
 
 /// Bytes of text after which a batch is handed over.
 const BATCH_BYTES: usize = 8 << 20;
@@ -145,7 +145,7 @@ impl<'a> Receiver<'a> {
         if let Some(reason) = pipeline.refused_index() {
             self.destination.store.tell(reason);
         }
-        taken += pipeline.counters().dropped_events as usize;
+        taken += usize_of(pipeline.counters().dropped_events);
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
     }
 
@@ -237,7 +237,7 @@ impl<'a> Receiver<'a> {
         fields: Vec<(N, String)>,
     ) -> Result<(), Answer> {
         let batch = &mut self.open[slot];
-        let row = batch.len() as u32;
+        let row = u32_of(batch.len());
         batch.push(raw.as_bytes(), time, meta);
         for (name, value) in fields {
             // Most events of a batch have the fields of the one before.
@@ -295,7 +295,7 @@ impl<'a> Receiver<'a> {
         }
         let first_near = batch.metas.len().saturating_sub(METAS_NEAR);
         if let Some(at) = batch.metas[first_near..].iter().position(is_it) {
-            return (first_near + at) as u32;
+            return u32_of(first_near + at);
         }
         let index = batch.metas.first().map_or_else(|| Arc::clone(&default.index), |meta| Arc::clone(&meta.index));
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })

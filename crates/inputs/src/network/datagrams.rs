@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
+use super::statsd;
+use super::stream::Template;
 use hashbrown::HashMap;
 use jiff::Timestamp;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
-
-use super::statsd;
-use super::stream::Template;
+use quarry_stdx::number::u32_of;
 
 /// Senders that have a pipeline at a time; the one that was silent longest gives its own up.
 const SENDERS_MAX: usize = 4_096;
@@ -106,7 +106,7 @@ impl Datagrams {
         if !lines.all(|line| statsd::push(line, now, &metadata, &mut read)) {
             return false;
         }
-        let first = out.len() as u32;
+        let first = u32_of(out.len());
         out.index_time = now;
         for row in 0..read.len() {
             let meta = out.intern(&metadata);

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
+use quarry_stdx::number::u32_of;
 use serde_json::{Map, Number, Value};
 
 /// Sourcetype whose datagrams are read so.
@@ -23,7 +24,7 @@ pub(super) fn push(line: &str, time: TimeNs, metadata: &Metadata, batch: &mut Ev
     for (name, value) in &dimensions {
         text.insert((*name).to_owned(), Value::String((*value).to_owned()));
     }
-    let (meta, row) = (batch.intern(metadata), batch.len() as u32);
+    let (meta, row) = (batch.intern(metadata), u32_of(batch.len()));
     batch.push(Value::Object(text).to_string().as_bytes(), time, meta);
     let fields = [(field.as_str(), value)].into_iter().chain(dimensions);
     batch.fields.extend(fields.map(|(name, value)| IndexedField { row, name: Arc::from(name), value: value.into() }));

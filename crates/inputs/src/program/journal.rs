@@ -9,6 +9,7 @@ use std::sync::Arc;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
+use quarry_stdx::number::u32_of;
 use serde_json::Value;
 
 use super::OutputReader;
@@ -98,7 +99,7 @@ impl JournalReader {
         self.faults.extend(refused);
         out.index_time = now;
         for event in events {
-            let (meta, row) = (out.intern(&event.meta), out.len() as u32);
+            let (meta, row) = (out.intern(&event.meta), u32_of(out.len()));
             out.push(event.raw.as_bytes(), event.time, meta);
             let fields = event.fields.into_iter();
             out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));

@@ -6,14 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::OutputReader;
+use super::xml::{XmlToken, XmlTokens};
+use crate::EventStore;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, TypingStage, WholeEvent};
 use quarry_stdx::Fault;
-
-use super::OutputReader;
-use super::xml::{XmlToken, XmlTokens};
-use crate::EventStore;
+use quarry_stdx::number::u32_of;
 
 /// Streams in pieces that are open at a time, and pipelines that read times; the first goes for one more.
 const OPEN_MAX: usize = 64;
@@ -259,7 +259,7 @@ impl XmlReader {
         out.index_time = now;
         for event in events {
             let meta = out.intern(&event.meta);
-            let row = out.len() as u32;
+            let row = u32_of(out.len());
             out.push(event.raw.as_bytes(), event.time, meta);
             let fields = event.fields.into_iter();
             out.fields.extend(fields.map(|(name, value)| IndexedField { row, name, value: value.into() }));

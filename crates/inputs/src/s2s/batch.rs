@@ -9,10 +9,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::{EventBatch, IndexedField, Metadata};
-
 use super::S2sError;
 use super::wire::FRAME_BYTES_MAX;
+use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_stdx::number::u32_of;
 
 /// Layout of the plain form.
 const VERSION: u8 = 1;
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         for place in 0..VARINT_BYTES_MAX {
             let byte = *self.bytes.get(self.at)?;
             self.at += 1;
-            value |= u64::from(byte & 0x7f).checked_shl(7 * place as u32)?;
+            value |= u64::from(byte & 0x7f).checked_shl(7 * u32_of(place))?;
             if byte & 0x80 == 0 {
                 return Some(value);
             }

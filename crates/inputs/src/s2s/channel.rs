@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::S2sError;
 use jiff::tz::TimeZone;
 use quarry_conf::PropsResolver;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
-
-use super::S2sError;
+use quarry_stdx::number::u32_of;
 
 /// Ids of a channel that wait for the end of an event.
 const WAITING_IDS_MAX: usize = 65_536;
@@ -126,7 +126,7 @@ pub(super) struct Piece<'a> {
 pub(super) fn add_fields(batch: &mut EventBatch, first: usize, fields: &Fields) {
     for row in first..batch.len() {
         for (name, value) in fields {
-            batch.fields.push(IndexedField { row: row as u32, name: Arc::clone(name), value: value.clone() });
+            batch.fields.push(IndexedField { row: u32_of(row), name: Arc::clone(name), value: value.clone() });
         }
     }
 }

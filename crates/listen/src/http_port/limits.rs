@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use quarry_stdx::number::usize_of;
 use rustix::process::{Resource, getrlimit};
 
 use super::request_body::Pace;
@@ -80,5 +81,5 @@ impl Bounds {
 /// At most `most`, and `parts` of 16 of the files that the process may have open: buckets need some as well.
 pub(crate) fn connections_max(most: usize, parts: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(files / OPEN_FILES_PARTS).unwrap_or(usize::MAX).saturating_mul(parts as usize).clamp(1, most)
+    usize::try_from(files / OPEN_FILES_PARTS).unwrap_or(usize::MAX).saturating_mul(usize_of(parts)).clamp(1, most)
 }

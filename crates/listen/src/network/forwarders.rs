@@ -15,6 +15,7 @@ use quarry_inputs::network::hand_over;
 use quarry_inputs::s2s::{Forwarder, ForwarderDefaults, S2sError, wire};
 use quarry_inputs::{AppendError, FileIdentity, FilePosition, Receipt};
 use quarry_stdx::Fault;
+use quarry_stdx::number::u32_of;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -422,7 +423,7 @@ fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) 
         }
         while let Some(field) = fields.next_if(|field| field.row as usize <= row) {
             if housed[at] {
-                kept.fields.push(IndexedField { row: kept.len() as u32 - 1, ..field.clone() });
+                kept.fields.push(IndexedField { row: u32_of(kept.len()) - 1, ..field.clone() });
             }
         }
     }

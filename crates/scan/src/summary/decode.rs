@@ -19,9 +19,9 @@ use super::SummaryFile;
 use super::encode::{COLUMN_BYTES_MAX, END_BYTES, MAGIC, SummaryHead, SummaryPage, kind};
 
 /// Bytes of a directory at most.
-const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
+pub(super) const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
 /// Pages of a slab at most.
-const PAGES_MAX: u64 = 64;
+pub(super) const PAGES_MAX: usize = 64;
 /// Columns of a summary at most.
 pub const COLUMNS_MAX: usize = 2_000;
 /// Rows of a page at most.
@@ -136,7 +136,7 @@ fn read_directory(bytes: &[u8]) -> Option<(SummaryHead, Vec<Block>)> {
     let (bucket, created) = (from.number()?, from.number()?.cast_signed());
     let (slab, level) = (from.number()?.try_into().ok()?, from.number()?.try_into().ok()?);
     let slab = StoredSlab { bucket, created, slab, level, deleted: from.number()? };
-    let pages = from.number().filter(|pages| *pages <= PAGES_MAX)?;
+    let pages = from.count().filter(|pages| *pages <= PAGES_MAX)?;
     let page = |from: &mut Cursor<'_>| {
         let (first_row, events, rows) = (from.number()?, from.number()?, from.number()?);
         let (time_min, time_max) = (from.number()?.cast_signed(), from.number()?.cast_signed());

@@ -15,6 +15,8 @@ use quarry_stdx::Fault;
 use quarry_store::StoredSlab;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::decode::{COLUMNS_MAX, DIRECTORY_BYTES_MAX, PAGES_MAX};
+
 /// First and last bytes of a summary; the digit is the version of the layout.
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
 /// Bytes of the end: place, length and checksum of the directory, and [`MAGIC`].
@@ -70,6 +72,13 @@ pub struct SummaryPage {
 
 /// The bytes of a summary of these columns: name, and an array per page. `Err` says what is too large.
 pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, Fault> {
+    assert!(head.pages.len() <= PAGES_MAX, "a slab has no more pages");
+    assert!(head.pages.iter().all(|page| page.rows <= page.events), "rows of a summary are events of its page");
+    let in_order = |pair: &[SummaryPage]| pair[0].first_row + u64::from(pair[0].events) <= pair[1].first_row;
+    assert!(head.pages.windows(2).all(in_order), "pages of a slab follow each other");
+    if columns.len() > COLUMNS_MAX {
+        return Err(Fault::invalid(format!("it has {} columns, the limit is {COLUMNS_MAX}", columns.len())));
+    }
     let mut bytes = MAGIC.to_vec();
     let mut directory = Vec::new();
     directory.extend_from_slice(&head.digest);
@@ -105,6 +114,10 @@ pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result
         put(&mut directory, raw.len() as u64);
         put(&mut directory, xxh3_64(&packed));
         bytes.extend_from_slice(&packed);
+    }
+    if directory.len() as u64 > DIRECTORY_BYTES_MAX {
+        let size = directory.len();
+        return Err(Fault::invalid(format!("names of fields take {size} bytes, the limit is {DIRECTORY_BYTES_MAX}")));
     }
     let start = bytes.len() as u64;
     bytes.extend_from_slice(&directory);
@@ -149,6 +162,7 @@ fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
         // Codes of the scan's own dictionaries are looked up once each.
         write_page(page, &mut texts, &mut body)?;
     }
+    assert!(texts.codes.len() <= texts.bytes.len(), "each text has a length and its bytes");
     let mut block = Vec::new();
     put(&mut block, texts.codes.len() as u64);
     put(&mut block, texts.bytes.len() as u64);

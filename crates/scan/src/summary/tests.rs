@@ -85,12 +85,11 @@ fn page() -> impl Strategy<Value = Page> {
 }
 
 fn head(pages: &[ArrayRef]) -> SummaryHead {
-    let page = |array: &ArrayRef| SummaryPage {
-        first_row: 7,
-        events: array.len() as u32 + 3,
-        rows: array.len() as u32,
-        time_min: -5,
-        time_max: i64::MAX,
+    let mut next_row = 7;
+    let page = |array: &ArrayRef| {
+        let (first_row, events) = (next_row, array.len() as u32 + 3);
+        next_row += u64::from(events);
+        SummaryPage { first_row, events, rows: array.len() as u32, time_min: -5, time_max: i64::MAX }
     };
     let slab = StoredSlab { bucket: 12, created: -3, slab: 4, level: 1, deleted: 900 };
     SummaryHead { digest: [9; 32], slab, pages: pages.iter().map(page).collect() }

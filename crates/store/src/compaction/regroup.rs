@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, SlabSource, TARGET_SLAB_RAW_BYTES};
 use quarry_event::{EventBatch, Metadata, Page, TimeNs};
-
+use quarry_stdx::number::u32_of;
 /// Part of a slab's limits from which on it counts as full, in eighths.
 const FULL_EIGHTHS: u64 = 6;
 
@@ -115,7 +115,7 @@ impl Slab {
         let Slab { events, index_times, code_of } = self;
         let (first, byte) = (events.ends.len(), events.raw.len());
         events.raw.extend_from_slice(&page.raw[start..start_of(page, until)]);
-        events.ends.extend(page.ends[row..until].iter().map(|end| (*end as usize - start + byte) as u32));
+        events.ends.extend(page.ends[row..until].iter().map(|end| u32_of(*end as usize - start + byte)));
         events.time.extend_from_slice(&page.time[row..until]);
         index_times.extend_from_slice(&page.index_time[row..until]);
         let mut codes: Vec<Option<u32>> = vec![None; page.metas.len()];
@@ -124,7 +124,7 @@ impl Slab {
                 let meta = &page.metas[*meta as usize];
                 *code_of.entry(meta.clone()).or_insert_with(|| {
                     events.metas.push(meta.clone());
-                    events.metas.len() as u32 - 1
+                    u32_of(events.metas.len()) - 1
                 })
             });
             events.meta.push(*code);
@@ -140,7 +140,7 @@ impl Slab {
         let from = page.fields.partition_point(|field| (field.row as usize) < row);
         for field in page.fields[from..].iter().take_while(|field| (field.row as usize) < until) {
             let mut field = field.clone();
-            field.row = (field.row as usize - row + first) as u32;
+            field.row = u32_of(field.row as usize - row + first);
             events.fields.push(field);
         }
     }

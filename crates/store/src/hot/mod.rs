@@ -14,10 +14,10 @@ mod spare_memory;
 use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
+use crate::sync::write;
 use quarry_bucket::MAX_PAGE_EVENTS;
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
-
-use crate::sync::write;
+use quarry_stdx::number::u32_of;
 use rows::{PageFacts, text_of};
 
 pub(crate) use rows::SlabRows;
@@ -229,7 +229,7 @@ impl HotSlab {
                     new_metas.push(meta.clone());
                     new_metas.len() - 1
                 });
-                (self.metas.len() + new) as u32
+                u32_of(self.metas.len() + new)
             }));
         }
         Copying { rows: self.rows.clone(), first: self.events, codes, new_metas }
@@ -242,7 +242,7 @@ impl HotSlab {
         assert_eq!(in_pages, events, "pages hold what was copied");
         for meta in new_metas {
             self.entry_bytes += meta.host.len() + meta.source.len() + meta.sourcetype.len() + ENTRY_BYTES;
-            self.code_of.insert(meta.clone(), self.metas.len() as u32);
+            self.code_of.insert(meta.clone(), u32_of(self.metas.len()));
             self.metas.push(meta);
             self.shared_metas = None;
         }

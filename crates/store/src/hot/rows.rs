@@ -4,7 +4,7 @@
 //! give their memory to new ones.
 
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns, TimeNs};
-
+use quarry_stdx::number::u32_of;
 use std::ops::Range;
 
 use crate::PageInfo;
@@ -76,11 +76,11 @@ impl SlabRows {
         let (row, byte) = (self.events.len(), self.events.raw.len());
         let events = &mut self.events;
         events.raw.extend_from_slice(&batch.raw[text.clone()]);
-        events.ends.extend(batch.ends[rows.clone()].iter().map(|end| (*end as usize - text.start + byte) as u32));
+        events.ends.extend(batch.ends[rows.clone()].iter().map(|end| u32_of(*end as usize - text.start + byte)));
         events.time.extend_from_slice(&batch.time[rows.clone()]);
         events.meta.extend(batch.meta[rows.clone()].iter().map(|code| codes[*code as usize]));
         events.fields.extend(fields.into_iter().map(|field| {
-            let row = (field.row as usize - rows.start + row) as u32;
+            let row = u32_of(field.row as usize - rows.start + row);
             IndexedField { row, ..field }
         }));
         let len = row + rows.len();
@@ -104,7 +104,7 @@ impl SlabRows {
         let times = &events.time[rows.clone()];
         let info = PageInfo {
             first_row: rows.start as u64,
-            events: rows.len() as u32,
+            events: u32_of(rows.len()),
             time_min: times.iter().copied().min().unwrap_or(0),
             time_max: times.iter().copied().max().unwrap_or(0),
             raw_bytes: text_of(&events.ends, &rows).len() as u64,
@@ -123,7 +123,7 @@ impl SlabRows {
         };
         if columns.raw {
             let text = text_of(&events.ends, &rows);
-            out.ends = events.ends[rows.clone()].iter().map(|end| end - text.start as u32).collect();
+            out.ends = events.ends[rows.clone()].iter().map(|end| end - u32_of(text.start)).collect();
             out.raw = events.raw[text].to_vec().into();
             assert_eq!(out.ends.last().map_or(0, |end| *end as usize), out.raw.len(), "all text belongs to an event");
         }
@@ -134,7 +134,7 @@ impl SlabRows {
             let before = |row: usize| events.fields.partition_point(|field| (field.row as usize) < row);
             let fields = events.fields[before(rows.start)..before(rows.end)].iter();
             out.fields =
-                fields.map(|field| IndexedField { row: field.row - rows.start as u32, ..field.clone() }).collect();
+                fields.map(|field| IndexedField { row: field.row - u32_of(rows.start), ..field.clone() }).collect();
         }
         out
     }

@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
-use quarry_event::term::MetaField;
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
-
 use crate::hot::SlabRows;
 use crate::hot::rows::PageFacts;
 use crate::selector::wildcard_match;
 use crate::sync::read;
 use crate::{PageInfo, Segment, StoreError};
+use quarry_event::term::MetaField;
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
+use quarry_stdx::number::usize_of;
 
 /// Slabs of one bucket at most, so that bucket number and slab number make one sequence number.
 pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
@@ -128,7 +128,7 @@ impl Segment for HotSegment {
 
     fn read_page(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         let Some(info) = self.infos.get(page) else { return Ok(Page::default()) };
-        let first = info.first_row as usize;
+        let first = usize_of(info.first_row);
         let out = read(&self.rows).page(first..first + info.events as usize, columns);
         Ok(Page { metas: self.metas.clone(), ..out })
     }

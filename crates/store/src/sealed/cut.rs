@@ -6,10 +6,10 @@
 
 use std::ops::Range;
 
+use crate::PageInfo;
 use quarry_catalog::Origin;
 use quarry_event::Page;
-
-use crate::PageInfo;
+use quarry_stdx::number::{u32_of, usize_of};
 
 /// Some consecutive events of a slab as a segment of their own.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Cut {
         if from == page.first_row && until == end {
             return page;
         }
-        let rows = (from.min(until) - page.first_row) as usize..(until - page.first_row) as usize;
+        let rows = usize_of(from.min(until) - page.first_row)..usize_of(until - page.first_row);
         slice(&page, rows)
     }
 }
@@ -70,7 +70,7 @@ fn slice(page: &Page, rows: Range<usize>) -> Page {
     let from = page.fields.partition_point(|field| (field.row as usize) < rows.start);
     let until = page.fields.partition_point(|field| (field.row as usize) < rows.end);
     part.fields = page.fields[from..until].to_vec();
-    part.fields.iter_mut().for_each(|field| field.row -= rows.start as u32);
+    part.fields.iter_mut().for_each(|field| field.row -= u32_of(rows.start));
     part
 }
 

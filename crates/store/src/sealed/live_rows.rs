@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use quarry_event::{Page, PageSet};
-
 use crate::PageInfo;
 use crate::deletion::RowSet;
+use quarry_event::{Page, PageSet};
+use quarry_stdx::number::u32_of;
 
 /// A segment without its deleted events.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Live {
 
 /// Rows of a page, counted from its first, that are not deleted.
 fn rows_left(first_row: u64, events: usize, deleted: &RowSet) -> Vec<u32> {
-    (0..events as u32).filter(|row| !deleted.contains(first_row + u64::from(*row))).collect()
+    (0..u32_of(events)).filter(|row| !deleted.contains(first_row + u64::from(*row))).collect()
 }
 
 /// A page without deleted rows of its bucket; columns that were not read stay empty.
@@ -90,14 +90,14 @@ fn left_of(page: &Page, deleted: &RowSet) -> Page {
         let mut raw = Vec::new();
         for row in &rows {
             raw.extend_from_slice(page.raw(*row as usize));
-            left.ends.push(raw.len() as u32);
+            left.ends.push(u32_of(raw.len()));
         }
         left.raw = raw.into();
     }
     for field in &page.fields {
         if let Ok(place) = rows.binary_search(&field.row) {
             let mut field = field.clone();
-            field.row = place as u32;
+            field.row = u32_of(place);
             left.fields.push(field);
         }
     }

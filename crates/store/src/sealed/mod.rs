@@ -18,6 +18,7 @@ use quarry_blob::BlobStore;
 use quarry_bucket::{BucketError, BucketReader, ReadAt, ReadError, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
+use quarry_stdx::number::usize_of;
 use quarry_stdx::{Fault, HasKind};
 
 use crate::cache::Cache;
@@ -246,7 +247,7 @@ impl Readers {
 
     fn read_filter(&self, bucket: &SealedBucket) -> Result<TermFilter, BucketError> {
         let object = self.filter_object(bucket)?;
-        TermFilter::open(&object.read_at(0, object.len() as usize)?)
+        TermFilter::open(&object.read_at(0, usize_of(object.len()))?)
     }
 
     /// Reads every byte of both objects of a bucket and holds them against their checksums and the catalog.

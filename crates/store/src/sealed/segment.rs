@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
-use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
-
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
+use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
+use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
+use quarry_stdx::number::u32_of;
 
 /// Bytes of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
@@ -66,7 +66,7 @@ impl SealedSegment {
 
     /// The page with its text, from the cache when it is there.
     fn read_text(&self, page: usize) -> Result<Arc<Page>, StoreError> {
-        let key = (self.bucket.row.number, self.slab as u32, page as u32);
+        let key = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
         if let Some(cached) = self.readers.pages.get(&key) {
             return Ok(cached);
         }

@@ -3,11 +3,12 @@
 //! It is aligned like a page of memory and keeps each byte at the place within its page that it gets within a block of
 //! the file. So a disk can take it as it is, past the cache of the operating system: the log is read once in a blue
 //! moon, and text that goes through that cache costs a copy and fresh pages per byte.
-
 /// Bytes of a block: memory and file are aligned to it. Disks that move data themselves ask for this much or less.
 pub(crate) const BLOCK_BYTES: usize = 4 << 10;
 /// Bytes that are gathered into one write.
 const GATHER_BYTES: usize = 1 << 20;
+
+use quarry_stdx::number::usize_of;
 
 /// Bytes on their way to a file, from a given offset on.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ impl Gather {
             self.base = Some(self.bytes.as_ptr().align_offset(BLOCK_BYTES)).filter(|at| *at < BLOCK_BYTES).unwrap_or(0);
         }
         self.at = offset;
-        self.from = self.base + (offset % BLOCK_BYTES as u64) as usize;
+        self.from = self.base + usize_of(offset % BLOCK_BYTES as u64);
         self.upto = self.from;
     }
 
@@ -70,7 +71,7 @@ impl Gather {
             put(&self.bytes[self.from..self.upto], self.at)?;
         }
         self.at += (self.upto - self.from) as u64;
-        self.from = self.base + (self.at % BLOCK_BYTES as u64) as usize;
+        self.from = self.base + usize_of(self.at % BLOCK_BYTES as u64);
         self.upto = self.from;
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use quarry_catalog::{CheckpointKey, FileCheckpoint, SourceIdentity, UnansweredPart};
 use quarry_event::{EventBatch, IndexedField, Metadata};
+use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use crate::StoreError;
@@ -77,7 +78,7 @@ impl EncodedRecord {
 
     /// Fills in the frame.
     pub(crate) fn seal_frame(&mut self, lsn: u64, bucket: u64) {
-        let body_bytes = (self.len() - FRAME_BYTES) as u32;
+        let body_bytes = u32_of(self.len() - FRAME_BYTES);
         self.front[..4].copy_from_slice(&body_bytes.to_le_bytes());
         self.front[8..16].copy_from_slice(&lsn.to_le_bytes());
         self.front[16..24].copy_from_slice(&bucket.to_le_bytes());
@@ -140,7 +141,7 @@ fn front_bytes(batch: &EventBatch) -> usize {
 fn put_front(batch: &EventBatch, flags: u8, out: &mut Vec<u8>) {
     out.extend_from_slice(&batch.index_time.to_le_bytes());
     for count in [batch.len(), batch.raw.len(), batch.metas.len(), batch.fields.len()] {
-        out.extend_from_slice(&(count as u32).to_le_bytes());
+        out.extend_from_slice(&u32_of(count).to_le_bytes());
     }
     out.push(flags);
     put_text(batch.metas.first().map_or("", |meta| &meta.index), out);
@@ -180,7 +181,7 @@ fn put_back(batch: &EventBatch, checkpoint: Option<&FileCheckpoint>, sent: Optio
 }
 
 fn put_text(text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    out.extend_from_slice(&u32_of(text.len()).to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
@@ -200,13 +201,13 @@ fn put_checkpoint(checkpoint: &FileCheckpoint, out: &mut Vec<u8>) {
     out.extend_from_slice(&checkpoint.tail_hash.to_le_bytes());
     put_text(&checkpoint.source, out);
     if !checkpoint.milestones.is_empty() {
-        out.extend_from_slice(&(checkpoint.milestones.len() as u32).to_le_bytes());
+        out.extend_from_slice(&u32_of(checkpoint.milestones.len()).to_le_bytes());
         put_column(&checkpoint.milestones, |hash| hash.to_le_bytes(), out);
     }
 }
 
 fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckpoint>, Option<UnansweredPart>)> {
-    let index_time = cursor.u64()? as i64;
+    let index_time = cursor.u64()?.cast_signed();
     let (events, raw_bytes) = (cursor.u32()? as usize, cursor.u32()? as usize);
     let (metas, fields) = (cursor.u32()?, cursor.u32()?);
     let flags = cursor.take(1)?[0];

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use quarry_stdx::number::u32_of;
+
 use crate::block::{BlockAt, open_block};
 use crate::columns::shared_dictionary::{
     Component, ENTRIES_PER_RUN, MAX_COMPONENTS, MAX_ENTRY_BITS, MAX_SHARED_BYTES, MAX_SHARED_DICTIONARIES,
@@ -41,6 +43,9 @@ pub(super) fn shifts_of(components: &[Component]) -> Vec<u32> {
 
 /// Appends entries, which ascend.
 pub(super) fn encode_entries(entries: &[u128], components: &[Component], out: &mut Vec<u8>) {
+    assert!(entries.len() <= MAX_SHARED_ENTRIES, "a shared dictionary has no more entries");
+    assert!(entries.is_sorted_by(|left, right| left < right), "entries ascend and differ");
+    assert!(components.len() <= usize::from(u8::MAX), "an entry has so many components at most");
     put_varint(out, entries.len() as u64);
     out.push(components.len() as u8);
     for component in components {
@@ -98,7 +103,7 @@ impl SharedDictionary {
     }
 
     pub(crate) fn len(&self) -> u32 {
-        self.entries.len() as u32
+        u32_of(self.entries.len())
     }
 
     /// What makes numbers of one component.

@@ -1,5 +1,7 @@
 //! Distinct entries with provisional codes, found by hash.
 
+use quarry_stdx::number::u32_of;
+
 /// Slots of the table at the start; always a power of two.
 const SLOTS_MIN: usize = 1 << 12;
 const EMPTY: u32 = u32::MAX;
@@ -36,7 +38,7 @@ impl EntryTable {
                 _ => at = (at + 1) & mask,
             }
         }
-        let code = self.entries.len() as u32;
+        let code = u32_of(self.entries.len());
         self.entries.push(entry);
         self.slots[at] = code;
         if self.entries.len() * 2 > self.slots.len() {

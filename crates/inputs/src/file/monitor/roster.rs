@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use quarry_stdx::number::{u32_of, usize_of};
 
 use super::held::Held;
 
@@ -176,7 +177,7 @@ impl Roster {
         }
         let number = inner.next;
         inner.next += 1;
-        let stanza = stanza as u32;
+        let stanza = u32_of(stanza);
         let (queued, is_left, held) = (None, is_old, held.filter(|_| !is_old));
         let entry = Entry { path: path.into(), node, stanza, round, size, changed, queued, is_left, held };
         inner.entries.insert(number, entry);
@@ -216,7 +217,7 @@ impl Roster {
     }
 
     fn push(&self, inner: &mut Inner, number: FileNumber, queue: Queue) {
-        let worker = (number % inner.ready.len() as u64) as usize;
+        let worker = usize_of(number % inner.ready.len() as u64);
         let Some(entry) = inner.entries.get_mut(&number) else { return };
         match (entry.queued, queue) {
             (None, Queue::Backlog) => inner.ready[worker].backlog.push_back(number),

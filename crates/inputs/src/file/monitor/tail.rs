@@ -8,10 +8,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_conf::PropsResolver;
-use quarry_event::EventBatch;
-use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
-
 use super::NANOSECONDS;
 use super::held::Held;
 use super::roster::Inode;
@@ -24,6 +20,10 @@ use crate::file::oneshot::hint;
 use crate::file::open::{Handle, OpenFile, READ_CHUNK_BYTES};
 use crate::file::rotation::{Rotation, beside};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
+use quarry_conf::PropsResolver;
+use quarry_event::EventBatch;
+use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
+use quarry_stdx::number::usize_of;
 
 /// Text bytes at which a batch is handed over.
 const BATCH_RAW_BYTES: usize = 1 << 20;
@@ -460,14 +460,14 @@ fn pipeline_at(
 
 /// The bytes before `offset`, but no more than an identity has.
 fn first_bytes(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; offset.min(HEAD_BYTES as u64) as usize];
+    let mut bytes = vec![0; usize_of(offset.min(HEAD_BYTES as u64))];
     handle.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }
 
 /// Up to 256 bytes before `offset`.
 fn read_before(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; offset.min(TAIL_BYTES as u64) as usize];
+    let mut bytes = vec![0; usize_of(offset.min(TAIL_BYTES as u64))];
     let from = offset - bytes.len() as u64;
     handle.read_exact_at(&mut bytes, from)?;
     Ok(bytes)
@@ -524,9 +524,9 @@ impl Recent {
         let needed = safe.saturating_sub(TAIL_BYTES as u64).max(begin);
         if needed >= self.end {
             self.bytes.clear();
-            self.bytes.extend_from_slice(&bytes[(needed - self.end) as usize..]);
+            self.bytes.extend_from_slice(&bytes[usize_of(needed - self.end)..]);
         } else {
-            self.bytes.drain(..(needed - begin) as usize);
+            self.bytes.drain(..usize_of(needed - begin));
             self.bytes.extend_from_slice(bytes);
         }
         self.end += bytes.len() as u64;
@@ -535,7 +535,7 @@ impl Recent {
 
     /// Those before `offset`.
     fn before(&self, offset: u64) -> &[u8] {
-        let behind = (self.end - offset) as usize;
+        let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]
     }
 }
