@@ -14,6 +14,7 @@
 //! Not here: reading columns (scan), which expressions are pushed into the scan (lower).
 
 mod attempts;
+mod decision;
 mod dependence;
 mod memo;
 
@@ -28,6 +29,7 @@ use regex_automata::nfa::thompson::NFA;
 use super::{Captures, Regex};
 use attempts::Attempt;
 
+pub use decision::{Decision, ValueTest};
 pub use dependence::GroupPlaces;
 pub use memo::CombinationMemo;
 
@@ -202,6 +204,9 @@ pub struct Window {
     pub certain: bool,
     /// Where the wanted groups are, if that is the same whatever the values; no expression has to run then.
     pub groups: Option<GroupPlaces>,
+    /// What decides whether there is a match, where its groups are at the same places in every match but not every text
+    /// has one.
+    pub decision: Option<Decision>,
 }
 
 impl Window {
@@ -216,7 +221,7 @@ impl Window {
         text: &'t mut Vec<u8>,
         captures: &mut Captures,
     ) -> Result<Option<&'t str>, Utf8Error> {
-        let (start, starts_end) = self.fill(template, value, text);
+        let (start, starts_end) = self.fill(template, &self.fillers, value, text);
         let text = std::str::from_utf8(text)?;
         let is_match = regex.captures_at(text, start, captures);
         let is_here = is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end);
@@ -227,6 +232,7 @@ impl Window {
     fn fill(
         &self,
         template: &FlatTemplate,
+        fillers: &[(usize, Box<str>)],
         mut value: impl FnMut(usize, &mut Vec<u8>),
         text: &mut Vec<u8>,
     ) -> (usize, usize) {
@@ -242,7 +248,7 @@ impl Window {
                 let last = if part == self.end.part { self.end.offset } else { literal.len() };
                 text.extend_from_slice(literal.get(first..last).unwrap_or_default());
             } else if part < self.end.part {
-                match self.fillers.iter().find(|(known, _)| *known == part) {
+                match fillers.iter().find(|(known, _)| *known == part) {
                     Some((_, filler)) => text.extend_from_slice(filler.as_bytes()),
                     None => value(part, text),
                 }
@@ -277,6 +283,8 @@ pub struct Planner {
     walked: usize,
     /// What came of them.
     known: dependence::KnownDependence,
+    /// How often the automaton was emptied: numbers of its states are of one time only.
+    emptied: usize,
 }
 
 /// A template is too much for the planner.
@@ -310,6 +318,7 @@ impl Planner {
             wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
             walked: 0,
             known: HashMap::default(),
+            emptied: 0,
         };
         planner.every_class = planner.classes(ByteSet::from_words([u64::MAX; 4]));
         planner.firsts = planner.find_firsts().ok()?;
@@ -339,6 +348,7 @@ impl Planner {
     fn forget_if_cleared(&mut self) -> bool {
         let cleared = self.cache.clear_count() > 0;
         if cleared {
+            self.emptied += 1;
             self.cache.reset(&self.dfa);
             self.settled.clear();
             self.passes.clear();
@@ -407,8 +417,18 @@ impl Planner {
         };
         let context = self.context(template, start);
         let variables = template.variables(context, attempt.end);
-        let (read, fillers, certain) = (variables.clone(), Vec::new(), attempt.certain);
-        Window { context, start, starts_end, end: attempt.end, variables, read, fillers, certain, groups: None }
+        Window {
+            context,
+            start,
+            starts_end,
+            end: attempt.end,
+            read: variables.clone(),
+            variables,
+            fillers: Vec::new(),
+            certain: attempt.certain,
+            groups: None,
+            decision: None,
+        }
     }
 
     /// Bytes an attempt survives as its first one, whatever lies before. A byte inside a character is none, as an

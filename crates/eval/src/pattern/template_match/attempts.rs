@@ -352,7 +352,7 @@ impl Planner {
         self.matches_at_end(state)
     }
 
-    fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
+    pub(super) fn matches_at_end(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         Ok(self.dfa.next_eoi_state(&mut self.cache, state).map_err(|_| TooMuch)?.is_match())
     }
 }

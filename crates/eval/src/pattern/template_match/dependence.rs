@@ -22,7 +22,7 @@ use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};
 
-use super::{FlatPart, FlatTemplate, Planner, TemplatePosition, Window, intersection, is_inside_character};
+use super::{Decision, FlatPart, FlatTemplate, Planner, TemplatePosition, Window, intersection, is_inside_character};
 
 /// Threads of one configuration at most.
 const THREADS_MAX: usize = 64;
@@ -47,6 +47,9 @@ pub(super) struct Dependence {
     pub(super) groups: Option<GroupPlaces>,
     /// Parts whose values decide, ascending.
     pub(super) read: Vec<usize>,
+    /// Where the groups are in every match, and the parts whose values decide whether there is one, where not every text has
+    /// one.
+    pub(super) decision: Option<(GroupPlaces, Vec<usize>)>,
 }
 
 /// A position in a text of the template.
@@ -112,17 +115,11 @@ impl Planner {
             let Ok(found) = self.dependence(template, &windows[at]) else { continue };
             let window = &mut windows[at];
             window.groups = found.groups;
-            window.read.clear();
-            window.fillers.clear();
-            for part in &window.variables {
-                match template.parts.get(*part) {
-                    Some(FlatPart::Variable(_, traits)) if !found.read.contains(part) => match filler(traits) {
-                        Some(filler) => window.fillers.push((*part, filler)),
-                        None => window.read.push(*part),
-                    },
-                    _ => window.read.push(*part),
-                }
-            }
+            (window.read, window.fillers) = read_and_filled(template, &window.variables, &found.read);
+            window.decision = found.decision.map(|(places, deciding)| {
+                let (read, fillers) = read_and_filled(template, &window.variables, &deciding);
+                Decision { places, read, fillers }
+            });
             if window.groups.is_some() {
                 window.certain = true;
                 windows.truncate(at + 1);
@@ -198,9 +195,14 @@ impl Dependence {
     fn with_places(&self, moved: impl Fn(TemplatePosition) -> TemplatePosition) -> Dependence {
         let group =
             |group: &Option<(TemplatePosition, TemplatePosition)>| group.map(|(start, end)| (moved(start), moved(end)));
+        let groups = |groups: &GroupPlaces| groups.iter().map(group).collect::<GroupPlaces>();
+        let parts = |parts: &[usize]| -> Vec<usize> {
+            parts.iter().map(|part| moved(TemplatePosition { part: *part, offset: 0 }).part).collect()
+        };
         Dependence {
-            groups: self.groups.as_ref().map(|groups| groups.iter().map(group).collect()),
-            read: self.read.iter().map(|part| moved(TemplatePosition { part: *part, offset: 0 }).part).collect(),
+            groups: self.groups.as_ref().map(groups),
+            read: parts(&self.read),
+            decision: self.decision.as_ref().map(|(places, deciding)| (groups(places), parts(deciding))),
         }
     }
 }
@@ -552,7 +554,7 @@ impl Configuration {
 
 /// What the configurations at the end say of the wanted groups.
 fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize], groups: usize) -> Dependence {
-    let mut read = deciding;
+    let mut read = deciding.clone();
     let mut add = |part| {
         if !read.contains(&part) {
             read.push(part);
@@ -584,7 +586,32 @@ fn dependence_of(finals: &[Configuration], deciding: Vec<usize>, wanted: &[usize
     let same =
         places.first().cloned().flatten().filter(|first| places.iter().all(|other| other.as_ref() == Some(first)));
     read.sort_unstable();
-    Dependence { groups: same, read }
+    let of_matches = || {
+        let mut matches = finals.iter().zip(&places).filter(|(one, _)| one.matched.is_some()).map(|(_, place)| place);
+        let first = matches.next()?.clone()?;
+        matches.all(|other| other.as_ref() == Some(&first)).then_some(first)
+    };
+    let decision = if same.is_some() { None } else { of_matches().map(|places| (places, deciding)) };
+    Dependence { groups: same, read, decision }
+}
+
+/// Those of a window's variables that are read, and what may stand in the others.
+fn read_and_filled(
+    template: &FlatTemplate,
+    variables: &[usize],
+    asked: &[usize],
+) -> (Vec<usize>, Vec<(usize, Box<str>)>) {
+    let (mut read, mut fillers) = (Vec::new(), Vec::new());
+    for part in variables {
+        match template.parts.get(*part) {
+            Some(FlatPart::Variable(_, traits)) if !asked.contains(part) => match filler(traits) {
+                Some(filler) => fillers.push((*part, filler)),
+                None => read.push(*part),
+            },
+            _ => read.push(*part),
+        }
+    }
+    (read, fillers)
 }
 
 /// First part behind a position, or the part it starts in.

@@ -101,6 +101,39 @@ fn answer(
     None
 }
 
+/// What decides about a window says the same as the expression on it, and where groups are told of matches, there they are.
+fn check_decisions(regex: &Regex, planner: &mut Planner, windows: &[Window], sketch: &Sketch, values: &[&str]) {
+    let byte =
+        |place: TemplatePosition| values[..place.part].iter().map(|value| value.len()).sum::<usize>() + place.offset;
+    let whole = values.concat();
+    let (mut text, mut captures) = (Vec::new(), regex.new_captures());
+    for window in windows {
+        let Some(decision) = &window.decision else { continue };
+        let append = |part: usize, text: &mut Vec<u8>| text.extend_from_slice(values[part].as_bytes());
+        let found = window.evaluate(&sketch.template, regex, append, &mut text, &mut captures).unwrap();
+        let wanted = planner.wanted.iter().map(|group| {
+            let told = decision.places[*group].map(|(start, end)| whole[byte(start)..byte(end)].to_owned());
+            (found.and_then(|text| captures.text(text, *group)).map(str::to_owned), told)
+        });
+        let wanted: Vec<_> = wanted.collect();
+        let is_match = found.is_some();
+        if is_match {
+            wanted.iter().for_each(|(found, told)| assert_eq!(found, told, "{window:?} {whole}"));
+        }
+        let mut other = regex.new_captures();
+        let mut window_text = Vec::new();
+        let decided =
+            window.has_match(decision, &sketch.template, regex, append, &mut window_text, &mut other).unwrap();
+        assert_eq!(decided, is_match, "{window:?} {whole}");
+        if let Some(mut test) = window.value_test(decision, &sketch.template) {
+            for _ in 0..2 {
+                let tested = test.is_match(planner, values[decision.read[0]].as_bytes());
+                assert!(tested.is_none_or(|tested| tested == is_match), "{window:?} {whole} {tested:?}");
+            }
+        }
+    }
+}
+
 /// Compares the plan with the expression itself on every text, up to a number of them; says whether it was known.
 fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
     const TEXTS_MAX: usize = 60;
@@ -120,6 +153,7 @@ fn check(regex: &Regex, planner: &mut Planner, sketch: &Sketch) -> bool {
         };
         let chosen: Vec<usize> = sketch.values.iter().map(choose).collect();
         let values: Vec<&str> = sketch.values.iter().zip(chosen).map(|(values, at)| values[at].as_str()).collect();
+        check_decisions(regex, planner, &windows, sketch, &values);
         let text = values.concat();
         let mut captures = regex.new_captures();
         let text_of = |(start, end): (usize, usize)| text[start..end].to_owned();

@@ -1,0 +1,139 @@
+//! Windows whose groups lie at the same places in every match, while not every text has one: `after (?<n>\\d+) attempts` where the
+//! template says `after N TEXT`. Whether there is a match depends on fewer values than the groups are made of, and nobody has to
+//! look for groups.
+//!
+//! Where one value alone decides, the automaton's state at its beginning is known: of each value only the bytes are
+//! looked at after which the answer is settled.
+
+use std::str::Utf8Error;
+
+use regex_automata::hybrid::LazyStateID;
+
+use super::{FlatTemplate, GroupPlaces, Planner, Window};
+use crate::pattern::{Captures, Regex};
+
+/// Whether a window has a match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Where the wanted groups are if it has one.
+    pub places: GroupPlaces,
+    /// The variables whose values decide, in order.
+    pub read: Vec<usize>,
+    /// The other variables of the window, with a value that may stand in them whatever they hold.
+    pub fillers: Vec<(usize, Box<str>)>,
+}
+
+impl Window {
+    /// Runs the expression to see whether there is a match that starts in this window. `value` appends the values of
+    /// [`Decision::read`].
+    pub fn has_match(
+        &self,
+        decision: &Decision,
+        template: &FlatTemplate,
+        regex: &Regex,
+        value: impl FnMut(usize, &mut Vec<u8>),
+        text: &mut Vec<u8>,
+        captures: &mut Captures,
+    ) -> Result<bool, Utf8Error> {
+        let (start, starts_end) = self.fill(template, &decision.fillers, value, text);
+        let text = std::str::from_utf8(text)?;
+        let is_match = regex.captures_at(text, start, captures);
+        Ok(is_match && captures.get(0).is_some_and(|(found, _)| found < starts_end))
+    }
+
+    /// What tests the only value that decides; `None` where several do or matches may start at several places.
+    pub fn value_test(&self, decision: &Decision, template: &FlatTemplate) -> Option<ValueTest> {
+        let [only] = decision.read[..] else { return None };
+        let (mut text, mut split) = (Vec::new(), None);
+        let value = |part: usize, text: &mut Vec<u8>| {
+            if part == only {
+                split = Some(text.len());
+            }
+        };
+        let (start, starts_end) = self.fill(template, &decision.fillers, value, &mut text);
+        let split = split.filter(|split| starts_end <= *split)?;
+        let first = std::str::from_utf8(text.get(start..starts_end)?).ok()?;
+        if first.chars().count() != 1 {
+            return None;
+        }
+        let behind = start.checked_sub(1).and_then(|before| text.get(before).copied());
+        let after = text.split_off(split);
+        text.drain(..start);
+        Some(ValueTest { behind, before: text, after, state: None })
+    }
+}
+
+/// Tests the values of one variable.
+#[derive(Debug)]
+pub struct ValueTest {
+    /// Byte before the match.
+    behind: Option<u8>,
+    /// What lies between the start of the match and the value.
+    before: Vec<u8>,
+    /// What lies behind the value in the window.
+    after: Vec<u8>,
+    /// The automaton's state before the value, and when it was found.
+    state: Option<(LazyStateID, usize)>,
+}
+
+/// What the automaton says of a match.
+enum Step {
+    Open(LazyStateID),
+    Match,
+    Dead,
+}
+
+impl ValueTest {
+    /// Whether there is a match with this value; `None` where the automaton gives up.
+    pub fn is_match(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
+        let answer = self.ask(planner, value);
+        // States found for earlier values may have filled the automaton's memory.
+        match planner.forget_if_cleared() {
+            true => None,
+            false => answer,
+        }
+    }
+
+    fn ask(&mut self, planner: &mut Planner, value: &[u8]) -> Option<bool> {
+        let known = self.state.filter(|(_, emptied)| *emptied == planner.emptied).map(|(state, _)| state);
+        let state = match known {
+            Some(state) => state,
+            None => {
+                planner.steps = 0;
+                let start = planner.start_state(self.behind).ok()?;
+                match through(planner, start, &self.before)? {
+                    Step::Match => return Some(true),
+                    Step::Dead => return Some(false),
+                    Step::Open(state) => {
+                        self.state = Some((state, planner.emptied));
+                        state
+                    }
+                }
+            }
+        };
+        planner.steps = 0;
+        let mut state = state;
+        for bytes in [value, &self.after] {
+            match through(planner, state, bytes)? {
+                Step::Match => return Some(true),
+                Step::Dead => return Some(false),
+                Step::Open(next) => state = next,
+            }
+        }
+        planner.matches_at_end(state).ok()
+    }
+}
+
+/// Over bytes until it is settled whether there is a match.
+fn through(planner: &mut Planner, mut state: LazyStateID, bytes: &[u8]) -> Option<Step> {
+    for byte in bytes {
+        state = planner.next(state, *byte).ok()?;
+        if state.is_match() {
+            return Some(Step::Match);
+        }
+        if state.is_dead() {
+            return Some(Step::Dead);
+        }
+    }
+    Some(Step::Open(state))
+}
