@@ -73,7 +73,8 @@ impl ScanEnvironment<'_> {
             FieldSource::SearchTime => &self.rules.search_time,
             FieldSource::IndexTime => &self.rules.index_time,
         };
-        let projection = Projection::new(&plan.projection);
+        let mut projection = Projection::new(&plan.projection);
+        let rexes = Rexes::new(&plan.extractions, &mut projection);
         let (filter, derivations) = self.condition(plan, &side.rules, &projection)?;
         let summary = plan.summary.clone().map(|summary| SummaryRead::new(summary, Arc::clone(self.summaries)));
         Ok(EventScan {
@@ -84,7 +85,7 @@ impl ScanEnvironment<'_> {
             rules: Arc::clone(&side.rules),
             derivations,
             shown: ShownFields::default(),
-            rexes: Rexes::new(&plan.extractions, &projection),
+            rexes,
             computed_rexes: Rexes::default(),
             projection,
             slabs: Slabs::new(Arc::clone(&side.shapes)),

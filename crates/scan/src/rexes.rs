@@ -1,11 +1,12 @@
 //! `rex` and `spath path=` commands that the scan runs itself, because they come first and read nothing but the text of an
-//! event.
+//! event, or a field that it has.
 //!
 //! On shaped pages groups of patterns and values of paths come from templates and dictionaries ([`super::template_pages`]), so
 //! that no text is rebuilt for them. Where there is text anyway the command itself runs, and gives the same.
 //!
-//! Not here: such commands after others, `rex` with more than one match, either on other fields (commands).
+//! Not here: such commands after others, `rex` with more than one match, `spath` on other fields (commands).
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::ArrayRef;
@@ -42,13 +43,16 @@ pub(crate) struct Rexes {
     lengths: Vec<String>,
     /// Patterns that texts match or not, and the fields of that.
     tests: Vec<(Regex, String)>,
+    /// Fields that only these read, and no command behind them.
+    only_sources: Vec<String>,
     /// Readers of shaped pages that no worker uses now: as many sets as there are workers at most.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
 
 /// A command a scan runs.
 pub(crate) struct PushedRex {
-    command: Arc<RexExtraction>,
+    /// The command.
+    pub command: Arc<RexExtraction>,
     /// Its pattern.
     pub regex: Regex,
     /// Number and name of the groups that are wanted.
@@ -56,8 +60,9 @@ pub(crate) struct PushedRex {
 }
 
 impl Rexes {
-    /// What runs these commands, of whose fields those in `projection` are wanted.
-    pub(crate) fn new(commands: &[Extraction], projection: &Projection) -> Rexes {
+    /// What runs these commands, of whose fields those in `projection` are wanted. The fields that they read are wanted then,
+    /// too.
+    pub(crate) fn new(commands: &[Extraction], projection: &mut Projection) -> Rexes {
         let (mut all, mut paths) = (Vec::new(), Vec::new());
         let (mut lengths, mut tests) = (Vec::new(), Vec::new());
         for extraction in commands {
@@ -77,7 +82,11 @@ impl Rexes {
         }
         all.retain(|rex| !rex.groups.is_empty());
         paths.retain(|path| projection.wants(&path.output));
-        Rexes { all, paths, lengths, tests, idle: Mutex::default() }
+        let sources: BTreeSet<&str> = all.iter().filter_map(PushedRex::source).collect();
+        let only_sources: Vec<String> =
+            sources.into_iter().filter(|source| !projection.wants(source)).map(str::to_owned).collect();
+        projection.names.extend(only_sources.iter().cloned());
+        Rexes { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
     }
 
     /// Whether there is none.
@@ -88,6 +97,11 @@ impl Rexes {
     /// Whether a pattern is among them.
     pub(super) fn has_patterns(&self) -> bool {
         !self.all.is_empty() || !self.tests.is_empty()
+    }
+
+    /// Whether a field is wanted for nothing but to be read by these.
+    pub(super) fn is_only_source(&self, name: &str) -> bool {
+        self.only_sources.iter().any(|source| source == name)
     }
 
     /// The fields that hold the number of characters.
@@ -150,9 +164,15 @@ impl Rexes {
 }
 
 impl PushedRex {
+    /// The field it reads, where that is not the text.
+    pub(crate) fn source(&self) -> Option<&str> {
+        Some(self.command.field.as_str()).filter(|field| *field != TEXT_FIELD)
+    }
+
     /// The command if a scan can run it.
     fn new(command: &RexExtraction) -> Option<PushedRex> {
-        if command.field != TEXT_FIELD || command.max_match != 1 || command.offset_field.is_some() {
+        let reads_given = command.field != TEXT_FIELD && is_made_elsewhere(&command.field);
+        if reads_given || command.max_match != 1 || command.offset_field.is_some() {
             return None;
         }
         let regex = Regex::new(&command.pattern.text).ok()?;

@@ -4,7 +4,7 @@
 
 use quarry_eval::pattern::Regex;
 use quarry_scan::TOP_ROWS_MAX;
-use quarry_scan::plan::{Extraction, Order, Scan, TopK};
+use quarry_scan::plan::{Extraction, ExtractionKind, Order, Scan, TopK};
 use quarry_scan::pushable;
 use quarry_spl::analyse::required_fields;
 use quarry_spl::ast::{Command, RexCommand, SortCommand, SpathCommand, Stage};
@@ -98,15 +98,17 @@ fn push_text_values(plan: &mut Plan) -> bool {
     true
 }
 
-/// `rex` and `spath` commands that come first and read nothing but the text of an event run in the scan, which need not make
-/// that text for them then.
+/// `rex` and `spath` commands that come first and read nothing but the text of an event, or a field that it has, run in the scan,
+/// which need not make that text or field for them then.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
     for stage in commands {
         let Some(kind) = pushable(&stage.command) else { break };
         let extraction = Extraction { kind, span: stage.span };
-        if extraction.names().any(|name| pushed.iter().any(|known| known.names().any(|taken| taken == name))) {
+        let is_made = |name: &str| pushed.iter().any(|known| known.names().any(|taken| taken == name));
+        let reads_made = matches!(&extraction.kind, ExtractionKind::Rex(rex) if is_made(&rex.field));
+        if reads_made || extraction.names().any(is_made) {
             break;
         }
         pushed.push(extraction);

@@ -107,6 +107,11 @@ fn commands_are_split_where_rows_are_folded() {
 fn the_scan_takes_over_what_it_can() {
     for (text, wanted) in [
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
+        ("* | rex field=m \"u=(?<u>\\w+)\" | stats count by u", "scan main fields=u rex=u counts\nfold stats"),
+        (
+            "* | rex \"m=(?<m>\\w+)\" | rex field=m \"u=(?<u>\\w+)\" | stats count by u",
+            "scan main fields=m,u rex=m\nmap rex\nfold stats",
+        ),
         ("* | eval l=len(_raw) | stats avg(l)", "scan main fields=__raw:0 length=__raw:0\nmap eval\nfold stats"),
         ("* | regex \"a+\" | stats count by u", "scan main fields=__raw:0,u match=__raw:0\nmap where\nfold stats"),
         ("* | regex \"a+\" | stats count by _raw", "scan main fields=_raw\nmap regex\nfold stats"),
@@ -123,7 +128,7 @@ fn the_scan_takes_over_what_it_can() {
         ("* | rex \"u=(?<u>\\w+)\" | sort 5 -u", "scan main fields=* newest first\nreduce rex | sort"),
         // The text itself is wanted behind it.
         ("* | rex \"u=(?<u>\\w+)\" | stats count by u, _raw", "scan main fields=_raw,u\nmap rex\nfold stats"),
-        ("* | rex field=a \"(?<u>.)\" | stats count by u", "scan main fields=a,u\nmap rex\nfold stats"),
+        ("* | rex field=host \"(?<u>.)\" | stats count by u", "scan main fields=host,u\nmap rex\nfold stats"),
         ("* | stats count by host", "scan main fields=host extremes counts\nfold stats"),
         ("* | stats sum(a) by host", "scan main fields=a,host\nfold stats"),
         ("* | sort 5 -a", "scan main fields=* newest first top=5 by a\nreduce sort"),

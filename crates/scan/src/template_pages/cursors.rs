@@ -53,6 +53,23 @@ impl Cursors {
         Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
     }
 
+    /// The row's value of a column of texts; `None` where it has none.
+    pub(super) fn text(
+        &mut self,
+        column: u32,
+        row: u32,
+        page: &mut PageReader<'_>,
+    ) -> Result<Option<&[u8]>, EngineError> {
+        // Opens the cursor.
+        self.code(column, row, page)?;
+        let Some(Some(cursor)) = self.open.get_mut(column as usize) else { return Ok(None) };
+        let Some(place) = cursor.place(row) else { return Ok(None) };
+        let ColumnValues::Texts { bytes, ends } = &cursor.values.values else { return Ok(None) };
+        let start = place.checked_sub(1).and_then(|before| ends.get(before)).map_or(0, |end| *end as usize);
+        let end = ends.get(place).map(|end| *end as usize);
+        Ok(end.and_then(|end| bytes.get(start..end)))
+    }
+
     /// Appends the row's value of a column of numbers or texts; `false` where it has none.
     pub(super) fn append_value(
         &mut self,

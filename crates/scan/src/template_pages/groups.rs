@@ -11,10 +11,12 @@ use arrow::array::{Array, ArrayRef, DictionaryArray, Int64Array, UInt32Array};
 use arrow::datatypes::UInt32Type;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
+use quarry_eval::command::RowCommand;
+use quarry_eval::extract::rex::Rex;
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 
 use super::page::{PageReader, Rows};
-use super::rex::RexReader;
+use super::rex::{RexReader, reads_on_columns};
 use super::slab::Slab;
 
 /// Code of a group that takes no part in the match.
@@ -124,11 +126,15 @@ pub(super) fn with_commands(
     mut rows: RecordBatch,
     readers: &[RexReader],
     found: &mut [Groups],
+    slab: &Slab,
 ) -> Result<RecordBatch, EngineError> {
     for (reader, groups) in readers.iter().zip(found).filter(|(reader, _)| reader.extract.is_none()) {
-        rows = match &reader.test {
-            Some(output) => rows::with_column(&rows, output, groups.matches())?,
-            None => with_groups(rows, reader, groups)?,
+        rows = match (&reader.test, &reader.of_field) {
+            (Some(output), _) => rows::with_column(&rows, output, groups.matches())?,
+            (None, Some((command, field))) if !reads_on_columns(slab, field) => {
+                Rex::new(Arc::clone(command), reader.regex.clone()).apply(rows)?
+            }
+            (None, _) => with_groups(rows, reader, groups)?,
         };
     }
     Ok(rows)

@@ -16,6 +16,7 @@ mod computed;
 mod conditions;
 mod counts;
 mod cursors;
+mod decider;
 mod derived;
 mod doubts;
 mod edges;
@@ -59,6 +60,7 @@ use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
 pub(crate) use self::rex::RexReader;
+use self::rex::reads_on_columns;
 pub(crate) use self::slab::Slabs;
 use self::slab::{Asked, FieldLocations, Slab};
 use super::event_fields::is_given;
@@ -195,7 +197,7 @@ impl EventScan {
                 let rows = self.sure(&sure, reader, coded, context)?;
                 let rows = with_extracts(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_computed(rows, &sure, computed, reader)?;
-                let rows = with_commands(rows, &rexes, &mut groups)?;
+                let rows = with_commands(rows, &rexes, &mut groups, slab)?;
                 let rows = self.with_paths(rows, &sure, reader)?;
                 Some(self.with_lengths(rows, &sure, reader)?)
             }
@@ -480,6 +482,9 @@ impl EventScan {
             columns.push(("_indextime".into(), Arc::new(seconds.collect::<Int64Array>())));
         }
         for name in self.projection.names.iter().filter(|name| !is_given(name)) {
+            if self.rexes.is_only_source(name) && reads_on_columns(reader.slab, name) {
+                continue;
+            }
             let Some(field) = reader.slab.field(name) else { continue };
             if let Some(column) = columns::field_column(field, sure, reader)? {
                 columns.push((name.clone(), column));

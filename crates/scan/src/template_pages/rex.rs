@@ -14,14 +14,21 @@ use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, Window};
 use quarry_eval::pattern::{Captures, Regex};
-use quarry_event::shape::{ColumnKind, ColumnValues, Dictionary, Shapes, TEXT_COLUMN, Template};
+use quarry_eval::rows::ColumnReader;
+use quarry_event::shape::{
+    ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes, TEXT_COLUMN, Template, TemplatePart,
+};
+use quarry_spl::ast::RexExtraction;
 use quarry_store::Segment;
 
+use super::columns::{field_column, text_array};
 use super::cursors::Cursors;
+use super::decider::Decider;
 use super::groups::{ABSENT, Groups};
 use super::interner::Interner;
 use super::page::{PageReader, Rows};
 use super::slab::{FieldLocations, Slab};
+use super::value_location::ValueLocation;
 use crate::fields::Extract;
 use crate::rexes::PushedRex;
 
@@ -41,7 +48,7 @@ const QUICK_TEXTS: u32 = 2;
 const MATCHED: u32 = 0;
 
 /// Dictionaries of a slab by column, as far as they were needed.
-type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
+pub(super) type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
 
 /// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
@@ -49,7 +56,9 @@ pub(crate) struct RexReader {
     pub(super) extract: Option<Arc<Extract>>,
     /// The field that says whether the pattern matches, where nothing else is asked.
     pub(super) test: Option<String>,
-    regex: Regex,
+    /// The command and the field it reads, where that is not the text.
+    pub(super) of_field: Option<(Arc<RexExtraction>, String)>,
+    pub(super) regex: Regex,
     captures: Captures,
     pub(super) groups: Vec<(usize, String)>,
     planner: Option<Planner>,
@@ -85,6 +94,10 @@ enum TemplateNode {
     Root(u32),
     /// Not asked yet: the template of this number in place of a variable.
     Inside(Arc<BranchOf>, u32),
+    /// Not asked yet: what a field is made of.
+    Field(FlatTemplate),
+    /// What this node says.
+    Same(usize),
     /// The templates of this column decide: of template number `n` node `first + n` knows.
     Branch { column: u32, first: usize },
     /// There is never a match.
@@ -117,12 +130,15 @@ struct Asked {
     /// Where in `found` the codes of the groups are; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
+    /// What tells whether there is a match, where the window's groups are told of one that is there.
+    decider: Option<Decider>,
 }
 
 impl RexReader {
     /// A reader for a command.
     pub(crate) fn new(rex: &PushedRex) -> RexReader {
-        RexReader::of_pattern(&rex.regex, rex.groups.clone(), None)
+        let of_field = rex.source().map(|field| (Arc::clone(&rex.command), field.to_owned()));
+        RexReader { of_field, ..RexReader::of_pattern(&rex.regex, rex.groups.clone(), None) }
     }
 
     /// A reader that only tells whether the pattern matches, by this field.
@@ -140,7 +156,7 @@ impl RexReader {
     fn of_pattern(regex: &Regex, groups: Vec<(usize, String)>, extract: Option<Arc<Extract>>) -> RexReader {
         let planner = Planner::new(regex, groups.iter().map(|(group, _)| *group));
         let (regex, captures) = (regex.clone(), regex.new_captures());
-        RexReader { extract, test: None, regex, captures, groups, planner, slabs: Vec::new() }
+        RexReader { extract, test: None, of_field: None, regex, captures, groups, planner, slabs: Vec::new() }
     }
 
     /// The groups of these rows of a page.
@@ -164,48 +180,96 @@ impl RexReader {
             Some((keys, asked)) => asked.any.get(keys[row as usize] as usize) == Some(&true),
             None => true,
         };
-        let roots = page.column(TEXT_COLUMN)?;
-        let (true, ColumnValues::Codes(roots)) = (self.planner.is_some(), &roots.values) else {
-            let mut left = self.left_to_texts(rows, is_for);
-            self.test_texts(rows, &mut left, page)?;
-            return Ok(left);
-        };
+        let Some(roots) = self.roots(page)? else { return Ok(self.left_to_texts(rows, is_for)) };
+        if self.planner.is_none() && self.extract.is_some() {
+            return Ok(self.left_to_texts(rows, is_for));
+        }
         let at = self.tree(page);
-        let RexReader { extract, test, regex, captures, groups, planner: Some(planner), slabs } = self else {
-            return Ok(found);
-        };
-        let tree = &mut slabs[at];
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
-        let (text, codes, values, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
-        let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
         let asked_rows = rows.iter().enumerate().filter(|(_, row)| is_for(*row));
-        tree.read_rows(asked_rows, roots, test.is_some(), &mut work, page, &mut found)?;
-        found.texts = tree.texts.iter_mut().zip(&mut found.codes).map(|(texts, codes)| texts.array_of(codes)).collect();
+        let RexReader { extract, test, regex, captures, groups, planner, slabs, .. } = self;
+        match planner {
+            Some(planner) => {
+                let (text, codes, values, kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+                let skips_empty = extract.as_ref().is_some_and(|extract| extract.skips_empty);
+                let mut work = Work { regex, skips_empty, captures, groups, planner, text, codes, values, found: kept };
+                slabs[at].read_rows(asked_rows, roots.codes(), test.is_some(), &mut work, page, &mut found)?;
+            }
+            None => found.undecided.extend(asked_rows.map(|(_, row)| row)),
+        }
+        self.ask_values(at, rows, &mut found, page)?;
+        let texts = self.slabs[at].texts.iter_mut().zip(&mut found.codes);
+        found.texts = texts.map(|(texts, codes)| texts.array_of(codes)).collect();
         if let Some((keys, asked)) = &for_some {
             asked.forget_others(&mut found, rows, keys);
         }
         if self.extract.is_some() {
             self.doubt_absent(rows, &mut found, page)?;
         }
-        self.test_texts(rows, &mut found, page)?;
         Ok(found)
     }
 
-    /// Tests the texts of rows that templates do not tell; what is asked of them is no more than that.
-    fn test_texts(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
-        if self.test.is_none() || found.undecided.is_empty() {
+    /// The numbers of the first nodes of a page's rows; `None` where nothing of a template is told.
+    fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
+        match &self.of_field {
+            Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
+            // The command does, when the field is there.
+            Some(_) => Ok(None),
+            None => {
+                let texts = page.column(TEXT_COLUMN)?;
+                Ok(matches!(texts.values, ColumnValues::Codes(_)).then_some(Roots::Templates(texts)))
+            }
+        }
+    }
+
+    /// What a command finds in the texts, or values of its field, that templates do not tell: nothing else of the row is read.
+    fn ask_values(
+        &mut self,
+        at: usize,
+        rows: &Rows,
+        found: &mut Groups,
+        page: &mut PageReader<'_>,
+    ) -> Result<(), EngineError> {
+        if self.extract.is_some() || found.undecided.is_empty() {
             return Ok(());
         }
         let undecided = std::mem::take(&mut found.undecided);
-        let texts = page.texts(TEXT_COLUMN, &undecided)?;
+        let asked = Rows::Some(undecided);
+        let values = match &self.of_field {
+            None => {
+                let texts = page.texts(TEXT_COLUMN, &asked.iter().collect::<Vec<_>>())?;
+                Some(text_array(&texts.bytes, &texts.ends)?)
+            }
+            Some((_, field)) => match page.slab.field(field) {
+                Some(field) => field_column(field, &asked, page)?,
+                None => None,
+            },
+        };
+        let Some(values) = values else { return Ok(()) };
+        let RexReader { test, regex, captures, groups, slabs, .. } = self;
+        let texts = &mut slabs[at].texts;
+        let (reader, mut scratch) = (ColumnReader::new(&values), String::new());
         let mut places = rows.iter().enumerate();
-        for (at, row) in undecided.iter().enumerate() {
-            let text = std::str::from_utf8(texts.get(at)).map_err(no_text)?;
-            if let Some((place, _)) = places.find(|(_, known)| known == row)
-                && self.regex.is_match(text)
-            {
-                found.codes[0][place] = MATCHED;
+        for (at, row) in asked.iter().enumerate() {
+            let Some((place, _)) = places.find(|(_, known)| *known == row) else { break };
+            let Some(text) = reader.text(at, &mut scratch) else { continue };
+            if test.is_some() {
+                found.codes[0][place] = if regex.is_match(text) { MATCHED } else { ABSENT };
+                continue;
+            }
+            if !regex.captures_into(text, captures) {
+                continue;
+            }
+            for (((group, _), texts), codes) in groups.iter().zip(texts.iter_mut()).zip(&mut found.codes) {
+                match captures.text(text, *group).map(|text| texts.code_of(text, false)) {
+                    Some(Some(code)) => codes[place] = code,
+                    // There are too many texts.
+                    Some(None) => {
+                        found.undecided.push(row);
+                        break;
+                    }
+                    None => {}
+                }
             }
         }
         Ok(())
@@ -214,6 +278,9 @@ impl RexReader {
     /// Nothing found: rows that the pattern is asked for are left to their text.
     fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
         let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
+        if self.of_field.is_some() {
+            return found;
+        }
         found.undecided = rows.iter().filter(|row| is_for(*row)).collect();
         found.codes.iter_mut().for_each(|codes| codes.resize(rows.len(), ABSENT));
         found.texts = self.groups.iter().map(|_| Interner::default().array_of(&mut [])).collect();
@@ -264,8 +331,12 @@ impl RexReader {
         if self.slabs.len() == SLABS_KEPT {
             self.slabs.remove(0);
         }
-        let nodes = match page.shapes().columns.first().map(|column| &column.kind) {
-            Some(ColumnKind::Templates(templates)) => (0..templates.len() as u32).map(TemplateNode::Root).collect(),
+        let field = self.of_field.as_ref().and_then(|(_, field)| page.slab.field(field));
+        let nodes = match (field, page.shapes().columns.first().map(|column| &column.kind)) {
+            (Some(field), _) => nodes_of_field(&field.places, page.shapes()),
+            (None, Some(ColumnKind::Templates(templates))) => {
+                (0..templates.len() as u32).map(TemplateNode::Root).collect()
+            }
             _ => Vec::new(),
         };
         let texts = self.groups.iter().map(|_| Interner::default()).collect();
@@ -280,6 +351,56 @@ impl RexReader {
         });
         self.slabs.len() - 1
     }
+}
+
+/// Where rows begin in a tree.
+enum Roots {
+    /// By the templates of their texts.
+    Templates(Arc<PageColumn>),
+    /// By their keys.
+    Keys(Arc<[u32]>),
+}
+
+impl Roots {
+    fn codes(&self) -> &[u32] {
+        match self {
+            Roots::Keys(keys) => keys,
+            Roots::Templates(texts) => match &texts.values {
+                ColumnValues::Codes(codes) => codes,
+                _ => &[],
+            },
+        }
+    }
+}
+
+/// Whether a command that reads this field finds its values in the columns of a slab; rows of which only the text tells are
+/// left to it in any case.
+pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
+    slab.field(field).is_some_and(|field| field.patterned.is_empty())
+}
+
+/// The first nodes of a field, by key: one for each thing that it is made of.
+fn nodes_of_field(places: &[ValueLocation], shapes: &Shapes) -> Vec<TemplateNode> {
+    let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
+    let nodes = places.iter().enumerate().map(|(at, place)| {
+        let parts = match place {
+            ValueLocation::Absent => return TemplateNode::Never,
+            ValueLocation::Constant(text) => vec![TemplatePart::Literal(text.as_bytes().into())],
+            ValueLocation::Variable(column) => vec![TemplatePart::Variable(*column)],
+            ValueLocation::Composite(parts) => parts.to_vec(),
+            ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
+                return TemplateNode::Unknown;
+            }
+        };
+        let template = Template { parts };
+        if let Some(same) = known.get(&template) {
+            return TemplateNode::Same(*same);
+        }
+        let flat = FlatTemplate::of(shapes, &template);
+        known.insert(template, at);
+        flat.map_or(TemplateNode::Unknown, TemplateNode::Field)
+    });
+    nodes.collect()
 }
 
 /// For which keys a rule is asked.
@@ -314,21 +435,22 @@ impl TemplateNode {
             TemplateNode::Inside(of, number) => {
                 of.template.with_variable(of.part, shapes, template_of(of.column, *number)?)
             }
+            TemplateNode::Field(template) => Some(template.clone()),
             _ => None,
         }
     }
 }
 
 /// What a pattern needs to be asked.
-struct Work<'a> {
-    regex: &'a Regex,
+pub(super) struct Work<'a> {
+    pub regex: &'a Regex,
     /// Whether a group without characters counts as one that takes no part.
     skips_empty: bool,
-    captures: &'a mut Captures,
+    pub captures: &'a mut Captures,
     groups: &'a [(usize, String)],
-    planner: &'a mut Planner,
-    text: Vec<u8>,
-    codes: Vec<u32>,
+    pub planner: &'a mut Planner,
+    pub text: Vec<u8>,
+    pub codes: Vec<u32>,
     /// Parts and their values.
     values: Vec<(usize, Vec<u8>)>,
     /// Codes of the groups of a row whose answer is not remembered.
@@ -406,7 +528,10 @@ impl Tree {
         let mut at = root;
         loop {
             match self.nodes.get(at) {
-                Some(TemplateNode::Root(_) | TemplateNode::Inside(..)) => self.plan(at, work, page.shapes()),
+                Some(TemplateNode::Root(_) | TemplateNode::Inside(..) | TemplateNode::Field(_)) => {
+                    self.plan(at, work, page.shapes());
+                }
+                Some(TemplateNode::Same(same)) => at = *same,
                 Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
                     Some(code) => at = first + code as usize,
                     None => return Ok(u32::MAX),
@@ -434,7 +559,7 @@ impl Tree {
 
     /// Makes room for quick answers where one column decides about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
-        let [Asked { columns, has_codes: true, .. }] = windows else { return };
+        let [Asked { columns, has_codes: true, decider: None, .. }] = windows else { return };
         let ([(column, _)], 0 | 1) = (columns.as_slice(), groups) else { return };
         let len = match &shapes.columns[*column as usize].kind {
             ColumnKind::Dictionary { len } => *len as usize,
@@ -469,15 +594,17 @@ impl Tree {
             _ => return Ok(Answer::Unknown),
         };
         let Leaf { template, windows } = leaf.as_mut();
-        for Asked { window, columns, has_codes, memo, found } in windows {
-            work.codes.clear();
-            if *has_codes {
-                for (column, _) in columns.iter() {
-                    match cursors.code(*column, row, page)? {
-                        Some(code) => work.codes.push(code),
-                        None => return Ok(Answer::Unknown),
-                    }
+        for Asked { window, columns, has_codes, memo, found, decider } in windows {
+            if let Some(decider) = decider {
+                let mut of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
+                match decider.has_match(window, template, &mut of_row, work)? {
+                    Some(true) => {}
+                    Some(false) => continue,
+                    None => return Ok(Answer::Unknown),
                 }
+            }
+            if *has_codes && !work.take_codes(columns, row, cursors, page)? {
+                return Ok(Answer::Unknown);
             }
             let known = if *has_codes { memo.known(&work.codes) } else { None };
             let place = match known.map(|number| memo.answers()[number as usize]) {
@@ -504,11 +631,10 @@ impl Tree {
                     let to = if remembers { &mut *found } else { &mut work.found };
                     *to = taken;
                     let Some(is_match) = is_match.filter(|_| has_all) else { return Ok(Answer::Unknown) };
-                    if !remembers {
-                        match is_match {
-                            true => return Ok(Answer::Groups(&work.found)),
-                            false => continue,
-                        }
+                    if !remembers && is_match {
+                        return Ok(Answer::Groups(&work.found));
+                    } else if !remembers {
+                        continue;
                     }
                     let place = is_match.then_some(start);
                     memo.number(&work.codes, || place);
@@ -542,9 +668,20 @@ impl Tree {
             _ => None,
         };
         let mut asked = Vec::with_capacity(windows.len());
-        for window in windows {
+        for mut window in windows {
+            // Of a match that is there the groups are told. Where codes tell all, one look is enough.
+            let reads_long = |part: &usize| match template.parts().get(*part) {
+                Some(FlatPart::Variable(column, _)) => !has_few_codes(shapes, *column),
+                _ => false,
+            };
+            let decision = window.decision.take().filter(|_| window.read.iter().any(reads_long));
+            if let Some(decision) = &decision {
+                window.groups = Some(decision.places.clone());
+            }
             let (mut columns, mut has_codes) = (Vec::new(), true);
-            for part in parts_read(&window, work.groups) {
+            let of_groups = parts_read(&window, work.groups);
+            let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
+            for part in deciding.iter().chain(&of_groups).copied() {
                 let column = match template.parts().get(part) {
                     Some(FlatPart::Variable(column, _)) => *column,
                     _ => continue,
@@ -558,13 +695,16 @@ impl Tree {
                         self.nodes[at] = self.branch(inside, part, column, templates.len());
                         return;
                     }
-                    ColumnKind::Dictionary { .. } => {}
-                    ColumnKind::Numbers { min, max, .. } => has_codes &= max.saturating_sub(*min) < NUMBERS_MAX,
-                    ColumnKind::Texts => has_codes = false,
+                    ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } | ColumnKind::Texts => {}
                 }
-                columns.push((column, part));
+                if of_groups.contains(&part) && !columns.contains(&(column, part)) {
+                    has_codes &= has_few_codes(shapes, column);
+                    columns.push((column, part));
+                }
             }
-            asked.push(Asked { window, columns, has_codes, memo: CombinationMemo::default(), found: Vec::new() });
+            let decider = decision.map(|decision| Decider::new(decision, &window, &template, shapes));
+            let (memo, found) = (CombinationMemo::default(), Vec::new());
+            asked.push(Asked { window, columns, has_codes, memo, found, decider });
         }
         self.make_quick(at, &asked, work.groups.len(), shapes);
         self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template, windows: asked }));
@@ -584,6 +724,15 @@ impl Tree {
         self.nodes.extend((0..count as u32).map(|number| TemplateNode::Inside(Arc::clone(&of), number)));
         self.branches.insert(key, first);
         TemplateNode::Branch { column, first }
+    }
+}
+
+/// Whether the values of a column have codes, few enough to remember what comes of each.
+pub(super) fn has_few_codes(shapes: &Shapes, column: u32) -> bool {
+    match &shapes.columns[column as usize].kind {
+        ColumnKind::Dictionary { .. } => true,
+        ColumnKind::Numbers { min, max, .. } => max.saturating_sub(*min) < NUMBERS_MAX,
+        ColumnKind::Texts | ColumnKind::Templates(_) => false,
     }
 }
 
@@ -635,6 +784,15 @@ fn evaluate(
     Ok(Some(true))
 }
 
+/// A row and where its values are.
+pub(super) struct RowOf<'a, 'p> {
+    pub row: u32,
+    pub cursors: &'a mut Cursors,
+    pub page: &'a mut PageReader<'p>,
+    pub segment: &'a Arc<dyn Segment>,
+    pub dictionaries: &'a mut Dictionaries,
+}
+
 /// The values of one row in the columns that decide.
 struct RowValues<'a, 'p> {
     /// Those that are known, and the parts they are.
@@ -675,6 +833,25 @@ impl RowValues<'_, '_> {
 }
 
 impl Work<'_> {
+    /// Takes the codes of a row in these columns; `false` where it lacks one.
+    #[inline]
+    pub(super) fn take_codes(
+        &mut self,
+        columns: &[(u32, usize)],
+        row: u32,
+        cursors: &mut Cursors,
+        page: &mut PageReader<'_>,
+    ) -> Result<bool, EngineError> {
+        self.codes.clear();
+        for (column, _) in columns {
+            match cursors.code(*column, row, page)? {
+                Some(code) => self.codes.push(code),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
     /// Takes the values of these columns and parts for the codes at hand, as [`Cursors::code`] gives them.
     fn take_values(
         &mut self,
@@ -697,7 +874,7 @@ impl Work<'_> {
 }
 
 /// Appends a text of a dictionary, which is read when it is first needed.
-fn append_text(
+pub(super) fn append_text(
     column: u32,
     code: u32,
     segment: &Arc<dyn Segment>,
@@ -714,6 +891,6 @@ fn append_text(
     Ok(())
 }
 
-fn no_text(_: Utf8Error) -> EngineError {
+pub(super) fn no_text(_: Utf8Error) -> EngineError {
     EngineError::invalid("a text of a bucket is no UTF-8; rebuild the bucket")
 }

@@ -1,0 +1,94 @@
+//! Whether a row has a match where its groups are told by the template: asked of the values that decide, by codes where these
+//! are few, else by an automaton that looks at no more of a value than it has to.
+//!
+//! Not here: which values decide ([`quarry_eval::pattern::template_match`]).
+
+use quarry_eval::EngineError;
+use quarry_eval::pattern::template_match::{CombinationMemo, Decision, FlatPart, FlatTemplate, ValueTest, Window};
+use quarry_event::shape::{ColumnKind, Shapes};
+
+use super::rex::{RowOf, Work, append_text, has_few_codes, no_text};
+
+/// Decides about one window.
+pub(super) struct Decider {
+    decision: Decision,
+    /// The columns whose values decide, and the parts they are.
+    columns: Vec<(u32, usize)>,
+    /// Whether all of them have codes, few enough to remember the answers.
+    has_codes: bool,
+    memo: CombinationMemo<bool>,
+    test: Option<ValueTest>,
+}
+
+impl Decider {
+    pub(super) fn new(decision: Decision, window: &Window, template: &FlatTemplate, shapes: &Shapes) -> Decider {
+        let column_of = |part: &usize| match template.parts().get(*part) {
+            Some(FlatPart::Variable(column, _)) => Some((*column, *part)),
+            _ => None,
+        };
+        let columns: Vec<(u32, usize)> = decision.read.iter().filter_map(column_of).collect();
+        let has_codes = columns.iter().all(|(column, _)| has_few_codes(shapes, *column));
+        let is_text = |(column, _): &(u32, usize)| matches!(shapes.columns[*column as usize].kind, ColumnKind::Texts);
+        let test = if columns.iter().all(is_text) { window.value_test(&decision, template) } else { None };
+        Decider { decision, columns, has_codes, memo: CombinationMemo::default(), test }
+    }
+
+    /// Whether there is a match that starts in the window; `None` where a value is missing.
+    pub(super) fn has_match(
+        &mut self,
+        window: &Window,
+        template: &FlatTemplate,
+        of_row: &mut RowOf<'_, '_>,
+        work: &mut Work<'_>,
+    ) -> Result<Option<bool>, EngineError> {
+        if self.has_codes {
+            if !work.take_codes(&self.columns, of_row.row, of_row.cursors, of_row.page)? {
+                return Ok(None);
+            }
+            if let Some(known) = self.memo.known(&work.codes) {
+                return Ok(self.memo.answers().get(known as usize).copied());
+            }
+        } else if let (Some(test), [(column, _)]) = (&mut self.test, self.columns.as_slice()) {
+            let Some(value) = of_row.cursors.text(*column, of_row.row, of_row.page)? else { return Ok(None) };
+            if let Some(answer) = test.is_match(work.planner, value) {
+                return Ok(Some(answer));
+            }
+        }
+        let Some(answer) = self.run(window, template, of_row, work)? else { return Ok(None) };
+        if self.has_codes && !self.memo.is_full() {
+            self.memo.number(&work.codes, || answer);
+        }
+        Ok(Some(answer))
+    }
+
+    /// Runs the expression on the window.
+    fn run(
+        &self,
+        window: &Window,
+        template: &FlatTemplate,
+        of_row: &mut RowOf<'_, '_>,
+        work: &mut Work<'_>,
+    ) -> Result<Option<bool>, EngineError> {
+        let mut values: Vec<(usize, Vec<u8>)> = Vec::with_capacity(self.columns.len());
+        for (column, part) in &self.columns {
+            let mut text = Vec::new();
+            match &of_row.page.shapes().columns[*column as usize].kind {
+                ColumnKind::Dictionary { .. } => {
+                    let Some(code) = of_row.cursors.code(*column, of_row.row, of_row.page)? else { return Ok(None) };
+                    append_text(*column, code, of_row.segment, of_row.dictionaries, &mut text)?;
+                }
+                _ if of_row.cursors.append_value(*column, of_row.row, of_row.page, &mut text)? => {}
+                _ => return Ok(None),
+            }
+            values.push((*part, text));
+        }
+        let value = |part: usize, text: &mut Vec<u8>| {
+            if let Some((_, value)) = values.iter().find(|(known, _)| *known == part) {
+                text.extend_from_slice(value);
+            }
+        };
+        let Work { regex, captures, text, .. } = work;
+        let found = window.has_match(&self.decision, template, regex, value, text, captures);
+        found.map(Some).map_err(no_text)
+    }
+}
