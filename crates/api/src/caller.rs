@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use quarry_auth::{ADMIN_ROLE, Identity, Origin};
+use quarry_auth::{Identity, Origin};
 use quarry_conf::Permissions;
 
 use crate::ApiState;
@@ -23,9 +23,6 @@ pub(crate) struct Caller {
     /// The `Authorization` header, or what stands for it.
     pub(crate) shown: Option<String>,
 }
-
-/// Whoever sent the request, when it is an administrator.
-pub(crate) struct Admin(#[expect(dead_code, reason = "what counts is that there is one")] pub(crate) Caller);
 
 /// Where a request comes from, as the port that took it says.
 pub(crate) struct Whence(pub(crate) Origin);
@@ -56,7 +53,7 @@ impl FromRequestParts<ApiState> for Caller {
                 blocking(move || auth.authenticate(header.as_deref(), &origin)).await??
             }
         };
-        let permissions = Arc::new(quarry_auth::permissions(&identity));
+        let permissions = Arc::new(state.auth.permissions(&identity));
         Ok(Caller { identity, permissions, origin, shown })
     }
 }
@@ -86,19 +83,6 @@ fn shown_by(headers: &HeaderMap) -> Option<String> {
     let cookies: Vec<(&str, &str)> = cookies.filter(|(name, _)| name.starts_with(COOKIE)).collect();
     let (_, key) = cookies.iter().find(|(name, _)| *name == own).or(cookies.first())?;
     Some(format!("Splunk {}", key.trim_matches('"')))
-}
-
-impl FromRequestParts<ApiState> for Admin {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Admin, ApiError> {
-        let caller = Caller::from_request_parts(parts, state).await?;
-        if caller.identity.is_admin() {
-            return Ok(Admin(caller));
-        }
-        let user = &caller.identity.user;
-        Err(ApiError::forbidden(format!("user {user} may not do this: it takes the role {ADMIN_ROLE}")))
-    }
 }
 
 #[cfg(test)]

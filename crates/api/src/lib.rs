@@ -33,7 +33,7 @@ pub use node::{
 };
 pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
-pub use turns::{SEARCHES_MAX, SEARCHES_PER_USER_MAX, SEARCHES_WAITING_MAX};
+pub use turns::SEARCHES_WAITING_MAX;
 
 /// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use jiff::tz::TimeZone;
-use quarry_conf::{CollectionLimits, Permissions};
+use quarry_conf::{CollectionLimits, Permissions, Roles};
 use quarry_engine::Explanation;
 use quarry_event::TimeNs;
 use quarry_search::SearchService;
@@ -171,6 +171,9 @@ pub trait Node: Send + Sync {
 
     /// Takes note that a conf file has changed.
     fn configuration_changed(&self, conf: &str);
+
+    /// The roles that the configuration has.
+    fn roles(&self) -> Roles;
 
     /// The bounds of collections.
     fn collection_limits(&self) -> CollectionLimits;

@@ -184,7 +184,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_stalled_client_holds_two_chunks_and_no_turn_and_goes_on_when_it_reads() {
-        let turns = Turns::of_server();
+        let turns = Turns::of_server(64);
         let (mut outlet, mut chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max: LONG }).await;
         let rows = 10 * CHUNK_BYTES;
         let writing = tokio::task::spawn_blocking(move || {
@@ -206,7 +206,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn who_reads_nothing_for_long_or_leaves_is_given_up() {
-        let turns = Turns::of_server();
+        let turns = Turns::of_server(64);
         for leaves in [false, true] {
             let stall_max = if leaves { LONG } else { SHORT };
             let (mut outlet, chunks) = outlet(&turns, Patience { stall_after: SHORT, stall_max }).await;
@@ -221,7 +221,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn a_long_row_goes_in_pieces_and_stalled_answers_hold_no_more_than_they_may_together() {
-        let turns = Turns::of_server();
+        let turns = Turns::of_server(64);
         let row_bytes = 10 * CHUNK_BYTES;
         // Room for one of them.
         let places = AnswerPlaces::new(2, STALLED_BYTES + 2 * row_bytes);

@@ -9,11 +9,12 @@ use quarry_search::jobs::Jobs;
 use tokio::sync::Semaphore;
 
 use crate::bulletins::Bulletins;
+use crate::caller::Caller;
 use crate::endpoint::job_stream::Streams;
 use crate::message::ApiError;
 use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
-use crate::turns::Turns;
+use crate::turns::{Turn, Turns, Use};
 
 /// Requests that work with documents of collections at a time; others wait. Each may hold an answer.
 const DOCUMENT_TURNS: usize = 8;
@@ -48,8 +49,14 @@ pub struct ApiState {
 }
 
 impl ApiState {
-    /// The state of a node.
-    pub fn new(auth: Arc<Auth>, jobs: Arc<Jobs>, node: Arc<dyn Node>, objects: Objects) -> ApiState {
+    /// The state of a node that runs so many searches at once.
+    pub fn new(
+        auth: Arc<Auth>,
+        jobs: Arc<Jobs>,
+        node: Arc<dyn Node>,
+        objects: Objects,
+        searches_max: usize,
+    ) -> ApiState {
         let collections = Collections::of_data_dir(objects.data_dir());
         ApiState {
             auth,
@@ -58,12 +65,24 @@ impl ApiState {
             objects: Arc::new(objects),
             bulletins: Arc::default(),
             streams: Streams::default(),
-            turns: Turns::of_server(),
+            turns: Turns::of_server(searches_max),
             collections,
             document_turns: Arc::new(Semaphore::new(DOCUMENT_TURNS)),
             document_bodies: Arc::new(Semaphore::new(DOCUMENT_BODIES)),
             answers: AnswerPlaces::of_server(),
         }
+    }
+
+    /// Searches that run at once.
+    pub fn searches_max(&self) -> usize {
+        self.turns.searches_max()
+    }
+
+    /// The turn of a caller's search, as soon as there is one.
+    pub(crate) async fn turn(&self, caller: &Caller, purpose: Use) -> Result<Turn, ApiError> {
+        let user = &caller.identity.user;
+        self.turns.limit(user, caller.permissions.limits.jobs);
+        self.turns.take(user, purpose).await
     }
 
     /// The place of an answer that goes out row by row.

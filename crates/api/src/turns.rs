@@ -13,13 +13,10 @@ use quarry_search::jobs::WorkTurn;
 
 use crate::message::ApiError;
 
-/// Searches that run at once; others wait for their turn. Each may keep every core busy and takes a thread of those that do
-/// what blocks; logins and inputs need some of both at any time, so that a server has more of these threads.
-pub const SEARCHES_MAX: usize = 64;
-/// Searches of one user that run at once: the rest is for others.
-pub const SEARCHES_PER_USER_MAX: usize = 48;
-/// Streams among them that work at once: not those of clients that read nothing.
-pub(crate) const STREAMS_PER_USER_MAX: usize = 32;
+/// Of the searches that run at once one user's are at most three of four: the rest is for others.
+const OF_USER: (usize, usize) = (3, 4);
+/// Of a user's searches that run at once streams are at most two of three; not those of clients that read nothing.
+const STREAMS_OF_USER: (usize, usize) = (2, 3);
 /// Searches that wait for their turn; beyond, they are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
@@ -29,6 +26,8 @@ pub(crate) const LARGE_WAITING_MAX: usize = 64;
 /// Limits of turns.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
+    /// Searches that run at once; others wait for their turn. Each may keep every core busy and takes a thread of those that do
+    /// what blocks; logins and inputs need some of both at any time, so that a server has more of these threads.
     all: usize,
     of_user: usize,
     streams_of_user: usize,
@@ -62,6 +61,8 @@ pub(crate) struct Turns {
 struct Queue {
     running: usize,
     of_user: BTreeMap<String, Share>,
+    /// Searches at once that the roles of users let them have; of all others as many as anybody has. Users are bounded in number.
+    quotas: BTreeMap<String, usize>,
     waiting: VecDeque<(String, Use, oneshot::Sender<Turn>)>,
     /// Searches among them that gave many rows already.
     large_waiting: usize,
@@ -75,15 +76,30 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// As many as a server has.
-    pub(crate) fn of_server() -> Arc<Turns> {
+    /// Those of a server that runs so many searches at once.
+    pub(crate) fn of_server(all: usize) -> Arc<Turns> {
+        let of_user = part(all, OF_USER);
         Turns::new(Bounds {
-            all: SEARCHES_MAX,
-            of_user: SEARCHES_PER_USER_MAX,
-            streams_of_user: STREAMS_PER_USER_MAX,
+            all,
+            of_user,
+            streams_of_user: part(of_user, STREAMS_OF_USER),
             waiting: SEARCHES_WAITING_MAX,
             large_waiting: LARGE_WAITING_MAX,
         })
+    }
+
+    /// Searches that run at once.
+    pub(crate) fn searches_max(&self) -> usize {
+        self.bounds.all
+    }
+
+    /// Takes note of how many searches at once the roles of a user let them have, `None` for any number.
+    pub(crate) fn limit(&self, user: &str, searches: Option<usize>) {
+        let mut queue = self.locked();
+        match searches {
+            Some(searches) => drop(queue.quotas.insert(user.to_owned(), searches.max(1))),
+            None => drop(queue.quotas.remove(user)),
+        }
     }
 
     fn new(bounds: Bounds) -> Arc<Turns> {
@@ -114,6 +130,14 @@ impl Turns {
             if queue.waiting.len() >= self.bounds.waiting {
                 let text =
                     format!("{} searches wait for their turn, the most that may: try again", self.bounds.waiting);
+                return Err(ApiError::too_many(text));
+            }
+            // A queue full of one user's would keep out all others.
+            let of_user =
+                queue.waiting.iter().filter(|(other, _, waiter)| other == user && !waiter.is_closed()).count();
+            if of_user >= self.bounds.waiting.div_ceil(2) {
+                let text =
+                    format!("{of_user} searches of user {user} wait for their turn, the most that may: try again");
                 return Err(ApiError::too_many(text));
             }
             let (turn, waiting) = oneshot::channel();
@@ -162,8 +186,17 @@ impl WorkTurn for Turn {
 impl Queue {
     fn may_run(&self, user: &str, purpose: Use, bounds: &Bounds) -> bool {
         let share = self.of_user.get(user).copied().unwrap_or_default();
-        let fits = purpose == Use::Search || share.streams < bounds.streams_of_user;
-        fits && self.running < bounds.all && share.all < bounds.of_user
+        let (of_user, streams_of_user) = self.bounds_of(user, bounds);
+        let fits = purpose == Use::Search || share.streams < streams_of_user;
+        fits && self.running < bounds.all && share.all < of_user
+    }
+
+    /// Searches and streams among them that a user may have at once.
+    fn bounds_of(&self, user: &str, bounds: &Bounds) -> (usize, usize) {
+        match self.quotas.get(user).copied().filter(|quota| *quota < bounds.of_user) {
+            None => (bounds.of_user, bounds.streams_of_user),
+            Some(quota) => (quota, part(quota, STREAMS_OF_USER).min(bounds.streams_of_user)),
+        }
     }
 
     fn begin(&mut self, user: &str, purpose: Use) {
@@ -175,8 +208,9 @@ impl Queue {
 
     /// Makes a stream of a search that has a turn, where its user may have one more.
     fn becomes_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
+        let (_, streams_of_user) = self.bounds_of(user, bounds);
         let share = self.of_user.entry(user.to_owned()).or_default();
-        let may = share.streams < bounds.streams_of_user;
+        let may = share.streams < streams_of_user;
         share.streams += usize::from(may);
         may
     }
@@ -215,9 +249,68 @@ impl Drop for Turn {
     }
 }
 
+/// So many of so many of a number, at least one.
+fn part(of: usize, (some, all): (usize, usize)) -> usize {
+    (of * some / all).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn roles_say_how_many_searches_of_a_user_run_at_once() {
+        let turns = Turns::of_server(64);
+        assert_eq!((turns.bounds.of_user, turns.bounds.streams_of_user, turns.searches_max()), (48, 32, 64));
+        turns.limit("eva", Some(3));
+        let streams = [turns.take("eva", Use::Stream).await.unwrap(), turns.take("eva", Use::Stream).await.unwrap()];
+        let search = turns.take("eva", Use::Search).await.unwrap();
+        let waiting = Arc::clone(&turns);
+        let fourth = tokio::spawn(async move { waiting.take("eva", Use::Search).await });
+        while turns.locked().waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let others: Vec<Turn> = futures_of(&turns, "tom", 40).await;
+        assert_eq!(turns.locked().running, 43, "tom has no quota, and eva has hers");
+        drop(search);
+        let fourth = fourth.await.unwrap().unwrap();
+        turns.limit("eva", None);
+        let fifth = turns.take("eva", Use::Search).await.unwrap();
+        drop((streams, fourth, fifth, others));
+        assert!(turns.is_idle());
+    }
+
+    async fn futures_of(turns: &Arc<Turns>, user: &str, count: usize) -> Vec<Turn> {
+        let mut taken = Vec::new();
+        for _ in 0..count {
+            taken.push(turns.take(user, Use::Search).await.unwrap());
+        }
+        taken
+    }
+
+    #[tokio::test]
+    async fn a_user_who_floods_the_queue_leaves_room_to_others() {
+        let turns = Turns::new(Bounds { all: 1, of_user: 1, streams_of_user: 1, waiting: 4, large_waiting: 0 });
+        let held = turns.take("eva", Use::Search).await.unwrap();
+        let spawn = |user: &'static str| {
+            let turns = Arc::clone(&turns);
+            tokio::spawn(async move { turns.take(user, Use::Search).await.map(drop) })
+        };
+        let floods: Vec<_> = (0..3).map(|_| spawn("eva")).collect();
+        while turns.locked().waiting.len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        let tom = spawn("tom");
+        while turns.locked().waiting.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        drop(held);
+        let mut refused = 0;
+        for flood in floods {
+            refused += usize::from(flood.await.unwrap().is_err());
+        }
+        assert!(tom.await.unwrap().is_ok() && refused == 1);
+    }
 
     #[tokio::test]
     async fn turns_are_in_order_and_no_user_has_them_all() {

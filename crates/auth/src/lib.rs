@@ -5,7 +5,7 @@
 //! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
 //! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`], of which [`UsersFile`]
 //! is one: the file `etc/passwd` of a data folder. [`permissions`] tells what the roles of an
-//! identity come to. Not here: roles of authorize.conf, LDAP, SAML.
+//! identity come to, as authorize.conf has them at that moment. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod credential_cache;
@@ -22,10 +22,12 @@ mod throttle;
 mod users;
 mod users_file;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_USER};
+use quarry_conf::{Permissions, Roles};
 use quarry_stdx::{ErrorKind, HasKind, SharedClock};
 
 pub use credential_cache::VERIFIED_S_MAX;
@@ -33,7 +35,7 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
-pub use roles::{Role, is_capability, is_role, permissions, role_names, shipped_roles};
+pub use roles::permissions;
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
 pub use users::{
@@ -104,13 +106,6 @@ pub struct Identity {
     pub is_console: bool,
 }
 
-impl Identity {
-    /// Whether this is an administrator.
-    pub fn is_admin(&self) -> bool {
-        self.roles.iter().any(|role| role == ADMIN_ROLE)
-    }
-}
-
 /// Fills a buffer with unpredictable bytes; the server hands in the operating system's source.
 pub type RandomBytes = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
@@ -127,6 +122,8 @@ pub struct Auth {
     /// Stands in for users that do not exist.
     unknown: UserRecord,
     local_token: String,
+    /// The roles there are.
+    roles: RwLock<Arc<Roles>>,
 }
 
 struct State {
@@ -159,6 +156,7 @@ impl Auth {
         keeper: Box<dyn UserKeeper>,
         clock: SharedClock,
         random: RandomBytes,
+        roles: Arc<Roles>,
     ) -> Result<Auth, AuthError> {
         let (mut salt, mut output) = ([0; 16], [0; 32]);
         random(&mut salt);
@@ -174,8 +172,24 @@ impl Auth {
             key: HashKey::new(&random),
             unknown: UserRecord { name: "unknown".to_owned(), password_hash, roles: Vec::new() },
             local_token: token(&random),
+            roles: RwLock::new(roles),
             random,
         })
+    }
+
+    /// The roles there are.
+    pub fn roles(&self) -> Arc<Roles> {
+        Arc::clone(&self.roles.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes other roles: from now on they say what requests may do, those of sessions that are open too.
+    pub fn set_roles(&self, roles: Roles) {
+        *self.roles.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roles);
+    }
+
+    /// What the roles of an identity come to at this moment.
+    pub fn permissions(&self, identity: &Identity) -> Permissions {
+        permissions(&self.roles(), identity)
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -218,8 +232,9 @@ impl Auth {
     /// Ends the session of a key, for its user or an administrator; whether there was one that this one may end.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
         let key = self.key.hash(&[key.as_bytes()]);
+        let may_end_any = self.permissions(by).holds(EDIT_USER);
         let mut state = self.locked();
-        let owner = state.sessions.owner(&key).filter(|owner| owner.user == by.user || by.is_admin());
+        let owner = state.sessions.owner(&key).filter(|owner| owner.user == by.user || may_end_any);
         let Some(user) = owner.map(|owner| owner.user.clone()) else { return false };
         state.sessions.end(&key);
         let event = AuditEvent {
@@ -258,9 +273,12 @@ impl Auth {
     pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
-        if !by.is_admin() && !is_own_password {
+        let permissions = self.permissions(by);
+        let may = permissions.holds(EDIT_USER) || is_own_password && permissions.holds(CHANGE_OWN_PASSWORD);
+        if !may {
+            let takes = if is_own_password { CHANGE_OWN_PASSWORD } else { EDIT_USER };
             return Err(UserError::Forbidden(format!(
-                "user {} may not do this: it takes the role {ADMIN_ROLE}",
+                "user {} may not do this: it takes the capability {takes}, which none of the user's roles has",
                 by.user
             )));
         }
@@ -288,7 +306,7 @@ impl Auth {
             }
         };
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let users = changed_users(&self.locked().users, change, hash)?;
+        let users = changed_users(&self.locked().users, change, hash, &self.roles())?;
         // Nothing is in force that would not be there after a start.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
         let mut state = self.locked();

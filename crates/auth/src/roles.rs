@@ -1,196 +1,96 @@
-//! The shipped roles and what the roles of a user come to.
+//! What the roles of a user come to.
 //!
-//! Capabilities and indexes of several roles, and of roles that a role imports, are joined; nothing takes one away. A
-//! role that nobody knows gives nothing. Names and defaults are Splunk's (authorize.conf). Not here: authorize.conf
-//! itself, quotas, search filters.
+//! Capabilities and indexes of several roles, and of roles that a role imports, are joined; nothing takes one away but
+//! `srchIndexesDisallowed`. Of limits the most generous counts, and filters are joined by OR, those that say so by AND. A role that
+//! nobody knows gives nothing. Rules are those of Splunk's authorize.conf. Not here: reading it ([`Roles`]).
 
 use std::collections::BTreeSet;
 
-use quarry_conf::Permissions;
+use quarry_conf::permissions::SearchLimits;
+use quarry_conf::{Permissions, RoleSettings, Roles};
 
 use crate::Identity;
 
-/// A role as it is shipped.
-#[derive(Debug)]
-pub struct Role {
-    /// Its name.
-    pub name: &'static str,
-    /// Roles whose capabilities and indexes it has, too.
-    pub imports: &'static [&'static str],
-    /// Its own capabilities.
-    pub capabilities: &'static [&'static str],
-    /// Patterns of indexes that may be searched.
-    pub allowed_indexes: &'static [&'static str],
-    /// Indexes searched where none is named.
-    pub default_indexes: &'static [&'static str],
-    /// Patterns of indexes from which events may be deleted.
-    pub delete_indexes: &'static [&'static str],
-}
-
-/// The shipped roles.
-const ROLES: &[Role] = &[
-    Role {
-        name: "user",
-        imports: &[],
-        capabilities: &[
-            "accelerate_search",
-            "change_own_password",
-            "edit_search_schedule_window",
-            "export_results_is_visible",
-            "get_metadata",
-            "get_typeahead",
-            "input_file",
-            "list_inputs",
-            "list_metrics_catalog",
-            "list_tokens_own",
-            "output_file",
-            "pattern_detect",
-            "request_remote_tok",
-            "rest_apps_view",
-            "rest_properties_get",
-            "rest_properties_set",
-            "run_collect",
-            "run_custom_command",
-            "run_dump",
-            "run_mcollect",
-            "run_sendalert",
-            "search",
-            "upload_lookup_files",
-        ],
-        allowed_indexes: &["*"],
-        default_indexes: &["main"],
-        delete_indexes: &[],
-    },
-    Role {
-        name: "power",
-        imports: &["user"],
-        capabilities: &[
-            "edit_log_alert_event",
-            "edit_messages",
-            "edit_sourcetypes",
-            "edit_statsd_transforms",
-            "embed_report",
-            "metric_alerts",
-            "rtsearch",
-            "run_msearch",
-            "schedule_search",
-        ],
-        allowed_indexes: &["*"],
-        default_indexes: &["main"],
-        delete_indexes: &[],
-    },
-    Role {
-        name: "admin",
-        imports: &["power", "user"],
-        capabilities: &[
-            "accelerate_datamodel",
-            "admin_all_objects",
-            "change_authentication",
-            "dispatch_rest_to_indexers",
-            "edit_forwarders",
-            "edit_httpauths",
-            "edit_indexer_cluster",
-            "edit_local_apps",
-            "edit_monitor",
-            "edit_roles",
-            "edit_scripted",
-            "edit_search_head_clustering",
-            "edit_search_schedule_priority",
-            "edit_search_scheduler",
-            "edit_search_server",
-            "edit_server",
-            "edit_splunktcp",
-            "edit_splunktcp_ssl",
-            "edit_splunktcp_token",
-            "edit_storage_passwords",
-            "edit_tcp",
-            "edit_token_http",
-            "edit_tokens_all",
-            "edit_tokens_own",
-            "edit_tokens_settings",
-            "edit_udp",
-            "edit_user",
-            "indexes_edit",
-            "license_edit",
-            "list_forwarders",
-            "list_httpauths",
-            "list_indexer_cluster",
-            "list_introspection",
-            "list_search_scheduler",
-            "list_settings",
-            "list_storage_passwords",
-            "list_tokens_all",
-            "never_expire",
-            "never_lockout",
-            "restart_splunkd",
-            "run_debug_commands",
-            "run_walklex",
-            "schedule_rtsearch",
-        ],
-        allowed_indexes: &["*", "_*"],
-        default_indexes: &["main"],
-        delete_indexes: &[],
-    },
-    Role {
-        name: "can_delete",
-        imports: &[],
-        capabilities: &["delete_by_keyword", "schedule_rtsearch"],
-        allowed_indexes: &[],
-        default_indexes: &[],
-        // Not what the node writes of itself: nobody is to delete from the audit trail.
-        delete_indexes: &["*"],
-    },
-];
-
-/// Whether some shipped role has a capability of this name.
-pub fn is_capability(name: &str) -> bool {
-    ROLES.iter().any(|role| role.capabilities.contains(&name))
-}
-
-/// Whether a role of this name is shipped.
-pub fn is_role(name: &str) -> bool {
-    ROLES.iter().any(|role| role.name == name)
-}
-
-/// The shipped roles.
-pub fn shipped_roles() -> &'static [Role] {
-    ROLES
-}
-
-/// Names of the shipped roles.
-pub fn role_names() -> impl Iterator<Item = &'static str> {
-    ROLES.iter().map(|role| role.name)
-}
+/// A filter that lifts those that are joined with it.
+const EVERYTHING: &str = "*";
 
 /// What the roles of a user come to.
-pub fn permissions(identity: &Identity) -> Permissions {
-    let mut open: Vec<&str> = identity.roles.iter().map(String::as_str).collect();
-    let mut seen = BTreeSet::new();
-    let (mut capabilities, mut allowed, mut default) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    let mut deleted = BTreeSet::new();
-    while let Some(name) = open.pop() {
-        let Some(role) = ROLES.iter().find(|role| role.name == name).filter(|_| seen.insert(name)) else { continue };
-        open.extend(role.imports);
-        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        capabilities.extend(texts(role.capabilities));
-        allowed.extend(texts(role.allowed_indexes));
-        default.extend(texts(role.default_indexes));
-        deleted.extend(texts(role.delete_indexes));
-    }
-    let (allowed, default) = (allowed.into_iter().collect(), default.into_iter().collect());
-    let roles = seen.into_iter().map(str::to_owned).collect();
+pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
+    let roles = with_imports(known, &identity.roles);
+    let joined = |of: fn(&RoleSettings) -> &Vec<String>| -> Vec<String> {
+        let all: BTreeSet<&String> = roles.iter().flat_map(|role| of(role)).collect();
+        all.into_iter().cloned().collect()
+    };
+    let capabilities = roles.iter().flat_map(|role| role.capabilities.iter().cloned()).collect();
+    let (allowed, default) = (joined(|role| &role.allowed_indexes), joined(|role| &role.default_indexes));
+    let limits = SearchLimits { filter: filter_of(&roles), window_s: window_of(&roles), jobs: jobs_of(&roles) };
     Permissions::of_user(&identity.user, capabilities, allowed, default)
-        .deleting_from(deleted.into_iter().collect())
-        .with_roles(roles)
+        .not_searching(joined(|role| &role.disallowed_indexes))
+        .deleting_from(joined(|role| &role.delete_indexes))
+        .with_roles(roles.iter().map(|role| role.name.clone()).collect())
+        .with_limits(limits)
+}
+
+/// The roles of these names and those that they import, each once.
+fn with_imports<'r>(known: &'r Roles, names: &'r [String]) -> Vec<&'r RoleSettings> {
+    let mut open: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut found: Vec<&RoleSettings> = Vec::new();
+    while let Some(name) = open.pop() {
+        let Some(role) = known.get(name).filter(|role| !found.iter().any(|other| other.name == role.name)) else {
+            continue;
+        };
+        open.extend(role.imports.iter().map(String::as_str));
+        found.push(role);
+    }
+    found
+}
+
+/// The filters of all roles as one.
+fn filter_of(roles: &[&RoleSettings]) -> Option<String> {
+    let of = |selects: bool| {
+        let filters = roles.iter().filter(move |role| role.filter_selects == selects && !role.search_filter.is_empty());
+        filters.map(|role| role.search_filter.as_str()).collect::<BTreeSet<_>>()
+    };
+    let in_brackets = |filter: &str| format!("({filter})");
+    let selecting = of(true);
+    let any = match selecting.contains(EVERYTHING) {
+        true => None,
+        false => {
+            Some(selecting.into_iter().map(in_brackets).collect::<Vec<_>>().join(" OR ")).filter(|any| !any.is_empty())
+        }
+    };
+    let all = of(false).into_iter().filter(|filter| *filter != EVERYTHING).map(in_brackets);
+    let parts: Vec<String> = any.map(|any| in_brackets(&any)).into_iter().chain(all).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// The longest window; none where a role says that there is none, or no role says anything.
+fn window_of(roles: &[&RoleSettings]) -> Option<u64> {
+    if roles.iter().any(|role| role.time_window_s == 0) {
+        return None;
+    }
+    roles.iter().filter_map(|role| u64::try_from(role.time_window_s).ok()).max()
+}
+
+/// The most searches at once.
+fn jobs_of(roles: &[&RoleSettings]) -> Option<usize> {
+    if roles.iter().any(|role| role.jobs_quota == 0) { None } else { roles.iter().map(|role| role.jobs_quota).max() }
 }
 
 #[cfg(test)]
 mod tests {
+    use quarry_conf::Layers;
+    use quarry_conf::layers::{ConfSource, Layer};
+
     use super::*;
 
-    fn of(roles: &[&str]) -> Permissions {
+    fn of_known(known: &Roles, roles: &[&str]) -> Permissions {
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        permissions(&Identity { user: "eva".to_owned(), roles, is_console: false })
+        permissions(known, &Identity { user: "eva".to_owned(), roles, is_console: false })
+    }
+
+    fn of(roles: &[&str]) -> Permissions {
+        of_known(&Roles::shipped(), roles)
     }
 
     #[test]
@@ -202,6 +102,7 @@ mod tests {
         assert!(user.holds("run_collect") && !user.holds("rtsearch") && !user.holds("admin_all_objects"));
         assert!(user.capabilities.is_subset(&power.capabilities) && power.holds("rtsearch"));
         assert!(power.capabilities.is_subset(&admin.capabilities) && admin.holds("edit_token_http"));
+        assert_eq!([&user, &power, &admin].map(|who| who.limits.jobs), [Some(3), Some(10), Some(50)]);
         assert_eq!((user.allowed_indexes, power.allowed_indexes), (vec!["*".to_owned()], vec!["*".to_owned()]));
         assert_eq!(admin.allowed_indexes, ["*", "_*"]);
         assert_eq!(admin.default_indexes, ["main"]);
@@ -215,10 +116,25 @@ mod tests {
     }
 
     #[test]
-    fn names_are_known() {
-        for role in ROLES {
-            assert!(is_role(role.name) && role.imports.iter().all(|name| is_role(name)), "{}", role.name);
-        }
-        assert!(is_capability("delete_by_keyword") && !is_capability("fly"));
+    fn limits_of_several_roles_are_the_most_generous_and_filters_are_joined() {
+        let text = "[role_web]\nimportRoles = loop\nsrchFilter = host=web*\nsrchTimeWin = 60\nsrchJobsQuota = 1\n\
+                    [role_db]\nsrchFilter = host=db*\nsrchTimeWin = 3600\nsrchJobsQuota = 2\nsrchIndexesDisallowed = secret\n\
+                    [role_narrow]\nsrchFilter = NOT card\nsrchFilterSelecting = false\n\
+                    [role_all]\nsrchFilter = *\nsrchTimeWin = 0\nsrchJobsQuota = 0\n[role_loop]\nimportRoles = web\nsrchJobsQuota = 1\n";
+        let (layer, file) = (Layer::SystemLocal, "etc/system/local/authorize.conf".to_owned());
+        let known = Roles::new(&Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]));
+        let limits = |roles: &[&str]| of_known(&known, roles).limits;
+        let filter = |roles: &[&str]| limits(roles).filter.unwrap_or_default();
+        assert_eq!(filter(&["web"]), "((host=web*))");
+        assert_eq!(filter(&["web", "db"]), "((host=db*) OR (host=web*))");
+        assert_eq!(filter(&["web", "narrow"]), "((host=web*)) (NOT card)");
+        assert_eq!((filter(&["web", "all"]), filter(&["narrow", "all"])), (String::new(), "(NOT card)".to_owned()));
+        assert_eq!((limits(&["web"]).window_s, limits(&["web", "db"]).window_s), (Some(60), Some(3_600)));
+        assert_eq!((limits(&["web", "all"]).window_s, limits(&["narrow"]).window_s), (None, None));
+        assert_eq!(
+            (limits(&["web"]).jobs, limits(&["web", "db"]).jobs, limits(&["all"]).jobs),
+            (Some(1), Some(2), None)
+        );
+        assert_eq!(of_known(&known, &["web", "db"]).disallowed_indexes, ["secret"]);
     }
 }

@@ -34,7 +34,7 @@ fn user(name: &str, password: &str, role: &str) -> UserRecord {
 fn auth_with(clock: SharedClock, users: Vec<UserRecord>, kept: &Kept) -> Auth {
     let counter = AtomicU8::new(0);
     let random: RandomBytes = Box::new(move |bytes| bytes.fill(counter.fetch_add(1, Ordering::SeqCst)));
-    Auth::new(users, Box::new(kept.clone()), clock, random).unwrap()
+    Auth::new(users, Box::new(kept.clone()), clock, random, Arc::new(Roles::shipped())).unwrap()
 }
 
 fn auth(clock: SharedClock) -> Auth {
@@ -66,7 +66,7 @@ fn every_scheme_is_read_and_others_are_refused() {
     let auth = auth(ManualClock::shared(0));
     assert!(auth.authenticate(Some(&basic("admin", "the secret")), &AFAR).is_ok());
     let console = auth.authenticate(Some(&format!("Bearer {}", auth.local_token())), &AFAR).unwrap();
-    assert!(console.is_console && console.is_admin());
+    assert!(console.is_console && auth.permissions(&console).holds(EDIT_USER));
     assert_eq!(auth.authenticate(None, &AFAR), Err(AuthError::Missing));
     assert_eq!(auth.authenticate(Some("Digest x"), &AFAR), Err(AuthError::Missing));
     assert_eq!(auth.authenticate(Some("Splunk 00"), &AFAR), Err(AuthError::Denied));

@@ -1,8 +1,7 @@
 //! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
 
+use quarry_conf::Roles;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
-
-use crate::roles::{is_role, role_names};
 
 /// First user and password of a new data folder, as Splunk's were. They are good for requests of the same machine only.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
@@ -133,6 +132,7 @@ pub fn changed_users(
     users: &[UserRecord],
     change: &UserChange,
     hash: Option<String>,
+    known: &Roles,
 ) -> Result<Vec<UserRecord>, UserError> {
     let mut users = users.to_vec();
     let at = users.iter().position(|user| user.name == change.name());
@@ -140,7 +140,7 @@ pub fn changed_users(
         (UserChange::Add { name, .. }, Some(_)) => return Err(UserError::Exists(name.clone())),
         (UserChange::Add { name, roles, .. }, None) => {
             check_name(name)?;
-            check_roles(roles)?;
+            check_roles(roles, known)?;
             if users.len() >= USERS_MAX {
                 return Err(UserError::Invalid(format!("there are {USERS_MAX} users already, the most there may be")));
             }
@@ -150,7 +150,7 @@ pub fn changed_users(
         (_, None) => return Err(UserError::Unknown(change.name().to_owned())),
         (UserChange::Edit { roles, .. }, Some(at)) => {
             if let Some(roles) = roles {
-                check_roles(roles)?;
+                check_roles(roles, known)?;
                 users[at].roles.clone_from(roles);
             }
             if let Some(hash) = hash {
@@ -181,13 +181,12 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
 }
 
 /// Whether a user may be given these roles: at least one, and all of them exist.
-pub fn check_roles(roles: &[String]) -> Result<(), UserError> {
-    let known = || role_names().collect::<Vec<_>>().join(", ");
+pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), UserError> {
     if roles.is_empty() {
-        return Err(UserError::Invalid(format!("a user has at least one role: {}", known())));
+        return Err(UserError::Invalid(format!("a user has at least one role: {}", known.names())));
     }
-    match roles.iter().find(|role| !is_role(role)) {
-        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; there are {}", known()))),
+    match roles.iter().find(|role| known.get(role).is_none()) {
+        Some(role) => Err(UserError::Invalid(format!("there is no role {role:?}; there are {}", known.names()))),
         None => Ok(()),
     }
 }
@@ -241,6 +240,10 @@ mod tests {
         UserRecord { name: name.into(), password_hash: "h".into(), roles: vec![role.into()] }
     }
 
+    fn changed(users: &[UserRecord], change: &UserChange, hash: Option<String>) -> Result<Vec<UserRecord>, UserError> {
+        changed_users(users, change, hash, &Roles::shipped())
+    }
+
     #[test]
     fn printed_users_are_read_back() {
         let users = vec![
@@ -259,37 +262,34 @@ mod tests {
     fn users_come_change_and_go_but_an_administrator_stays() {
         let users = vec![user("admin", "admin")];
         let add = |name: &str| UserChange::Add { name: name.into(), password: "p".into(), roles: vec!["user".into()] };
-        let two = changed_users(&users, &add("eva"), Some("x".into())).unwrap();
+        let two = changed(&users, &add("eva"), Some("x".into())).unwrap();
         assert_eq!((two.len(), two[1].password_hash.as_str()), (2, "x"));
-        assert_eq!(changed_users(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
+        assert_eq!(changed(&two, &add("eva"), Some("x".into())), Err(UserError::Exists("eva".into())));
         for odd in ["", "a b", "a:b", "a;b", "a\nb", "#a", "nobody", "-", "a/b", &"x".repeat(101)] {
-            assert!(
-                matches!(changed_users(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))),
-                "{odd:?}"
-            );
+            assert!(matches!(changed(&users, &add(odd), Some("x".into())), Err(UserError::Invalid(_))), "{odd:?}");
         }
         let remove = |name: &str| UserChange::Remove { name: name.into() };
-        assert_eq!(changed_users(&two, &remove("eva"), None).unwrap(), users);
-        assert_eq!(changed_users(&two, &remove("tom"), None), Err(UserError::Unknown("tom".into())));
-        assert!(matches!(changed_users(&two, &remove("admin"), None), Err(UserError::Invalid(_))));
+        assert_eq!(changed(&two, &remove("eva"), None).unwrap(), users);
+        assert_eq!(changed(&two, &remove("tom"), None), Err(UserError::Unknown("tom".into())));
+        assert!(matches!(changed(&two, &remove("admin"), None), Err(UserError::Invalid(_))));
         let roles = |roles: &[&str]| UserChange::Edit {
             name: "admin".into(),
             password: None,
             old_password: None,
             roles: Some(roles.iter().map(|role| (*role).to_owned()).collect()),
         };
-        assert!(matches!(changed_users(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
-        assert!(matches!(changed_users(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
+        assert!(matches!(changed(&two, &roles(&["user"]), None), Err(UserError::Invalid(_))));
+        assert!(matches!(changed(&two, &roles(&[]), None), Err(UserError::Invalid(_))));
         let unknown = "there is no role \"nosuch\"; there are user, power, admin, can_delete".to_owned();
-        assert_eq!(changed_users(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
+        assert_eq!(changed(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
         let add = UserChange::Add { name: "bob".into(), password: "p".into(), roles: vec!["nosuch".into()] };
-        assert_eq!(changed_users(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));
+        assert_eq!(changed(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));
         // Somebody whose role is gone can still be changed and removed.
         let old = vec![user("admin", "admin"), user("eva", "gone")];
-        assert!(changed_users(&old, &remove("eva"), None).is_ok());
+        assert!(changed(&old, &remove("eva"), None).is_ok());
         let password = UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: None };
-        assert!(changed_users(&old, &password, Some("x".into())).is_ok());
-        assert_eq!(changed_users(&two, &roles(&["admin", "power"]), None).unwrap()[0].roles.len(), 2);
+        assert!(changed(&old, &password, Some("x".into())).is_ok());
+        assert_eq!(changed(&two, &roles(&["admin", "power"]), None).unwrap()[0].roles.len(), 2);
     }
 
     #[test]

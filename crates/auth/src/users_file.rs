@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use quarry_conf::Roles;
 use quarry_stdx::{Fault, log, private_file, random};
 
 use crate::AuthError;
 use crate::password::hash_password;
-use crate::roles::{is_role, role_names};
 use crate::users::{ADMIN_ROLE, FIRST_USER, UserKeeper, UserRecord, parse_users, print_users};
 
 /// File of users, below the data folder.
@@ -23,14 +23,14 @@ impl UsersFile {
         UsersFile(data_dir.join(USERS_FILE))
     }
 
-    /// The users; a new folder gets the first one.
-    pub fn read_or_begin(&self) -> Result<Vec<UserRecord>, Fault> {
+    /// The users; a new folder gets the first one. Roles of theirs that are not `known` are told.
+    pub fn read_or_begin(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
         let (path, file) = (&self.0, self.0.display());
         match std::fs::read_to_string(path) {
             Ok(text) => {
                 let (users, bad_lines) = parse_users(&text);
                 bad_lines.iter().for_each(|line| log::warning(format!("{file}:{line}: not name:roles:hash, left out")));
-                users.iter().for_each(|user| tell_unknown_roles(&file.to_string(), user));
+                users.iter().for_each(|user| tell_unknown_roles(&file.to_string(), user, known));
                 Ok(users)
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -48,9 +48,9 @@ impl UsersFile {
 }
 
 /// A role that does not exist gives nothing, which would look like a fault of permissions.
-fn tell_unknown_roles(file: &str, user: &UserRecord) {
-    for role in user.roles.iter().filter(|role| !is_role(role)) {
-        let known = role_names().collect::<Vec<_>>().join(", ");
+fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
+    for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
+        let known = known.names();
         log::warning(format!(
             "{file}: user {} has the role {role}, which does not exist and gives nothing; there are {known}",
             user.name

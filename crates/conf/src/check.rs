@@ -48,7 +48,6 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
 /// Files of Splunk's that nothing reads, with what does not exist.
 const WITHOUT_EFFECT: [(&str, &str); 5] = [
     ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
-    ("authorize", "roles and their capabilities are not read from it"),
     ("deploymentclient", "there is no deployment server"),
     ("distsearch", "searches run on this node alone"),
     ("serverclass", "there is no deployment server"),

@@ -7,6 +7,7 @@ const BUILTIN_FOLDER: &str = "etc/system/default";
 
 /// Conf and text of every built-in file.
 const BUILTIN: &[(&str, &str)] = &[
+    ("authorize", include_str!("../default/authorize.conf")),
     ("indexes", include_str!("../default/indexes.conf")),
     ("limits", include_str!("../default/limits.conf")),
     ("props", include_str!("../default/props.conf")),

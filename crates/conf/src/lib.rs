@@ -35,6 +35,7 @@ pub use object_access::{ObjectAccess, Readable, Reader, Readership};
 pub use permissions::Permissions;
 pub use props::{AliasRule, SearchTimeRules, SourcetypeRule, TableStanza};
 pub use props::{DatetimeConfig, ExtractRule, HeaderSettings, KvMode, PropsResolver, PropsSettings};
+pub use settings::authorize::{RoleSettings, Roles};
 pub use settings::datamodels::{AccelerationSettings, DataModelsConf};
 pub use settings::http_input::{ConnectionHost, HttpInputSettings, HttpToken};
 pub use settings::index_rules::{IndexRule, RuleClass, TypingSettings};

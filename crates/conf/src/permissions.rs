@@ -15,6 +15,12 @@ pub const INDEXES_EDIT: &str = "indexes_edit";
 pub const ADMIN_ALL_OBJECTS: &str = "admin_all_objects";
 /// Runs programs of apps as commands.
 pub const RUN_CUSTOM_COMMAND: &str = "run_custom_command";
+/// Lists, makes, changes and removes users; ends their sessions.
+pub const EDIT_USER: &str = "edit_user";
+/// Changes one's own password.
+pub const CHANGE_OWN_PASSWORD: &str = "change_own_password";
+/// Makes, changes and removes roles.
+pub const EDIT_ROLES: &str = "edit_roles";
 
 /// Name under which the owner of the data folder searches.
 const OWNER: &str = "admin";
@@ -34,8 +40,23 @@ pub struct Permissions {
     pub default_indexes: Vec<String>,
     /// Patterns of indexes in which events may be deleted (`deleteIndexesAllowed`), with the capability for that.
     pub delete_indexes: Vec<String>,
+    /// Patterns of indexes that may not be searched, whatever else is allowed (`srchIndexesDisallowed`).
+    pub disallowed_indexes: Vec<String>,
+    /// Bounds of what searches read and of how many run.
+    pub limits: SearchLimits,
     /// Whether this is the owner of the data folder, to whom nothing is refused.
     is_owner: bool,
+}
+
+/// What the roles of a user bound searches by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchLimits {
+    /// Terms that all events must match (`srchFilter` of the roles, joined).
+    pub filter: Option<String>,
+    /// Seconds before its end from which a search reads (`srchTimeWin`).
+    pub window_s: Option<u64>,
+    /// Searches at once (`srchJobsQuota`); `None` is any number.
+    pub jobs: Option<usize>,
 }
 
 impl Permissions {
@@ -57,6 +78,16 @@ impl Permissions {
     /// The same, whose roles come to these indexes to delete from.
     pub fn deleting_from(self, delete_indexes: Vec<String>) -> Permissions {
         Permissions { delete_indexes, ..self }
+    }
+
+    /// The same, who may not search these indexes.
+    pub fn not_searching(self, disallowed_indexes: Vec<String>) -> Permissions {
+        Permissions { disallowed_indexes, ..self }
+    }
+
+    /// The same, whose searches are bounded.
+    pub fn with_limits(self, limits: SearchLimits) -> Permissions {
+        Permissions { limits, ..self }
     }
 
     /// Whoever runs the program on the data folder itself, without a server: the file system has let them in.

@@ -1,7 +1,7 @@
 //! Every table of settings there is.
 
 use crate::props;
-use crate::settings::{datamodels, http_input, indexes, limits, outputs, server, transforms};
+use crate::settings::{authorize, datamodels, http_input, indexes, limits, outputs, server, transforms};
 use crate::table::ConfTable;
 
 /// Every table.
@@ -14,6 +14,7 @@ pub static TABLES: &[&ConfTable] = &[
     &outputs::OUTPUTS,
     &http_input::INPUTS,
     &datamodels::DATAMODELS,
+    &authorize::AUTHORIZE,
 ];
 
 /// Confs without a table, and what is read from them.

@@ -31,8 +31,14 @@ pub(crate) fn permitted(source: Arc<dyn SnapshotSource>, permissions: &Arc<Permi
     if permissions.is_owner() {
         return source;
     }
-    let allowed = IndexSelector::new(permissions.allowed_indexes.iter().cloned());
+    let allowed = allowed_indexes(permissions);
     Arc::new(PermittedSource { source, allowed, permissions: Arc::clone(permissions) })
+}
+
+/// The indexes that a user may search.
+pub fn allowed_indexes(permissions: &Permissions) -> IndexSelector {
+    let allowed = IndexSelector::new(permissions.allowed_indexes.iter().cloned());
+    allowed.without(permissions.disallowed_indexes.iter().cloned())
 }
 
 /// A source of which only some indexes are seen.

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use quarry_apps::LookupFiles;
 use quarry_conf::settings::server::ServerSettings;
 use quarry_conf::{IndexesConf, Layers, Permissions};
-use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource};
+use quarry_engine::{DeletionRecord, KeptJob, NodeEntry, NodeSource, SnapshotSource, allowed_indexes};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::{Fault, SharedClock};
-use quarry_store::IndexSelector;
 use serde_json::Value;
 
 use crate::dispatch::KeptJobs;
@@ -174,7 +173,7 @@ fn os_version() -> String {
 impl NodeFacts {
     /// Indexes that are configured or hold events, and that the user may search.
     fn indexes(&self, viewer: &Permissions) -> Vec<NodeEntry> {
-        let allowed = IndexSelector::new(viewer.allowed_indexes.iter().cloned());
+        let allowed = allowed_indexes(viewer);
         let buckets = self.source.buckets().unwrap_or_default();
         let conf = IndexesConf::new(&self.layers);
         let stanzas = self.layers.conf("indexes");

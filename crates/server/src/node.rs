@@ -12,7 +12,7 @@ use quarry_api::{
     AddFile, CollectorToken, CollectorTokens, Node, NodeCondition, PreviewFile, ReceivedText, Space, TokenChange,
     TokenError,
 };
-use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, ServerSettings};
+use quarry_conf::{CollectionLimits, LimitSettings, Namespace, Permissions, Roles, ServerSettings};
 use quarry_engine::Explanation;
 use quarry_event::{EventBatch, TimeNs};
 use quarry_ingest::Ingest;
@@ -129,6 +129,10 @@ impl Node for LocalNode {
         self.namespaces.reread(conf);
         let settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    fn roles(&self) -> Roles {
+        Roles::new(&self.settings().layers)
     }
 
     fn collection_limits(&self) -> CollectionLimits {

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quarry_api::{ApiState, SEARCHES_MAX};
+use quarry_api::ApiState;
 use quarry_apps::objects::Objects;
 use quarry_apps::run_file::RUN_FILE;
 use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
-use quarry_conf::{Reader, ServerSettings, SslSettings};
+use quarry_conf::{LimitSettings, Reader, Roles, ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
     write_figures, write_messages,
@@ -76,13 +76,15 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let ingest = Arc::new(Ingest::new(store, settings.inputs()));
     let node = Arc::new(LocalNode::new(data_dir, ingest, settings, namespaces));
     let objects = Objects::new(data_dir);
-    let state = ApiState::new(auth, Arc::clone(&jobs), node.clone(), objects);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let searches_max = LimitSettings::new(&node.settings().layers).searches_at_once(cpus);
+    let state = ApiState::new(auth, Arc::clone(&jobs), node.clone(), objects, searches_max);
     let summaries = searching.summaries(data_dir);
     let building = summaries::start(&search, summaries, &node.settings().clock);
     let building = building.map_err(|error| Failure::Storage(format!("cannot start a thread: {error}")))?;
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
-    let runtime = runtime.max_blocking_threads(SEARCHES_MAX + OTHER_THREADS_MAX).build();
+    let runtime = runtime.max_blocking_threads(searches_max + OTHER_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
     // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
@@ -98,9 +100,11 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
 /// Who may log in. The first password is told at each start until there is another.
 fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(data_dir);
-    let users = file.read_or_begin()?;
+    let roles = Roles::new(&settings.layers);
+    let users = file.read_or_begin(&roles)?;
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
-    let auth = Auth::new(users, Box::new(file), settings.clock.clone(), Box::new(random::fill)).map_err(cannot)?;
+    let clock = settings.clock.clone();
+    let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
     let (name, password) = FIRST_USER;
     match auth.has_first_password() {
         Ok(false) => {}
@@ -166,7 +170,7 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
             &format!("{scheme}://{address}"),
             hec,
             &listeners,
-            (state.auth.users().len(), node.settings().pipeline_sets()),
+            (state.auth.users().len(), node.settings().pipeline_sets(), state.searches_max()),
         )
         .iter()
         .map(String::as_str),
@@ -205,7 +209,7 @@ fn started(
     management: &str,
     hec: Option<SocketAddr>,
     listeners: &Listeners,
-    (users, pipelines): (usize, usize),
+    (users, pipelines, searches): (usize, usize, usize),
 ) -> Vec<String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut told = vec![
@@ -214,7 +218,7 @@ fn started(
         format!("os={} arch={} cores={cores}", std::env::consts::OS, std::env::consts::ARCH),
         format!("management port {management}"),
         format!("users {users}"),
-        format!("searches at once {SEARCHES_MAX}"),
+        format!("searches at once {searches}"),
         format!("pipelines of files {pipelines}"),
         format!("maintenance every {} s", MAINTENANCE_EVERY.as_secs()),
         format!("jobs are looked after every {} s", JOBS_EVERY.as_secs()),

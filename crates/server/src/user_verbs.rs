@@ -6,10 +6,12 @@
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
 
+use quarry_apps::read_configuration;
 use quarry_auth::{
     PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password, check_roles,
 };
 use quarry_auth::{UsersFile, hash_with_new_salt};
+use quarry_conf::Roles;
 use quarry_stdx::log;
 use serde_json::{Value, json};
 
@@ -23,11 +25,12 @@ const TRIES_MAX: usize = 3;
 
 /// Runs the verb.
 pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
+    let known = Roles::new(&read_configuration(data_dir));
     let change = match verb {
-        UserVerb::List(arguments) => return list(data_dir, arguments.output),
+        UserVerb::List(arguments) => return list(data_dir, arguments.output, &known),
         UserVerb::Add { name, roles } => {
             // Before the password is asked for.
-            check_roles(roles).map_err(failure_of)?;
+            check_roles(roles, &known).map_err(failure_of)?;
             UserChange::Add { name: name.clone(), password: new_password(name)?, roles: roles.clone() }
         }
         UserVerb::Passwd { name } => UserChange::Edit {
@@ -42,7 +45,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
         Some(remote) => {
             remote.change_users(&change)?;
         }
-        None => change_file(data_dir, &change)?,
+        None => change_file(data_dir, &change, &known)?,
     }
     let done = match change {
         UserChange::Add { .. } => "added",
@@ -53,7 +56,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     Ok(0)
 }
 
-fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
+fn list(data_dir: &Path, form: ListForm, known: &Roles) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => {
             let row = |entry: &Value| json!({ "name": entry["name"], "roles": roles_text(&entry["content"]["roles"]) });
@@ -63,7 +66,7 @@ fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
         None => {
             quarry_ingest::check_exists(data_dir)?;
             let row = |user: UserRecord| json!({ "name": user.name, "roles": user.roles.join(", ") });
-            let mut users = UsersFile::of(data_dir).read_or_begin()?;
+            let mut users = UsersFile::of(data_dir).read_or_begin(known)?;
             users.sort_by(|one, other| one.name.cmp(&other.name));
             Value::Array(users.into_iter().map(row).collect())
         }
@@ -77,7 +80,7 @@ fn roles_text(roles: &Value) -> String {
     roles.join(", ")
 }
 
-fn change_file(data_dir: &Path, change: &UserChange) -> Result<(), Failure> {
+fn change_file(data_dir: &Path, change: &UserChange, known: &Roles) -> Result<(), Failure> {
     let file = UsersFile::of(data_dir);
     let hash = match change {
         UserChange::Add { password, .. } | UserChange::Edit { password: Some(password), .. } => {
@@ -85,7 +88,7 @@ fn change_file(data_dir: &Path, change: &UserChange) -> Result<(), Failure> {
         }
         _ => None,
     };
-    let users = changed_users(&file.read_or_begin()?, change, hash).map_err(failure_of)?;
+    let users = changed_users(&file.read_or_begin(known)?, change, hash, known).map_err(failure_of)?;
     Ok(file.keep(&users)?)
 }
 

@@ -4,6 +4,8 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexSelector {
     patterns: Vec<String>,
+    /// Patterns of indexes that are not selected.
+    without: Vec<String>,
     /// What else must select an index.
     within: Option<Box<IndexSelector>>,
 }
@@ -11,12 +13,18 @@ pub struct IndexSelector {
 impl IndexSelector {
     /// Indexes that match one of `patterns`.
     pub fn new<Pattern: Into<String>>(patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
-        IndexSelector { patterns: patterns.into_iter().map(Into::into).collect(), within: None }
+        let patterns = patterns.into_iter().map(Into::into).collect();
+        IndexSelector { patterns, without: Vec::new(), within: None }
     }
 
     /// Every index, internal ones included.
     pub fn all() -> IndexSelector {
         IndexSelector::new(["*", "_*"])
+    }
+
+    /// The same but for indexes that match one of `patterns`.
+    pub fn without<Pattern: Into<String>>(self, patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
+        IndexSelector { without: patterns.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// The indexes of this selector that `other` selects too.
@@ -25,13 +33,15 @@ impl IndexSelector {
             Some(already) => already.within(other),
             None => other.clone(),
         };
-        IndexSelector { patterns: self.patterns.clone(), within: Some(Box::new(other)) }
+        IndexSelector { within: Some(Box::new(other)), ..self.clone() }
     }
 
     /// Whether `index` is selected. An internal index, whose name starts with `_`, needs a pattern that says so.
     pub fn matches(&self, index: &str) -> bool {
         let internal = index.starts_with('_');
-        self.patterns.iter().any(|pattern| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index))
+        let fits = |pattern: &String| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index);
+        self.patterns.iter().any(fits)
+            && !self.without.iter().any(fits)
             && self.within.as_ref().is_none_or(|other| other.matches(index))
     }
 }

@@ -9,7 +9,6 @@ use quarry_conf::permissions::INDEXES_EDIT;
 use super::row::{Access, Endpoint, LIST_INTROSPECTION};
 use super::{blocking, json};
 use crate::ApiState;
-use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -26,23 +25,23 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
+async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.buckets()).await?.map(json).map_err(ApiError::from)
 }
 
-async fn verify(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
+async fn verify(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.verify()).await?.map(json).map_err(ApiError::from)
 }
 
-async fn compact(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
+async fn compact(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     blocking(move || node.compact()).await?.map(json).map_err(ApiError::from)
 }
 
 /// `name` is the folder of the archived bucket.
-async fn thaw(State(state): State<ApiState>, _: Admin, parameters: Parameters) -> Result<Response, ApiError> {
+async fn thaw(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let folder = parameters.required("name")?.to_owned();
     let index = parameters.text("index").unwrap_or_else(|| "main".to_owned());
     let node = state.node.clone();

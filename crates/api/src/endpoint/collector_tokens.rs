@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 
 use super::row::{Access, EDIT_TOKENS, Endpoint};
 use super::{blocking, json as answer};
-use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, CollectorToken, TokenChange, TokenError};
@@ -64,12 +63,12 @@ impl From<TokenError> for ApiError {
     }
 }
 
-async fn list(State(state): State<ApiState>, _: Admin) -> Result<Response, ApiError> {
+async fn list(State(state): State<ApiState>) -> Result<Response, ApiError> {
     let node = state.node.clone();
     Ok(answer(feed(&blocking(move || node.collector_tokens()).await??)))
 }
 
-async fn create(State(state): State<ApiState>, _: Admin, form: Parameters) -> Result<Response, ApiError> {
+async fn create(State(state): State<ApiState>, form: Parameters) -> Result<Response, ApiError> {
     let mut settings = settings_of(form);
     let at = settings.iter().position(|(name, _)| name == "name");
     let name = at.map(|at| settings.remove(at).1).ok_or_else(|| ApiError::bad_request("name is missing"))?;
@@ -77,7 +76,7 @@ async fn create(State(state): State<ApiState>, _: Admin, form: Parameters) -> Re
     Ok((StatusCode::CREATED, answer(feed(&[made]))).into_response())
 }
 
-async fn show(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
+async fn show(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
     let name = name_of(&parts);
     let node = state.node.clone();
     let mut tokens = blocking(move || node.collector_tokens()).await??;
@@ -85,12 +84,12 @@ async fn show(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<R
     if tokens.is_empty() { Err(TokenError::Unknown { name }.into()) } else { Ok(answer(feed(&tokens))) }
 }
 
-async fn change(State(state): State<ApiState>, _: Admin, parts: Parts, form: Parameters) -> Result<Response, ApiError> {
+async fn change(State(state): State<ApiState>, parts: Parts, form: Parameters) -> Result<Response, ApiError> {
     let change = TokenChange { name: name_of(&parts), is_new: false, settings: settings_of(form) };
     Ok(answer(feed(&[write(&state, change).await?])))
 }
 
-async fn switch(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
+async fn switch(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
     let disabled = match parts.get("action").map(String::as_str) {
         Some("enable") => "0",
         Some("disable") => "1",
@@ -101,7 +100,7 @@ async fn switch(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result
     Ok(answer(feed(&[write(&state, change).await?])))
 }
 
-async fn remove(State(state): State<ApiState>, _: Admin, parts: Parts) -> Result<Response, ApiError> {
+async fn remove(State(state): State<ApiState>, parts: Parts) -> Result<Response, ApiError> {
     let (node, name) = (state.node.clone(), name_of(&parts));
     blocking(move || node.remove_collector_token(&name)).await??;
     let node = state.node.clone();

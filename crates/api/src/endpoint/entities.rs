@@ -15,6 +15,7 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::{AclChange, ConfObject, NOBODY, ObjectError, ObjectSharing, Objects, Place, Scope};
 use quarry_conf::Permissions;
 use quarry_conf::permissions::SEARCH;
+use quarry_conf::settings::authorize::AUTHORIZE_CONF;
 use quarry_conf::text::DEFAULT_STANZA;
 use serde_json::{Map, Value};
 
@@ -419,9 +420,20 @@ pub(super) async fn change<T: Send + 'static>(
     work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
 ) -> Result<T, ApiError> {
     let made = with_objects(state, caller, work).await?;
-    let (node, conf) = (state.node.clone(), conf.to_owned());
-    blocking(move || node.configuration_changed(&conf)).await?;
+    changed(state, conf).await?;
     Ok(made)
+}
+
+/// Takes note that a conf has changed. Roles count at once, for everybody who is logged in.
+async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
+    let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
+    blocking(move || {
+        node.configuration_changed(&conf);
+        if conf == AUTHORIZE_CONF {
+            auth.set_roles(node.roles());
+        }
+    })
+    .await
 }
 
 async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
@@ -470,8 +482,7 @@ async fn template(state: ApiState, request: Request) -> Result<Response, ApiErro
 }
 
 async fn reload(state: ApiState, request: Request) -> Result<Response, ApiError> {
-    let (node, conf) = (state.node.clone(), request.kind.conf.to_string());
-    blocking(move || node.configuration_changed(&conf)).await?;
+    changed(&state, &request.kind.conf).await?;
     let feed = Feed::of(request.kind.title.clone(), format!("/services/{}", request.kind.path), Vec::new());
     Ok(feed.answer(Form::of(request.parameters.get("output_mode"))))
 }

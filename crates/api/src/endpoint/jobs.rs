@@ -124,6 +124,7 @@ pub(super) async fn begin(
     let started = blocking(move || jobs.create(&service, params, asked)).await?;
     let started = started.map_err(|error| refusal(&text, error))?;
     let sid = started.job().sid().to_owned();
+    state.turns.limit(&caller.identity.user, caller.permissions.limits.jobs);
     let running = tokio::spawn(run(Arc::clone(&state.turns), caller.identity.user.clone(), started));
     if is_waited_for {
         running.await.map_err(|error| ApiError::internal(format!("the job's task ended early: {error}")))?;

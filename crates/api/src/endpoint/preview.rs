@@ -7,7 +7,6 @@ use axum::routing::post;
 
 use super::row::{Access, EDIT_MONITOR, Endpoint};
 use super::{blocking, json};
-use crate::caller::Admin;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::{ApiState, PreviewFile};
@@ -23,7 +22,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-async fn preview(State(state): State<ApiState>, _: Admin, parameters: Parameters) -> Result<Response, ApiError> {
+async fn preview(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let request = PreviewFile {
         path: parameters.required("name")?.to_owned(),
         sourcetype: parameters.text("sourcetype"),

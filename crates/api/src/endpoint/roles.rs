@@ -1,80 +1,315 @@
-//! `authorization`: the shipped roles and what they may do. Not here: making and changing roles.
-
-use std::collections::BTreeSet;
+//! `authorization`: roles and what they may do, as authorize.conf has them.
+//!
+//! A role is made and changed in `etc/system/local/authorize.conf`; a change counts from the next request on, for sessions that are open
+//! too. Not here: what several roles of a user come to ([`quarry_auth::permissions`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
-use axum::routing::get;
-use quarry_apps::objects::{APP_SYSTEM, NOBODY};
-use quarry_auth::{Identity, Role, permissions, shipped_roles};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects, Scope};
+use quarry_auth::{ADMIN_ROLE, Identity, permissions};
+use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH};
+use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_PREFIX};
+use quarry_conf::{Permissions, RoleSettings, Roles};
 use serde_json::{Map, Value, json};
 
+use super::entities::change;
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint};
 use super::search_jobs::PathParts;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, escaped};
+use crate::atom::{Acl, Entry, Fields, escaped};
+use crate::caller::Caller;
 use crate::message::ApiError;
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Settings};
 
 /// Roles.
 const ROLES: &str = "authorization/roles";
 /// What roles may do.
 const CAPABILITIES: &str = "authorization/capabilities";
+/// Characters of a role's name at most.
+const NAME_CHARS_MAX: usize = 100;
+/// Roles at most; more are not made.
+const ROLES_MAX: usize = 1_000;
+/// What the role of administrators cannot do without: nobody could give it back.
+const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
+
+/// Parameters of a role.
+const FIELDS: Fields = Fields {
+    required: &[],
+    optional: &[
+        "capabilities",
+        "cumulativeRTSrchJobsQuota",
+        "cumulativeSrchJobsQuota",
+        "defaultApp",
+        "deleteIndexesAllowed",
+        "imported_roles",
+        "rtSrchJobsQuota",
+        "srchDiskQuota",
+        "srchFilter",
+        "srchFilterSelecting",
+        "srchIndexesAllowed",
+        "srchIndexesDefault",
+        "srchIndexesDisallowed",
+        "srchJobsQuota",
+        "srchTimeWin",
+    ],
+    wildcard: &[],
+};
+/// Parameters that are lists, and the settings that they are.
+const LISTS: [(&str, &str); 5] = [
+    ("deleteIndexesAllowed", "deleteIndexesAllowed"),
+    ("imported_roles", "importRoles"),
+    ("srchIndexesAllowed", "srchIndexesAllowed"),
+    ("srchIndexesDefault", "srchIndexesDefault"),
+    ("srchIndexesDisallowed", "srchIndexesDisallowed"),
+];
+/// Parameters that are numbers, and the least of each.
+const NUMBERS: [(&str, i64); 6] = [
+    ("cumulativeRTSrchJobsQuota", 0),
+    ("cumulativeSrchJobsQuota", 0),
+    ("rtSrchJobsQuota", 0),
+    ("srchDiskQuota", 0),
+    ("srchJobsQuota", 0),
+    ("srchTimeWin", -1),
+];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let own = Access::LoggedIn;
+    let (own, edit) = (Access::LoggedIn, Access::Capability(EDIT_ROLES));
+    let one = format!("{ROLES}/{{name}}");
+    let capability = "Lists what roles may do.";
     vec![
         Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LISTED),
-        Endpoint::new(Method::GET, format!("{ROLES}/{{name}}"), own, "Shows a role.", get(show)),
-        Endpoint::new(Method::GET, CAPABILITIES, own, "Lists what roles may do.", get(capabilities)),
-        Endpoint::new(
-            Method::GET,
-            format!("{CAPABILITIES}/capabilities"),
-            own,
-            "Lists what roles may do.",
-            get(capabilities),
-        ),
+        Endpoint::new(Method::POST, ROLES, edit, "Makes a role.", post(create)).needs(&["name"]).takes(FIELDS.optional),
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows a role.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), edit, "Changes a role.", post(edit_role)).takes(FIELDS.optional),
+        Endpoint::new(Method::DELETE, one, edit, "Removes a role.", delete(remove)),
+        Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
+        Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
     ]
 }
 
-fn entity(collection: &str, name: &str, content: Value) -> Entry {
+fn entity(collection: &str, name: &str, content: Value, may_change: bool) -> Entry {
     let path = format!("/services/{collection}/{}", escaped(name));
-    let (author, app, links) = (NOBODY.to_owned(), APP_SYSTEM.to_owned(), vec![("list", path.clone())]);
+    let mut links = vec![("list", path.clone())];
+    if may_change {
+        links.extend([("edit", path.clone()), ("remove", path.clone())]);
+    }
+    let (author, app) = (NOBODY.to_owned(), APP_SYSTEM.to_owned());
     let content = if let Value::Object(members) = content { members } else { Map::new() };
-    Entry { name: name.to_owned(), path, author, app, acl: Acl::of_node(), fields: None, updated: 0, links, content }
+    let acl = Acl { can_write: may_change, can_remove: may_change, ..Acl::of_node() };
+    let fields = may_change.then_some(FIELDS);
+    Entry { name: name.to_owned(), path, author, app, acl, fields, updated: 0, links, content }
 }
 
-fn entry(role: &Role) -> Entry {
-    let of = |roles: &[&str]| {
-        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        permissions(&Identity { user: String::new(), roles, is_console: false })
-    };
-    let imported = of(role.imports);
+fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
+    let imported =
+        permissions(known, &Identity { user: String::new(), roles: role.imports.clone(), is_console: false });
     let content = json!({
         "capabilities": role.capabilities, "imported_capabilities": imported.capabilities, "imported_roles": role.imports,
         "srchIndexesAllowed": role.allowed_indexes, "srchIndexesDefault": role.default_indexes,
+        "srchIndexesDisallowed": role.disallowed_indexes, "imported_srchIndexesDisallowed": imported.disallowed_indexes,
         "imported_srchIndexesAllowed": imported.allowed_indexes, "imported_srchIndexesDefault": imported.default_indexes,
-        "deleteIndexesAllowed": role.delete_indexes, "srchFilter": "", "srchTimeWin": -1, "defaultApp": "",
+        "deleteIndexesAllowed": role.delete_indexes, "srchFilter": role.search_filter,
+        "imported_srchFilter": imported.limits.filter.unwrap_or_default(), "srchTimeWin": role.time_window_s,
+        "imported_srchTimeWin": imported.limits.window_s.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": "",
     });
-    entity(ROLES, role.name, content)
+    entity(ROLES, &role.name, content, caller.permissions.holds(EDIT_ROLES))
 }
 
-async fn list(State(_): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
-    page("roles", format!("/services/{ROLES}"), shipped_roles().iter().map(entry).collect(), &parameters)
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
+    let known = state.auth.roles();
+    let entries = known.iter().map(|role| entry(&known, role, &caller)).collect();
+    page("roles", format!("/services/{ROLES}"), entries, &parameters)
 }
 
-async fn show(parts: PathParts, parameters: Parameters) -> Result<Response, ApiError> {
-    let name = parts.get("name").cloned().unwrap_or_default().to_lowercase();
-    let found = shipped_roles().iter().find(|role| role.name == name);
+fn named(known: &Roles, name: &str) -> Result<RoleSettings, ApiError> {
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("Could not find object id={name}"));
-    let role = found.ok_or_else(missing)?;
-    page("roles", format!("/services/{ROLES}"), vec![entry(role)], &parameters.only("output_mode"))
+    known.get(name).cloned().ok_or_else(missing)
 }
 
-async fn capabilities(parameters: Parameters) -> Result<Response, ApiError> {
-    let all: BTreeSet<&str> = shipped_roles().iter().flat_map(|role| role.capabilities).copied().collect();
-    let entries = vec![entity(CAPABILITIES, "capabilities", json!({ "capabilities": all }))];
+/// Names of roles are the same in whatever case.
+fn name_of(parts: &PathParts) -> String {
+    parts.get("name").cloned().unwrap_or_default().to_lowercase()
+}
+
+async fn show(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    answer(&state, &caller, &name_of(&parts), &parameters)
+}
+
+fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
+    let known = state.auth.roles();
+    let role = named(&known, name)?;
+    let entries = vec![entry(&known, &role, caller)];
+    page("roles", format!("/services/{ROLES}"), entries, &parameters.clone().only("output_mode"))
+}
+
+async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
+    let name = form.required("name")?.to_lowercase();
+    let known = state.auth.roles();
+    check_name(&name)?;
+    if known.get(&name).is_some() {
+        return Err(ApiError::with_status(StatusCode::CONFLICT, format!("there is a role {name} already")));
+    }
+    if known.iter().count() >= ROLES_MAX {
+        return Err(ApiError::bad_request(format!("there are {ROLES_MAX} roles already, the most there may be")));
+    }
+    let mut settings = settings_of(&form, &known, &RoleSettings { name: name.clone(), ..RoleSettings::default() })?;
+    if settings.is_empty() {
+        // A stanza without settings is none.
+        settings.push(("srchFilter".to_owned(), String::new()));
+    }
+    put(&state, &caller, &name, settings).await?;
+    Ok((StatusCode::CREATED, answer(&state, &caller, &name, &form)?).into_response())
+}
+
+async fn edit_role(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parts: PathParts,
+    Settings(form): Settings,
+) -> Result<Response, ApiError> {
+    let (name, known) = (name_of(&parts), state.auth.roles());
+    let settings = settings_of(&form, &known, &named(&known, &name)?)?;
+    put(&state, &caller, &name, settings).await?;
+    answer(&state, &caller, &name, &form)
+}
+
+async fn remove(
+    State(state): State<ApiState>,
+    caller: Caller,
+    parts: PathParts,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let name = name_of(&parts);
+    named(&state.auth.roles(), &name)?;
+    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::of_namespace(NOBODY, APP_SYSTEM)?);
+    let gone = move |objects: &Objects, _: &Permissions| {
+        objects.remove(AUTHORIZE_CONF, &stanza, &scope, &Permissions::owner())
+    };
+    change(&state, &caller, AUTHORIZE_CONF, gone).await?;
+    list(State(state), caller, parameters.only("output_mode")).await
+}
+
+/// Writes settings of a role; who may was looked at by the table of endpoints.
+async fn put(state: &ApiState, caller: &Caller, name: &str, settings: Vec<(String, String)>) -> Result<(), ApiError> {
+    let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::of_namespace(NOBODY, APP_SYSTEM)?);
+    let made = move |objects: &Objects, _: &Permissions| {
+        objects.put(AUTHORIZE_CONF, &stanza, &settings, &scope, &Permissions::owner())
+    };
+    change(state, caller, AUTHORIZE_CONF, made).await
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    let is_good = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    if (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && name.chars().all(is_good) {
+        return Ok(());
+    }
+    Err(ApiError::bad_request(format!(
+        "name={name}: the name of a role has 1 to {NAME_CHARS_MAX} letters, digits, _, - and ."
+    )))
+}
+
+/// The settings that a request asks for, of a role that is as `role` says until now.
+fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<Vec<(String, String)>, ApiError> {
+    let given: Vec<(String, String)> = form.clone().all();
+    let is_known = |key: &str| matches!(key, "output_mode" | "name") || FIELDS.optional.contains(&key);
+    if let Some((key, _)) = given.iter().find(|(key, _)| !is_known(key)) {
+        return Err(ApiError::bad_request(format!("Argument \"{key}\" is not supported by this handler.")));
+    }
+    let mut settings = Vec::new();
+    for (parameter, setting) in LISTS.into_iter().filter(|(parameter, _)| form.get(parameter).is_some()) {
+        let values: Vec<String> =
+            form.list(parameter).iter().flat_map(|part| part.split(';').map(|part| part.trim().to_owned())).collect();
+        if let Some(odd) = values.iter().find(|value| value.chars().any(char::is_control)) {
+            return Err(ApiError::bad_request(format!("{parameter}={}: give one line", odd.escape_debug())));
+        }
+        if parameter == "imported_roles" {
+            check_imports(&values, known, &role.name)?;
+        }
+        settings.push((setting.to_owned(), values.join(";")));
+    }
+    for (name, least) in NUMBERS {
+        let Some(text) = form.get(name) else { continue };
+        if text.trim().parse::<i64>().ok().is_none_or(|number| number < least) {
+            return Err(ApiError::bad_request(format!("{name}={text}: give a whole number from {least}")));
+        }
+        settings.push((name.to_owned(), text.trim().to_owned()));
+    }
+    if let Some(filter) = form.get("srchFilter").map(str::trim) {
+        if !filter.is_empty() && !quarry_engine::is_search_filter(filter) {
+            return Err(ApiError::bad_request(format!(
+                "srchFilter={filter}: give terms as behind `search`, without times, subsearches, event types, tags and further commands"
+            )));
+        }
+        settings.push(("srchFilter".to_owned(), filter.to_owned()));
+    }
+    if let Some(text) = form.get("srchFilterSelecting") {
+        let flag = crate::parameter_types::parse_flag(text);
+        let flag = flag.ok_or_else(|| ApiError::bad_request(format!("srchFilterSelecting={text}: give 1 or 0")))?;
+        settings.push(("srchFilterSelecting".to_owned(), flag.to_string()));
+    }
+    if let Some(app) = form.get("defaultApp") {
+        settings.push(("defaultApp".to_owned(), app.to_owned()));
+    }
+    if form.get("capabilities").is_some() {
+        settings.extend(capability_settings(&form.list("capabilities"), known, role)?);
+    }
+    Ok(settings)
+}
+
+/// Settings by which a role has these capabilities and no others of its own.
+fn capability_settings(
+    wanted: &[String],
+    known: &Roles,
+    role: &RoleSettings,
+) -> Result<Vec<(String, String)>, ApiError> {
+    if let Some(unknown) = wanted.iter().find(|name| !known.capabilities().contains(*name)) {
+        return Err(ApiError::bad_request(format!(
+            "there is no capability {unknown}: GET {CAPABILITIES} lists those there are"
+        )));
+    }
+    if role.name == ADMIN_ROLE
+        && let Some(kept) = KEPT_BY_ADMIN
+            .iter()
+            .find(|name| role.capabilities.contains(**name) && !wanted.iter().any(|wanted| wanted == *name))
+    {
+        return Err(ApiError::bad_request(format!("the role {ADMIN_ROLE} keeps the capability {kept}")));
+    }
+    let taken = role.capabilities.iter().filter(|name| !wanted.contains(name));
+    let given = wanted.iter().filter(|name| !role.capabilities.contains(*name));
+    let given = given.map(|name| (name.clone(), ENABLED.to_owned()));
+    Ok(given.chain(taken.map(|name| (name.clone(), DISABLED.to_owned()))).collect())
+}
+
+/// Refuses roles that are not there, and a role that would import itself.
+fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiError> {
+    let (mut open, mut seen) = (names.to_vec(), Vec::new());
+    while let Some(name) = open.pop() {
+        if name == of {
+            return Err(ApiError::bad_request(format!("imported_roles: the role {of} would import itself")));
+        }
+        let Some(role) = known.get(&name) else {
+            let names = known.names();
+            return Err(ApiError::bad_request(format!("imported_roles: there is no role {name:?}; there are {names}")));
+        };
+        if !seen.contains(&name) {
+            open.extend(role.imports.iter().filter(|import| known.get(import).is_some()).cloned());
+            seen.push(name);
+        }
+    }
+    Ok(())
+}
+
+async fn capabilities(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
+    let content = json!({ "capabilities": state.auth.roles().capabilities() });
+    let entries = vec![entity(CAPABILITIES, "capabilities", content, false)];
     page("capabilities", format!("/services/{CAPABILITIES}"), entries, &parameters.only("output_mode"))
 }

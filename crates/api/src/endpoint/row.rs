@@ -15,8 +15,6 @@ pub(super) const EDIT_MONITOR: &str = "edit_monitor";
 pub(super) const EDIT_TCP: &str = "edit_tcp";
 /// Tells all users something.
 pub(super) const EDIT_MESSAGES: &str = "edit_messages";
-/// Lists, makes, changes and removes users.
-pub(super) const EDIT_USER: &str = "edit_user";
 /// Makes, changes and removes lookup files.
 pub(super) const UPLOAD_LOOKUPS: &str = "upload_lookup_files";
 /// Changes inputs that receive what forwarders send.

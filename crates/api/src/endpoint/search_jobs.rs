@@ -173,7 +173,7 @@ pub(super) async fn answered(
     let mode = form.0;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
-    let turn = state.turns.take(&caller.identity.user, Use::Search).await?;
+    let turn = state.turn(&caller, Use::Search).await?;
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
     let collected = blocking(move || {
@@ -377,7 +377,7 @@ async fn export(
     let (text, zone) = (params.text.clone(), params.zone.clone().unwrap_or_else(|| service.zone()));
     let answer_place = state.answer_place()?;
     let user = &caller.identity.user;
-    let turn = state.turns.take(user, Use::Stream).await?;
+    let turn = state.turn(&caller, Use::Stream).await?;
     // Rows are made when they can be sent: a client that reads slowly has none made in advance.
     let running = blocking(move || service.start_here(params)).await?;
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;

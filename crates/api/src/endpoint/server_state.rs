@@ -27,7 +27,6 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::node::{NodeCondition, Space};
 use crate::parameters::{Parameters, Settings};
-use crate::turns::SEARCHES_MAX;
 
 const MEGABYTE: u64 = 1 << 20;
 /// Free space, as a multiple of what must be kept free, below which a disk is said to be short.
@@ -51,6 +50,7 @@ struct Facts {
     condition: NodeCondition,
     now: TimeNs,
     jobs: usize,
+    searches_max: usize,
 }
 
 const INTROSPECTION: Access = Access::Capability(LIST_INTROSPECTION);
@@ -120,7 +120,7 @@ const FACTS: [Fact; 9] = [
         name: "result",
         access: INTROSPECTION,
         summary: "Tells how many searches run at once.",
-        content: |_| json!({ "max_hist_searches": SEARCHES_MAX, "max_hist_scheduled_searches": 0, "max_rt_searches": 0 }),
+        content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": 0 }),
     },
 ];
 
@@ -155,7 +155,8 @@ fn entity(collection: &str, name: &str, author: &str, updated: TimeNs, content: 
 async fn facts_of(state: &ApiState) -> Result<Facts, ApiError> {
     let (node, jobs) = (state.node.clone(), Arc::clone(&state.jobs));
     let now = state.auth.now();
-    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count() }).await
+    let searches_max = state.turns.searches_max();
+    blocking(move || Facts { condition: node.condition(), now, jobs: jobs.count(), searches_max }).await
 }
 
 async fn show(state: ApiState, parameters: Parameters, at: usize) -> Result<Response, ApiError> {
@@ -318,7 +319,7 @@ mod tests {
                 fault_age_s.map(|age| (-age * NS_PER_SEC, "a bucket is damaged".to_owned())).into_iter().collect();
             let condition =
                 NodeCondition { disk: gigabytes(free), disk_free_min: 5 << 30, faults, ..Default::default() };
-            let facts = Facts { condition, now: 0, jobs: 0 };
+            let facts = Facts { condition, now: 0, jobs: 0, searches_max: 0 };
             (health(&facts), indexer(&facts)["status"].clone())
         };
         assert_eq!((of(50, None).0.0, of(9, None).0.0, of(4, None).0.0), ("green", "yellow", "red"));

@@ -11,16 +11,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_PREFERENCES, ObjectError, Scope};
 use quarry_auth::{Identity, UserChange, UserError};
+use quarry_conf::permissions::EDIT_USER;
 use serde_json::{Map, Value, json};
 
 use super::blocking;
 use super::entities::{change, with_objects};
 use super::listing::{LISTED, page};
-use super::row::{Access, EDIT_USER, Endpoint};
+use super::row::{Access, Endpoint};
 use super::search_jobs::PathParts;
 use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
-use crate::caller::{Admin, Caller};
+use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
@@ -66,12 +67,7 @@ const FIELDS: Fields = Fields {
     wildcard: &[],
 };
 
-async fn list(
-    State(state): State<ApiState>,
-    _: Admin,
-    caller: Caller,
-    parameters: Parameters,
-) -> Result<Response, ApiError> {
+async fn list(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
     let mut entries = Vec::new();
     for user in state.auth.users() {
         entries.push(entry(&state, &caller, user).await?);
@@ -86,7 +82,7 @@ async fn show(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    if !caller.identity.is_admin() && caller.identity.user != name {
+    if !is_admin(&caller) && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may see nobody else", caller.identity.user)));
     }
     let user = named(&state, &name)?;
@@ -134,7 +130,7 @@ async fn edit(
             "nothing is to be changed: give password (with oldpassword for your own), roles, realname, email, defaultApp or tz",
         ));
     }
-    if !caller.identity.is_admin() && caller.identity.user != name {
+    if !is_admin(&caller) && caller.identity.user != name {
         return Err(ApiError::forbidden(format!("user {} may change nobody else", caller.identity.user)));
     }
     let user = match password.is_some() || roles.is_some() {
@@ -155,7 +151,7 @@ async fn remove(
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     blocking(move || auth.change(&identity, &UserChange::Remove { name }, &origin)).await??;
     let mut entries = Vec::new();
-    let users = if caller.identity.is_admin() { state.auth.users() } else { Vec::new() };
+    let users = if is_admin(&caller) { state.auth.users() } else { Vec::new() };
     for user in users {
         entries.push(entry(&state, &caller, user).await?);
     }
@@ -168,6 +164,11 @@ async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> 
     let name = change.name().to_owned();
     blocking(move || auth.change(&identity, &change, &origin)).await??;
     named(state, &name)
+}
+
+/// Whether the caller looks after users.
+fn is_admin(caller: &Caller) -> bool {
+    caller.permissions.holds(EDIT_USER)
 }
 
 fn name_of(parts: &PathParts) -> String {
@@ -206,7 +207,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let (said, path) = (said.await?, format!("{PATH}/{}", escaped(&name)));
     let identity = Identity { user: name.clone(), roles: roles.clone(), is_console: false };
     let content = json!({
-        "roles": roles, "type": "Splunk", "capabilities": quarry_auth::permissions(&identity).capabilities,
+        "roles": roles, "type": "Splunk", "capabilities": state.auth.permissions(&identity).capabilities,
         "locked-out": false, "defaultAppIsUserOverride": said.contains_key("default_namespace"),
     });
     let mut content = if let Value::Object(members) = content { members } else { Map::new() };
@@ -214,7 +215,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
         let otherwise = if parameter == "defaultApp" { super::jobs::APP } else { "" };
         content.insert(parameter.to_owned(), said.get(setting).map_or(otherwise, String::as_str).into());
     }
-    let may = caller.identity.is_admin();
+    let may = is_admin(caller);
     let mut links = vec![("list", path.clone())];
     if may || caller.identity.user == name {
         links.push(("edit", path.clone()));

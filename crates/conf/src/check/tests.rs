@@ -95,9 +95,9 @@ fn files_and_schedules_without_effect_are_named_once_per_file() {
     let told = |conf: &str, text: &str| -> Vec<String> {
         Layers::new([local(conf, text)]).warnings().iter().map(ToString::to_string).collect()
     };
-    let found = told("authorize", "[role_a]\nx = 1\ny = 2\n[role_b]\nx = 3\n");
+    let found = told("authentication", "[role_a]\nx = 1\ny = 2\n[role_b]\nx = 3\n");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].contains("authorize.conf:1: [role_a] this file has no effect"), "{found:?}");
+    assert!(found[0].contains("authentication.conf:1: [role_a] this file has no effect"), "{found:?}");
     assert_eq!(told("authentication", "# nothing\n"), Vec::<String>::new());
     let searches = "[a]\nsearch = x\nenableSched = 1\n[b]\nenableSched = 0\n[c]\nenableSched = true\n";
     let found = told("savedsearches", searches);

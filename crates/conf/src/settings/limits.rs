@@ -10,12 +10,10 @@ pub static LIMITS: ConfTable = ConfTable {
     conf: "limits",
     sections: SECTIONS,
     unsupported: &[
-        "base_max_searches",
         "extraction_cutoff",
         "limit",
         "list_maxsize",
         "max_mem_usage_mb",
-        "max_searches_per_cpu",
         "maxchars",
         "maxcols",
         "maxout",
@@ -30,10 +28,15 @@ pub static LIMITS: ConfTable = ConfTable {
     unused: &["avg_extractor_time", "max_extractor_time", "max_rawsize_perchunk", "maxfiles"],
 };
 
+/// Searches at once, whatever is set.
+const SEARCHES_AT_ONCE_MAX: usize = 1_024;
+
 const SECTIONS: &[Section] = &[
     Section {
         stanza: StanzaName::Named("search"),
         rows: &[
+            row("base_max_searches", COUNT, "62", "searches", "that run at once, beside those of max_searches_per_cpu"),
+            row("max_searches_per_cpu", COUNT, "1", "searches", "that run at once for each core"),
             row("max_mem_usage_mb", COUNT, "1024", "megabytes", "memory that grouping and sorting may take"),
             row(
                 "partial_state_cache_mb",
@@ -111,6 +114,10 @@ const SECTIONS: &[Section] = &[
 pub struct LimitSettings {
     /// `[search] max_mem_usage_mb`.
     pub search_max_mem_mb: u64,
+    /// `[search] base_max_searches`.
+    pub searches_base: usize,
+    /// `[search] max_searches_per_cpu`.
+    pub searches_per_cpu: usize,
     /// `[search] partial_state_cache_mb`.
     pub partial_state_cache_mb: u64,
     /// `[http_input] max_content_length`.
@@ -158,6 +165,8 @@ impl LimitSettings {
         let size = |stanza, key| usize::try_from(count(stanza, key)).unwrap_or(usize::MAX);
         LimitSettings {
             search_max_mem_mb: count("search", "max_mem_usage_mb"),
+            searches_base: size("search", "base_max_searches"),
+            searches_per_cpu: size("search", "max_searches_per_cpu"),
             partial_state_cache_mb: count("search", "partial_state_cache_mb"),
             http_body_bytes: count("http_input", "max_content_length"),
             indexed_fields_max: match count("kv", "indexed_kv_limit") {
@@ -187,6 +196,12 @@ impl LimitSettings {
             },
         }
     }
+
+    /// Searches that run at once on a machine with so many cores, by Splunk's formula. Each takes a thread.
+    pub fn searches_at_once(&self, cpus: usize) -> usize {
+        let of_cpus = self.searches_per_cpu.saturating_mul(cpus);
+        of_cpus.saturating_add(self.searches_base).clamp(1, SEARCHES_AT_ONCE_MAX)
+    }
 }
 
 #[cfg(test)]
@@ -194,6 +209,14 @@ mod tests {
     use super::{CollectionLimits, LimitSettings};
     use crate::Layers;
     use crate::layers::tests::local;
+
+    #[test]
+    fn searches_at_once_follow_the_cores() {
+        let of = |text: &str, cpus| LimitSettings::new(&Layers::new([local("limits", text)])).searches_at_once(cpus);
+        assert_eq!((of("", 2), of("", 16)), (64, 78));
+        let set = "[search]\nbase_max_searches = 6\nmax_searches_per_cpu = 2\n";
+        assert_eq!((of(set, 4), of("[search]\nbase_max_searches = 0\nmax_searches_per_cpu = 0\n", 4)), (14, 1));
+    }
 
     #[test]
     fn bounds_as_set_and_as_built_in() {
@@ -210,6 +233,8 @@ mod tests {
             result_bytes: 50 << 20,
         };
         let bounds = |search_max_mem_mb, partial_state_cache_mb, http_body_bytes| LimitSettings {
+            searches_base: 62,
+            searches_per_cpu: 1,
             search_max_mem_mb,
             partial_state_cache_mb,
             http_body_bytes,

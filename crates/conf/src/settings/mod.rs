@@ -1,5 +1,6 @@
 //! Typed views of the confs other than props: what is missing or was wrong has its default.
 
+pub mod authorize;
 pub mod datamodels;
 pub mod http_input;
 pub mod index_rules;

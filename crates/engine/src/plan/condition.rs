@@ -1,12 +1,14 @@
 //! Passes over the condition of a search: subsearches, event types and tags, modifiers of time.
 
 use quarry_eval::EngineError;
-use quarry_event::time::parse_time;
+use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_scan::index_patterns;
 use quarry_scan::plan::FieldSource;
 use quarry_spl::ast::{SearchCommand, SearchExpr, TimeText};
+use quarry_stdx::Fault;
 
+use super::search_filter::terms_of;
 use super::time_windows::{TimeWindows, intersection};
 use super::{Planner, Subsearches};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
@@ -23,6 +25,33 @@ impl Planner<'_> {
         let (expr, range) = TimeWindows { context: &self.runner.context, default }.read(expr)?;
         let is_bounded = search.time.earliest.is_some() || search.time.latest.is_some();
         Ok((expr, if is_bounded { intersection(range, default) } else { range }))
+    }
+
+    /// The condition and the range of what the user's roles let a search read: events that match their filter, from their window of
+    /// time on. Nothing that a search says leads out of it, since all events come by here.
+    pub(super) fn within_limits(
+        &self,
+        condition: SearchExpr,
+        range: TimeRange,
+    ) -> Result<(SearchExpr, TimeRange), EngineError> {
+        let limits = &self.runner.context.permissions.limits;
+        let range = match limits.window_s {
+            None => range,
+            Some(seconds) => {
+                let latest = range.latest.unwrap_or(self.runner.context.now);
+                let window = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+                intersection(range, TimeRange { earliest: Some(latest.saturating_sub(window)), latest: None })
+            }
+        };
+        let Some(filter) = &limits.filter else { return Ok((condition, range)) };
+        let Some(filter) = terms_of(filter) else {
+            let user = &self.runner.context.permissions.user;
+            return Err(Fault::denied(format!(
+                "the search filter of the roles of user {user} is no list of terms: srchFilter must be mended first"
+            ))
+            .into());
+        };
+        Ok((SearchExpr::And(vec![condition, filter]), range))
     }
 
     /// The indexes that a condition names, or those that are read where it names none.

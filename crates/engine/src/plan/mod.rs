@@ -18,6 +18,7 @@ mod deletion;
 pub(crate) mod name;
 pub(crate) mod planner;
 mod pushdown;
+pub(crate) mod search_filter;
 #[cfg(test)]
 pub(crate) mod tests;
 mod text_values;

@@ -144,6 +144,8 @@ impl<'a> Planner<'a> {
         commands: Vec<Stage>,
         summary: Option<SummaryScan>,
     ) -> Result<Plan, EngineError> {
+        // Summaries know nothing of the fields of a role's filter.
+        let summary = summary.filter(|_| self.runner.context.permissions.limits.filter.is_none());
         let scan = Scan { summary, ..self.scan(search)? };
         let mut plan = Plan::of_rows(Source::Scan(Box::new(scan)), commands);
         push_down(&mut plan);
@@ -158,7 +160,9 @@ impl<'a> Planner<'a> {
             earliest: self.time(search.time.index_earliest.as_ref())?,
             latest: self.time(search.time.index_latest.as_ref())?,
         };
-        Ok(Scan { arrival, ..Scan::new(self.indexes_of(&condition), condition, range, self.fields) })
+        let indexes = self.indexes_of(&condition);
+        let (condition, range) = self.within_limits(condition, range)?;
+        Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
     /// Tells the scan what its fold is content with: the first and last of events, or their counts.

@@ -101,7 +101,8 @@ fn modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
     }
 }
 
-fn has_windows(expr: &SearchExpr) -> bool {
+/// Whether a condition has modifiers of time.
+pub(super) fn has_windows(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_windows),
         SearchExpr::Not(part) => has_windows(part),

@@ -8,13 +8,13 @@ fn faults_are_listed_and_told_once() {
     assert_eq!(place.run(&["btool", "check"]).good(), "no faults found\n");
     std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
     let conf = |name: &str, text: &str| std::fs::write(place.data().join("etc/system/local").join(name), text).unwrap();
-    conf("authorize.conf", "[role_x]\nsrchJobsQuota = 3\n[role_y]\nsrchJobsQuota = 3\n");
+    conf("authentication.conf", "[x]\nauthType = LDAP\n[y]\nauthType = LDAP\n");
     conf("savedsearches.conf", "[a]\nsearch = *\nenableSched = 1\n[b]\nsearch = *\nenableSched = 1\n");
     conf("indexes.conf", "[web]\nmaxWarmDBCount = 10\nfrozenTimePeriodInSec = 5\n");
     let checked = place.run(&["btool", "check"]);
     assert_eq!(checked.code, 2, "{checked:?}");
     for fault in [
-        "authorize.conf:1: [role_x] this file has no effect",
+        "authentication.conf:1: [x] this file has no effect",
         "enableSched has no effect",
         "(2 of this file ask for it)",
         "maxWarmDBCount is not supported",

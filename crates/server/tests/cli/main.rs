@@ -33,6 +33,7 @@ mod pipeline_sets;
 mod preview;
 mod programs;
 mod readers;
+mod roles;
 mod server;
 mod support;
 mod what_works;

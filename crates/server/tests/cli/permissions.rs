@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use quarry_api::{Access, ENDPOINTS};
-use quarry_auth::{UserRecord, hash_password, print_users, shipped_roles};
+use quarry_auth::{UserRecord, hash_password, print_users};
+use quarry_conf::Roles;
 
 use crate::server::{Server, ask};
 use crate::support::Place;
@@ -90,8 +91,7 @@ fn every_endpoint_takes_what_the_table_says() {
             }
             assert_eq!(status(&asked("")), "401", "{} {path}", row.method);
             let of_eva = asked(&eva);
-            let is_of_users =
-                shipped_roles().iter().any(|role| role.name == "user" && role.capabilities.contains(&capability));
+            let is_of_users = Roles::shipped().get("user").is_some_and(|role| role.capabilities.contains(capability));
             assert_eq!(status(&of_eva) == "403", !is_of_users, "{} {path}: {of_eva}", row.method);
             let of_admin = asked(&admin);
             assert!(!["401", "403", "405"].contains(&status(&of_admin)), "{} {path}: {of_admin}", row.method);

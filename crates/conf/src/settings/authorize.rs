@@ -1,0 +1,217 @@
+//! authorize.conf: roles, with what each lets its users do and how much of it.
+//!
+//! A role is the stanza `[role_NAME]`; those that Splunk ships are in the built-in file. A capability is a setting that says `enabled`.
+//! Not here: what several roles of a user come to (`auth`).
+
+use std::collections::BTreeSet;
+
+use crate::layers::Layers;
+use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
+use crate::text::DEFAULT_STANZA;
+use crate::values::Values;
+
+/// The conf.
+pub const AUTHORIZE_CONF: &str = "authorize";
+/// What stands before a role's name in its stanza.
+pub const ROLE_PREFIX: &str = "role_";
+/// What stands before a capability's name in the stanza by which an app tells of it.
+const CAPABILITY_PREFIX: &str = "capability::";
+/// The value of a capability that a role has.
+pub const ENABLED: &str = "enabled";
+/// The value of one that it has not.
+pub const DISABLED: &str = "disabled";
+/// Searches of a role's user that run at once, unless it says otherwise: Splunk's default.
+const JOBS_QUOTA: &str = "3";
+
+/// Settings of authorize.conf.
+pub static AUTHORIZE: ConfTable = ConfTable {
+    conf: AUTHORIZE_CONF,
+    sections: &[
+        Section { stanza: StanzaName::Prefix(ROLE_PREFIX), rows: ROLE_ROWS },
+        Section { stanza: StanzaName::Prefix(CAPABILITY_PREFIX), rows: &[] },
+    ],
+    unsupported: &["fieldFilter-", "srchTimeEarliest"],
+    unused: &[
+        "cumulativeRTSrchJobsQuota",
+        "cumulativeSrchJobsQuota",
+        "defaultApp",
+        "disabled",
+        "ephemeralExpiration",
+        "expiration",
+        "federatedProviders",
+        "grantableRoles",
+        "rtSrchJobsQuota",
+        "srchDiskQuota",
+        "srchMaxTime",
+    ],
+};
+
+const ROLE_ROWS: &[Row] = &[
+    row("importRoles", Kind::Text, "", "", "roles whose capabilities, indexes and limits it has, too; parted by `;`"),
+    row("srchIndexesAllowed", Kind::Text, "", "", "patterns of indexes that may be searched"),
+    row("srchIndexesDefault", Kind::Text, "", "", "indexes searched where a search names none"),
+    row(
+        "srchIndexesDisallowed",
+        Kind::Text,
+        "",
+        "",
+        "patterns of indexes that may not be searched, whatever else is said",
+    ),
+    row("deleteIndexesAllowed", Kind::Text, "", "", "patterns of indexes from which events may be deleted"),
+    row("srchFilter", Kind::Text, "", "", "terms that all events of its users' searches must match"),
+    row(
+        "srchFilterSelecting",
+        Kind::Bool,
+        "true",
+        "",
+        "whether filters of several roles are joined by OR, else by AND",
+    ),
+    row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
+    row(
+        "srchTimeWin",
+        at_least(-1),
+        "-1",
+        "seconds",
+        "before its end from which a search reads; 0: all, whatever other roles say; -1: unsaid",
+    ),
+    row("*", Kind::Choice(&[ENABLED, DISABLED]), DISABLED, "", "a capability"),
+];
+
+/// A role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RoleSettings {
+    /// Its name.
+    pub name: String,
+    /// Roles whose capabilities, indexes and limits it has, too.
+    pub imports: Vec<String>,
+    /// Its own capabilities.
+    pub capabilities: BTreeSet<String>,
+    /// Patterns of indexes that may be searched.
+    pub allowed_indexes: Vec<String>,
+    /// Indexes searched where none is named.
+    pub default_indexes: Vec<String>,
+    /// Patterns of indexes that may not be searched.
+    pub disallowed_indexes: Vec<String>,
+    /// Patterns of indexes from which events may be deleted.
+    pub delete_indexes: Vec<String>,
+    /// Terms that events must match; empty is none.
+    pub search_filter: String,
+    /// Whether the filter is joined with others by OR.
+    pub filter_selects: bool,
+    /// Searches at once; 0 is any number.
+    pub jobs_quota: usize,
+    /// Seconds before its end from which a search reads; 0 is all, -1 is unsaid.
+    pub time_window_s: i64,
+}
+
+/// The roles of a node, in the order in which the files tell of them, the shipped ones first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    roles: Vec<RoleSettings>,
+    /// Capabilities that some role or app tells of.
+    capabilities: BTreeSet<String>,
+}
+
+impl Roles {
+    /// Reads authorize.conf.
+    pub fn new(layers: &Layers) -> Roles {
+        let conf = layers.conf(AUTHORIZE_CONF);
+        let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
+        let mut roles = Roles::default();
+        for stanza in named {
+            if let Some(capability) = stanza.name.strip_prefix(CAPABILITY_PREFIX) {
+                roles.capabilities.insert(capability.to_owned());
+            }
+            let Some(name) = stanza.name.strip_prefix(ROLE_PREFIX).filter(|name| !name.is_empty()) else { continue };
+            let settings = conf.effective(&stanza.name);
+            let is_setting = |key: &str| ROLE_ROWS.iter().any(|row| row.name == key) || AUTHORIZE.unused.contains(&key);
+            let of_roles = settings.iter().filter(|(key, setting)| !is_setting(key) && is_word(&setting.value));
+            roles.capabilities.extend(of_roles.clone().map(|(key, _)| (*key).to_owned()));
+            let held = of_roles.filter(|(_, setting)| setting.value.eq_ignore_ascii_case(ENABLED));
+            let values = Values::of_stanza(ROLE_ROWS, conf, &stanza.name);
+            let list = |key: &str| list_of(values.text(key));
+            roles.roles.push(RoleSettings {
+                name: name.to_owned(),
+                imports: list("importRoles"),
+                capabilities: held.map(|(key, _)| (*key).to_owned()).collect(),
+                allowed_indexes: list("srchIndexesAllowed"),
+                default_indexes: list("srchIndexesDefault"),
+                disallowed_indexes: list("srchIndexesDisallowed"),
+                delete_indexes: list("deleteIndexesAllowed"),
+                search_filter: values.owned("srchFilter").trim().to_owned(),
+                filter_selects: values.bool("srchFilterSelecting"),
+                jobs_quota: values.size("srchJobsQuota"),
+                time_window_s: values.integer("srchTimeWin"),
+            });
+        }
+        roles
+    }
+
+    /// The shipped roles alone.
+    pub fn shipped() -> Roles {
+        Roles::new(&Layers::new([]))
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &RoleSettings> {
+        self.roles.iter()
+    }
+
+    /// One by its name.
+    pub fn get(&self, name: &str) -> Option<&RoleSettings> {
+        self.roles.iter().find(|role| role.name == name)
+    }
+
+    /// Names of all, for people.
+    pub fn names(&self) -> String {
+        self.roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Capabilities that there are.
+    pub fn capabilities(&self) -> &BTreeSet<String> {
+        &self.capabilities
+    }
+}
+
+fn is_word(value: &str) -> bool {
+    [ENABLED, DISABLED].iter().any(|word| value.eq_ignore_ascii_case(word))
+}
+
+/// The parts of a list.
+fn list_of(text: &str) -> Vec<String> {
+    text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layers::tests::local;
+
+    #[test]
+    fn shipped_roles_are_there_and_files_change_and_add_some() {
+        let shipped = Roles::shipped();
+        assert_eq!(shipped.names(), "user, power, admin, can_delete");
+        let user = shipped.get("user").unwrap();
+        assert_eq!((user.jobs_quota, user.time_window_s, user.filter_selects), (3, -1, true));
+        assert!(user.capabilities.contains("search") && !shipped.get("power").unwrap().capabilities.contains("search"));
+        assert_eq!(shipped.get("admin").unwrap().imports, ["power", "user"]);
+        let text = "[role_user]\nrtsearch = enabled\nrun_dump = disabled\n[role_team]\nimportRoles = user;power\n\
+                    srchIndexesAllowed = web;db*\nsrchFilter = host=web*\nsrchJobsQuota = 7\nsrchTimeWin = 3600\n\
+                    fly = enabled\n[capability::of_app]\n";
+        let layers = Layers::new([local("authorize", text)]);
+        assert!(layers.warnings().is_empty(), "{:?}", layers.warnings());
+        let roles = Roles::new(&layers);
+        let user = roles.get("user").unwrap();
+        assert!(user.capabilities.contains("rtsearch") && !user.capabilities.contains("run_dump"));
+        let team = roles.get("team").unwrap();
+        assert_eq!(
+            (team.imports.len(), team.allowed_indexes.as_slice()),
+            (2, ["web".to_owned(), "db*".to_owned()].as_slice())
+        );
+        assert_eq!((team.search_filter.as_str(), team.jobs_quota, team.time_window_s), ("host=web*", 7, 3_600));
+        for name in ["fly", "of_app", "run_dump", "admin_all_objects"] {
+            assert!(roles.capabilities().contains(name), "{name}");
+        }
+        assert!(!roles.capabilities().contains("srchFilter") && roles.get("nobody").is_none());
+    }
+}

@@ -1,0 +1,98 @@
+//! Filters of roles (`srchFilter`): terms that all events of a user's searches must match.
+//!
+//! A filter is a condition without times, subsearches, event types and tags, as in Splunk. Of host, source, sourcetype and index it tests
+//! what events were given, whatever a user's own props.conf make of these fields. Other fields are those that the search sees: a
+//! filter on a field that users may define themselves keeps nobody out, which the manual says.
+
+use quarry_spl::Severity;
+use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPattern, Stage, TimeModifiers};
+
+use super::time_windows::has_windows;
+
+/// Fields of which the given values are tested.
+const GIVEN: [&str; 4] = ["host", "source", "sourcetype", "index"];
+/// What stands for conditions that somebody may define.
+const LABELS: [&str; 2] = ["eventtype", "tag"];
+
+/// Whether a text may be the filter of a role.
+pub fn is_search_filter(text: &str) -> bool {
+    terms_of(text).is_some()
+}
+
+/// The condition that a filter is, `None` where it is none.
+pub(super) fn terms_of(filter: &str) -> Option<SearchExpr> {
+    let parsed = quarry_spl::parse(&format!("search {filter}"));
+    if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+        return None;
+    }
+    let [Stage { command: Command::Search(search), .. }] = parsed.pipeline.commands.as_slice() else { return None };
+    let is_timeless = search.time == TimeModifiers::default() && !has_windows(&search.expr);
+    if is_timeless { of_given(&search.expr) } else { None }
+}
+
+fn of_given(expr: &SearchExpr) -> Option<SearchExpr> {
+    let all = |parts: &[SearchExpr]| parts.iter().map(of_given).collect::<Option<Vec<_>>>();
+    Some(match expr {
+        SearchExpr::And(parts) => SearchExpr::And(all(parts)?),
+        SearchExpr::Or(parts) => SearchExpr::Or(all(parts)?),
+        SearchExpr::Not(part) => SearchExpr::Not(Box::new(of_given(part)?)),
+        SearchExpr::Subsearch(_) => return None,
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } | SearchExpr::Indexed { field, .. }
+            if LABELS.iter().any(|label| field.text == *label || field.text.starts_with(&format!("{label}::"))) =>
+        {
+            return None;
+        }
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } if is_given(field) => given(field, value),
+        SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } if is_given(field) => {
+            SearchExpr::Not(Box::new(given(field, value)))
+        }
+        // Order of names says nothing that could be tested of what was given.
+        SearchExpr::Compare { field, .. } if is_given(field) => return None,
+        SearchExpr::In { field, values } if is_given(field) => {
+            SearchExpr::Or(values.iter().map(|value| given(field, value)).collect())
+        }
+        other => other.clone(),
+    })
+}
+
+fn is_given(field: &FieldPattern) -> bool {
+    GIVEN.contains(&field.text.as_str())
+}
+
+fn given(field: &FieldPattern, value: &SearchPattern) -> SearchExpr {
+    SearchExpr::Indexed { field: field.clone(), value: value.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_is_terms_alone() {
+        for good in [
+            "host=web*",
+            "host=web* OR source IN (a, b)",
+            "NOT card",
+            "((host=a) OR (host=b)) (NOT card)",
+            "*",
+            "level=info",
+        ] {
+            assert!(is_search_filter(good), "{good}");
+        }
+        for bad in [
+            "host=a | head 1",
+            "[search x]",
+            "earliest=-1d",
+            "(earliest=-1d a) OR b",
+            "eventtype=a",
+            "tag=b",
+            "tag::host=c",
+            "host=(",
+            "host>a",
+        ] {
+            assert!(!is_search_filter(bad), "{bad}");
+        }
+        let Some(SearchExpr::Indexed { field, .. }) = terms_of("host=web1") else { panic!("what events were given") };
+        assert_eq!(field.text, "host");
+    }
+}
