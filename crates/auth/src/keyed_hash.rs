@@ -21,21 +21,37 @@ impl HashKey {
 
     /// The hash of these parts; their lengths count, so that no two lists of parts are taken for each other.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Keyed {
-        let pad = |byte: u8| {
-            let mut block = [byte; BLOCK_BYTES];
-            block.iter_mut().zip(&self.0).for_each(|(padded, key)| *padded ^= key);
-            block
-        };
-        let inner = parts.iter().fold(Sha256::new_with_prefix(pad(0x36)), |hash, part| {
+        let inner = parts.iter().fold(Sha256::new_with_prefix(padded(&self.0, 0x36)), |hash, part| {
             hash.chain_update((part.len() as u64).to_le_bytes()).chain_update(part)
         });
-        Sha256::new_with_prefix(pad(0x5c)).chain_update(inner.finalize()).finalize().into()
+        Sha256::new_with_prefix(padded(&self.0, 0x5c)).chain_update(inner.finalize()).finalize().into()
     }
+}
+
+/// The keyed hash of a text as it is.
+pub(crate) fn hmac(key: &Keyed, text: &[u8]) -> Keyed {
+    let inner = Sha256::new_with_prefix(padded(key, 0x36)).chain_update(text).finalize();
+    Sha256::new_with_prefix(padded(key, 0x5c)).chain_update(inner).finalize().into()
+}
+
+fn padded(key: &Keyed, byte: u8) -> [u8; BLOCK_BYTES] {
+    let mut block = [byte; BLOCK_BYTES];
+    block.iter_mut().zip(key).for_each(|(padded, key)| *padded ^= key);
+    block
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_hash_of_a_text_is_that_of_others() {
+        // RFC 4231, test case 1: a key of 20 bytes is as one with zeros behind it.
+        let mut key = [0; 32];
+        key[..20].fill(0x0b);
+        let expected = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
+        assert_eq!(crate::tokens::hex(&hmac(&key, b"Hi There")), expected);
+    }
 
     #[test]
     fn parts_keep_their_borders_and_keys_differ() {

@@ -1,6 +1,6 @@
 //! Who is asking: users with passwords, session keys, and the three ways a client proves who it is.
 //!
-//! A request carries `Authorization: Splunk KEY`, `Bearer KEY` or `Basic USER:PASSWORD`; [`Auth::authenticate`] turns
+//! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`; [`Auth::authenticate`] turns
 //! that into an [`Identity`]. Anybody may try, so that every part of it is bounded: hashes at work and waiting
 //! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
 //! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`], of which [`UsersFile`]
@@ -19,6 +19,7 @@ mod session;
 #[cfg(test)]
 mod tests;
 mod throttle;
+mod tokens;
 mod users;
 mod users_file;
 
@@ -26,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_USER};
+use quarry_conf::permissions::{CHANGE_OWN_PASSWORD, EDIT_TOKENS_ALL, EDIT_TOKENS_OWN, EDIT_USER};
 use quarry_conf::{Permissions, Roles};
 use quarry_stdx::{ErrorKind, HasKind, SharedClock};
 
@@ -38,6 +39,9 @@ pub use password::hash_password;
 pub use roles::permissions;
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
+pub use tokens::{
+    AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenKeeper, TokenRecord, Tokens, TokensFile,
+};
 pub use users::{
     ADMIN_ROLE, FIRST_USER, PASSWORD_BYTES_MAX, PASSWORD_CHARS_MIN, UserChange, UserError, UserKeeper, UserRecord,
     changed_users, check_new_password, check_roles, parse_users, print_users,
@@ -135,6 +139,21 @@ struct State {
     refused: Checked,
     throttle: Throttle,
     ledger: Ledger,
+    /// Authentication tokens, where the node keeps any.
+    tokens: Option<Tokens>,
+}
+
+/// A token to be made.
+#[derive(Clone, Debug)]
+pub struct NewToken {
+    /// Whose it is to be.
+    pub user: String,
+    /// What it is for, in words.
+    pub audience: String,
+    /// From when on it is refused, in seconds since 1970.
+    pub expires_s: Option<i64>,
+    /// Until when it is refused.
+    pub not_before_s: i64,
 }
 
 impl std::fmt::Debug for Auth {
@@ -164,7 +183,7 @@ impl Auth {
         let password_hash = password::unknown_user_hash(&salt, &output)?;
         let (sessions, verified, refused, throttle, ledger) = Default::default();
         Ok(Auth {
-            state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger }),
+            state: Mutex::new(State { users, sessions, verified, refused, throttle, ledger, tokens: None }),
             hashing: Hashing::default(),
             changing: Mutex::default(),
             keeper,
@@ -175,6 +194,113 @@ impl Auth {
             roles: RwLock::new(roles),
             random,
         })
+    }
+
+    /// The same with authentication tokens.
+    pub fn with_tokens(self, tokens: Tokens) -> Auth {
+        self.locked().tokens = Some(tokens);
+        self
+    }
+
+    /// The authentication tokens, with when and from where each was used last.
+    pub fn tokens(&self) -> Vec<ShownToken> {
+        self.locked().tokens.as_ref().map(Tokens::list).unwrap_or_default()
+    }
+
+    /// Makes a token; gives its id, and the token itself, which is kept nowhere. `node` is the name of this one.
+    pub fn issue_token(
+        &self,
+        by: &Identity,
+        asked: NewToken,
+        node: &str,
+        origin: &Origin,
+    ) -> Result<(String, String), UserError> {
+        self.check_token_change(by, &asked.user)?;
+        let mut id = [0; 16];
+        (self.random)(&mut id);
+        let id = tokens::hex(&id);
+        let NewToken { user, audience, expires_s, not_before_s } = asked;
+        let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
+        let mut state = self.locked();
+        if !state.users.iter().any(|record| record.name == user) {
+            return Err(UserError::Unknown(user));
+        }
+        let record =
+            TokenRecord { id: id.clone(), user, audience, issuer, issued_s, expires_s, not_before_s, is_enabled: true };
+        let token = state.tokens.as_mut().ok_or_else(no_tokens)?.issue(record)?;
+        self.note_token(&mut state, by, origin, "create", &id);
+        Ok((id, token))
+    }
+
+    /// Switches a token on or off.
+    pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), UserError> {
+        self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |tokens| {
+            tokens.switch(id, is_enabled)
+        })
+    }
+
+    /// Removes a token: whoever shows it is refused from now on.
+    pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
+        self.change_token(by, id, origin, "remove", |tokens| tokens.remove(|record| record.id == id))
+    }
+
+    fn change_token(
+        &self,
+        by: &Identity,
+        id: &str,
+        origin: &Origin,
+        operation: &'static str,
+        change: impl FnOnce(&mut Tokens) -> Result<(), UserError>,
+    ) -> Result<(), UserError> {
+        let mut state = self.locked();
+        let tokens = state.tokens.as_mut().ok_or_else(no_tokens)?;
+        let owner = tokens.get(id).ok_or_else(|| UserError::UnknownToken(id.to_owned()))?.user.clone();
+        self.check_token_change(by, &owner)?;
+        change(tokens)?;
+        self.note_token(&mut state, by, origin, operation, id);
+        Ok(())
+    }
+
+    /// Refuses who may not look after the tokens of a user.
+    fn check_token_change(&self, by: &Identity, user: &str) -> Result<(), UserError> {
+        let permissions = self.permissions(by);
+        if permissions.holds(EDIT_TOKENS_ALL) || by.user == user && permissions.holds(EDIT_TOKENS_OWN) {
+            return Ok(());
+        }
+        Err(UserError::Forbidden(format!(
+            "user {} may not do this: tokens of others take the capability {EDIT_TOKENS_ALL}, which none of the user's roles has",
+            by.user
+        )))
+    }
+
+    fn note_token(&self, state: &mut State, by: &Identity, origin: &Origin, operation: &'static str, id: &str) {
+        let (user, object) = (by.user.clone(), Some((operation, id.to_owned())));
+        let event =
+            AuditEvent { user, action: "edit_token", info: "granted", reason: None, object, client: origin.address };
+        state.ledger.note(event, self.clock.now_ns());
+    }
+
+    /// Who shows a token; roles are those that the user has at this moment.
+    fn check_token(&self, token: &str, origin: &Origin) -> Result<Identity, AuthError> {
+        let now_ns = self.clock.now_ns();
+        let is_off = self.roles().are_tokens_disabled();
+        let mut state = self.locked();
+        let State { tokens, users, ledger, .. } = &mut *state;
+        let found =
+            tokens.as_mut().and_then(|tokens| tokens.check(token, now_ns.div_euclid(1_000_000_000), origin.address));
+        let known = found.as_ref().and_then(|(record, _)| users.iter().find(|user| user.name == record.user));
+        match (found.as_ref(), known) {
+            (Some((_, true)), Some(user)) if !is_off => {
+                Ok(Identity { user: user.name.clone(), roles: user.roles.clone(), is_console: false })
+            }
+            (record, _) => {
+                let user = record.map(|(record, _)| record.user.clone()).unwrap_or_default();
+                let (reason, client) = (Some("a token that is not good, or not any more"), origin.address);
+                let event = AuditEvent { user, action: LOGIN, info: "failed", reason, object: None, client };
+                ledger.note(event, now_ns);
+                Err(AuthError::Denied)
+            }
+        }
     }
 
     /// The roles there are.
@@ -214,7 +340,7 @@ impl Auth {
     /// Who sent a request with this `Authorization` header. Blocks for a hash where [`Auth::recognise`] gives nothing.
     pub fn authenticate(&self, header: Option<&str>, origin: &Origin) -> Result<Identity, AuthError> {
         match Credentials::of(header)? {
-            Credentials::Key(key) => self.check_key(key),
+            Credentials::Key(key) => self.check_key(key, origin),
             Credentials::Password(user, password) => self.check_password(&user, &password, origin, |_, _, _| {}),
         }
     }
@@ -222,7 +348,7 @@ impl Auth {
     /// As [`Auth::authenticate`], at once; `None` where it takes a hash.
     pub fn recognise(&self, header: Option<&str>, origin: &Origin) -> Result<Option<Identity>, AuthError> {
         match Credentials::of(header)? {
-            Credentials::Key(key) => self.check_key(key).map(Some),
+            Credentials::Key(key) => self.check_key(key, origin).map(Some),
             Credentials::Password(user, password) => {
                 self.known(&Attempt::of(self, &user, &password, origin), |_, _, _| {})
             }
@@ -310,6 +436,10 @@ impl Auth {
         // Nothing is in force that would not be there after a start.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
         let mut state = self.locked();
+        if let (UserChange::Remove { name }, Some(tokens)) = (change, state.tokens.as_mut()) {
+            // Who comes later with the same name has none of them.
+            tokens.remove(|record| record.user == *name)?;
+        }
         state.users = users;
         state.sessions.end_of(name);
         state.verified.forget(name);
@@ -339,7 +469,11 @@ impl Auth {
         self.locked().ledger.take()
     }
 
-    fn check_key(&self, key: &str) -> Result<Identity, AuthError> {
+    fn check_key(&self, key: &str, origin: &Origin) -> Result<Identity, AuthError> {
+        // Keys of sessions are digits.
+        if key.contains('.') {
+            return self.check_token(key, origin);
+        }
         if same(key.as_bytes(), self.local_token.as_bytes()) {
             let (user, roles) = (FIRST_USER.0.to_owned(), vec![ADMIN_ROLE.to_owned()]);
             return Ok(Identity { user, roles, is_console: true });
@@ -489,11 +623,15 @@ impl<'a> Credentials<'a> {
     }
 }
 
+fn no_tokens() -> UserError {
+    UserError::Invalid("this node keeps no tokens".to_owned())
+}
+
 /// A key of 256 random bits in hexadecimal.
 fn token(random: &RandomBytes) -> String {
     let mut bytes = [0u8; 32];
     random(&mut bytes);
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    tokens::hex(&bytes)
 }
 
 /// Comparison whose time does not tell how many bytes agree.

@@ -98,6 +98,9 @@ pub enum UserError {
     /// There is no such user.
     #[error("there is no user {0}")]
     Unknown(String),
+    /// There is no such token.
+    #[error("Could not find object id={0}")]
+    UnknownToken(String),
     /// There is one already.
     #[error("there is a user {0} already")]
     Exists(String),
@@ -118,7 +121,7 @@ pub enum UserError {
 impl HasKind for UserError {
     fn kind(&self) -> ErrorKind {
         match self {
-            UserError::Unknown(_) => ErrorKind::NotFound,
+            UserError::Unknown(_) | UserError::UnknownToken(_) => ErrorKind::NotFound,
             UserError::Exists(_) | UserError::Invalid(_) => ErrorKind::Invalid,
             UserError::Forbidden(_) => ErrorKind::Denied,
             UserError::Failed(fault) => fault.kind(),

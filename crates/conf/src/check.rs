@@ -46,7 +46,7 @@ pub(crate) fn check(name: &str, conf: &mut Conf, warnings: &mut Vec<ConfWarning>
 }
 
 /// Files of Splunk's that nothing reads, with what does not exist.
-const WITHOUT_EFFECT: [(&str, &str); 5] = [
+const WITHOUT_EFFECT: [(&str, &str); 4] = [
     ("authentication", "users are those of quarry user, with passwords; there is no LDAP, SAML or scripted login"),
     ("deploymentclient", "there is no deployment server"),
     ("distsearch", "searches run on this node alone"),

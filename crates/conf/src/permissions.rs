@@ -19,6 +19,14 @@ pub const RUN_CUSTOM_COMMAND: &str = "run_custom_command";
 pub const EDIT_USER: &str = "edit_user";
 /// Changes one's own password.
 pub const CHANGE_OWN_PASSWORD: &str = "change_own_password";
+/// Sees everybody's authentication tokens.
+pub const LIST_TOKENS_ALL: &str = "list_tokens_all";
+/// Sees one's own.
+pub const LIST_TOKENS_OWN: &str = "list_tokens_own";
+/// Makes, switches and removes everybody's authentication tokens.
+pub const EDIT_TOKENS_ALL: &str = "edit_tokens_all";
+/// Makes, switches and removes one's own.
+pub const EDIT_TOKENS_OWN: &str = "edit_tokens_own";
 /// Makes, changes and removes roles.
 pub const EDIT_ROLES: &str = "edit_roles";
 

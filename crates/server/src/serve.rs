@@ -11,7 +11,7 @@ use std::time::Duration;
 use quarry_api::ApiState;
 use quarry_apps::objects::Objects;
 use quarry_apps::run_file::RUN_FILE;
-use quarry_auth::{Auth, AuthError, FIRST_USER, UsersFile};
+use quarry_auth::{Auth, AuthError, FIRST_USER, TokensFile, UsersFile};
 use quarry_conf::{LimitSettings, Reader, Roles, ServerSettings, SslSettings};
 use quarry_ingest::{
     Ingest, Sinks, archive, index_settings, retention, watch_files, write_audit_events, write_audit_round,
@@ -105,6 +105,7 @@ fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
     let cannot = |error: AuthError| Failure::Storage(error.to_string());
     let clock = settings.clock.clone();
     let auth = Auth::new(users, Box::new(file), clock, Box::new(random::fill), Arc::new(roles)).map_err(cannot)?;
+    let auth = auth.with_tokens(TokensFile::of(data_dir).read_or_begin(&random::fill)?);
     let (name, password) = FIRST_USER;
     match auth.has_first_password() {
         Ok(false) => {}

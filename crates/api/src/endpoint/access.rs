@@ -77,8 +77,16 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
 }
 
 /// What paths begin with whose requests change no object of the configuration, or tell of it themselves.
-const NO_CHANGES: [&str; 7] =
-    ["auth/", "authentication/", "data/inputs/oneshot", "quarry/", "receivers/", "search/", "storage/collections/data"];
+const NO_CHANGES: [&str; 8] = [
+    "auth/",
+    "authentication/",
+    "authorization/tokens",
+    "data/inputs/oneshot",
+    "quarry/",
+    "receivers/",
+    "search/",
+    "storage/collections/data",
+];
 
 /// Rows by path and method, to be found at each request.
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =

@@ -33,6 +33,7 @@ pub(crate) mod search_jobs;
 pub(crate) mod search_language;
 pub(crate) mod server_state;
 pub(crate) mod table;
+pub(crate) mod tokens;
 pub(crate) mod users;
 pub(crate) mod views;
 

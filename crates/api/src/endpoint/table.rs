@@ -37,6 +37,7 @@ fn all() -> Vec<Endpoint> {
         super::apps::endpoints(),
         super::indexes::endpoints(),
         super::roles::endpoints(),
+        super::tokens::endpoints(),
         super::views::endpoints(),
         super::description::endpoints(),
         super::oneshot::endpoints(),

@@ -16,6 +16,8 @@ pub const AUTHORIZE_CONF: &str = "authorize";
 pub const ROLE_PREFIX: &str = "role_";
 /// What stands before a capability's name in the stanza by which an app tells of it.
 const CAPABILITY_PREFIX: &str = "capability::";
+/// The stanza of authentication tokens.
+const TOKENS: &str = "tokens_auth";
 /// The value of a capability that a role has.
 pub const ENABLED: &str = "enabled";
 /// The value of one that it has not.
@@ -29,15 +31,14 @@ pub static AUTHORIZE: ConfTable = ConfTable {
     sections: &[
         Section { stanza: StanzaName::Prefix(ROLE_PREFIX), rows: ROLE_ROWS },
         Section { stanza: StanzaName::Prefix(CAPABILITY_PREFIX), rows: &[] },
+        Section { stanza: StanzaName::Named(TOKENS), rows: TOKEN_ROWS },
     ],
     unsupported: &["fieldFilter-", "srchTimeEarliest"],
     unused: &[
         "cumulativeRTSrchJobsQuota",
         "cumulativeSrchJobsQuota",
         "defaultApp",
-        "disabled",
         "ephemeralExpiration",
-        "expiration",
         "federatedProviders",
         "grantableRoles",
         "rtSrchJobsQuota",
@@ -77,6 +78,17 @@ const ROLE_ROWS: &[Row] = &[
     row("*", Kind::Choice(&[ENABLED, DISABLED]), DISABLED, "", "a capability"),
 ];
 
+const TOKEN_ROWS: &[Row] = &[
+    row("disabled", Kind::Bool, "false", "", "whether authentication tokens are refused"),
+    row(
+        "expiration",
+        Kind::Text,
+        "+30d",
+        "",
+        "when a token ends that is made without an end: a relative time, or never",
+    ),
+];
+
 /// A role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RoleSettings {
@@ -110,6 +122,8 @@ pub struct Roles {
     roles: Vec<RoleSettings>,
     /// Capabilities that some role or app tells of.
     capabilities: BTreeSet<String>,
+    tokens_disabled: bool,
+    token_expiration: String,
 }
 
 impl Roles {
@@ -117,7 +131,9 @@ impl Roles {
     pub fn new(layers: &Layers) -> Roles {
         let conf = layers.conf(AUTHORIZE_CONF);
         let named = conf.stanzas().iter().filter(|stanza| stanza.name != DEFAULT_STANZA);
-        let mut roles = Roles::default();
+        let tokens = Values::of_stanza(TOKEN_ROWS, conf, TOKENS);
+        let (tokens_disabled, token_expiration) = (tokens.bool("disabled"), tokens.owned("expiration"));
+        let mut roles = Roles { tokens_disabled, token_expiration, ..Roles::default() };
         for stanza in named {
             if let Some(capability) = stanza.name.strip_prefix(CAPABILITY_PREFIX) {
                 roles.capabilities.insert(capability.to_owned());
@@ -165,6 +181,16 @@ impl Roles {
     /// Names of all, for people.
     pub fn names(&self) -> String {
         self.roles.iter().map(|role| role.name.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Whether authentication tokens are refused.
+    pub fn are_tokens_disabled(&self) -> bool {
+        self.tokens_disabled
+    }
+
+    /// When a token ends that is made without an end.
+    pub fn token_expiration(&self) -> &str {
+        &self.token_expiration
     }
 
     /// Capabilities that there are.

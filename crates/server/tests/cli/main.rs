@@ -36,5 +36,6 @@ mod readers;
 mod roles;
 mod server;
 mod support;
+mod tokens;
 mod what_works;
 mod zones;

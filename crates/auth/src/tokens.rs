@@ -1,0 +1,354 @@
+//! Authentication tokens: JSON Web Tokens (RFC 7519) that clients show in the place of a login, signed with a key of the data folder
+//! (HMAC-SHA-256, `HS256`).
+//!
+//! A token says whose it is and until when; what counts is its record, by which it is switched off and removed, and the roles that
+//! its user has at the moment of a request. The token itself is kept nowhere. Not here: who may make one ([`crate::Auth`]), sessions,
+//! tokens of the HTTP Event Collector.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use quarry_stdx::{Fault, log, private_file};
+use serde_json::{Value, json};
+
+use crate::keyed_hash::{Keyed, hmac};
+use crate::{UserError, same};
+
+/// Tokens of one user at most; more are not made.
+pub const TOKENS_PER_USER_MAX: usize = 100;
+/// Tokens of all users at most.
+pub const TOKENS_MAX: usize = 10_000;
+/// Characters of what a token is for at most.
+pub const AUDIENCE_CHARS_MAX: usize = 256;
+/// Bytes of a token that is looked at.
+const TOKEN_BYTES_MAX: usize = 4 << 10;
+/// File of records, below the data folder.
+const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
+/// File of the key.
+const KEY_FILE: &str = "etc/auth/tokens.key";
+/// Name of the key in tokens, and of the way they are signed.
+const KEY_ID: &str = "quarry.secret";
+const ALGORITHM: &str = "HS256";
+
+/// A token without what proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRecord {
+    /// What it is called: a random number in hexadecimal.
+    pub id: String,
+    /// Whose it is.
+    pub user: String,
+    /// What it is for, in words.
+    pub audience: String,
+    /// Who made it and where.
+    pub issuer: String,
+    /// When it was made, in seconds since 1970, as the following.
+    pub issued_s: i64,
+    /// From when on it is refused.
+    pub expires_s: Option<i64>,
+    /// Until when it is refused.
+    pub not_before_s: i64,
+    /// Whether it is not switched off.
+    pub is_enabled: bool,
+}
+
+impl TokenRecord {
+    fn is_good(&self, now_s: i64) -> bool {
+        self.is_enabled && now_s >= self.not_before_s && self.expires_s.is_none_or(|end| now_s < end)
+    }
+
+    fn line(&self) -> String {
+        let TokenRecord { id, user, audience, issuer, issued_s, expires_s, not_before_s, is_enabled } = self;
+        json!({
+            "id": id, "user": user, "audience": audience, "issuer": issuer, "issued": issued_s, "expires": expires_s,
+            "not_before": not_before_s, "enabled": is_enabled,
+        })
+        .to_string()
+    }
+
+    fn of_line(line: &str) -> Option<TokenRecord> {
+        let value: Value = serde_json::from_str(line).ok()?;
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        Some(TokenRecord {
+            id: text("id")?,
+            user: text("user")?,
+            audience: text("audience")?,
+            issuer: text("issuer")?,
+            issued_s: value["issued"].as_i64()?,
+            expires_s: match &value["expires"] {
+                Value::Null => None,
+                end => Some(end.as_i64()?),
+            },
+            not_before_s: value["not_before"].as_i64()?,
+            is_enabled: value["enabled"].as_bool()?,
+        })
+    }
+}
+
+/// Keeps the records beyond the life of the process.
+pub trait TokenKeeper: Send + Sync {
+    /// Replaces all records, at once and whole; the error is told to the user.
+    fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
+}
+
+/// The files of tokens, which only the owner of the data folder can read.
+pub struct TokensFile(PathBuf);
+
+impl TokensFile {
+    /// Those of a data folder.
+    pub fn of(data_dir: &Path) -> TokensFile {
+        TokensFile(data_dir.to_owned())
+    }
+
+    /// The tokens; a folder without a key gets one, by which all tokens of before are void.
+    pub fn read_or_begin(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
+        let path = self.0.join(TOKENS_FILE);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+        };
+        let mut records = BTreeMap::new();
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            match TokenRecord::of_line(line) {
+                Some(record) => drop(records.insert(record.id.clone(), record)),
+                None => log::warning(format!("{}:{}: no record of a token, left out", path.display(), at + 1)),
+            }
+        }
+        let key = self.key(random)?;
+        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Box::new(self) })
+    }
+
+    fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<Keyed, Fault> {
+        let path = self.0.join(KEY_FILE);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let damaged = || Fault::corrupt(format!("{}: no key of 64 hexadecimal digits", path.display()));
+                let text = text.trim();
+                let digits =
+                    Some(text).filter(|text| text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+                let digits = digits.ok_or_else(damaged)?;
+                let mut key = Keyed::default();
+                for (at, byte) in key.iter_mut().enumerate() {
+                    *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).map_err(|_| damaged())?;
+                }
+                Ok(key)
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let mut key = Keyed::default();
+                random(&mut key);
+                private_file::write(&path, &hex(&key))?;
+                Ok(key)
+            }
+            Err(error) => Err(Fault::io(format_args!("cannot read {}", path.display()), error)),
+        }
+    }
+}
+
+impl TokenKeeper for TokensFile {
+    fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault> {
+        let text: String = records.iter().map(|record| record.line() + "\n").collect();
+        private_file::write(&self.0.join(TOKENS_FILE), &text)
+    }
+}
+
+/// The tokens of a node.
+pub struct Tokens {
+    key: Keyed,
+    records: BTreeMap<String, TokenRecord>,
+    /// When and from where each was used last, since the start.
+    uses: BTreeMap<String, (i64, IpAddr)>,
+    keeper: Box<dyn TokenKeeper>,
+}
+
+/// A token as it is shown: its record, and when and from where it was used last.
+pub type ShownToken = (TokenRecord, Option<(i64, IpAddr)>);
+
+impl Tokens {
+    /// All of them, by user and age.
+    pub(crate) fn list(&self) -> Vec<ShownToken> {
+        let used = |record: &TokenRecord| (record.clone(), self.uses.get(&record.id).copied());
+        let mut shown: Vec<ShownToken> = self.records.values().map(used).collect();
+        shown.sort_by(|(a, _), (b, _)| (&a.user, a.issued_s, &a.id).cmp(&(&b.user, b.issued_s, &b.id)));
+        shown
+    }
+
+    /// The record of a token.
+    pub(crate) fn get(&self, id: &str) -> Option<&TokenRecord> {
+        self.records.get(id)
+    }
+
+    /// Makes a token; gives it as clients show it, this one time.
+    pub(crate) fn issue(&mut self, record: TokenRecord) -> Result<String, UserError> {
+        if self.records.len() >= TOKENS_MAX {
+            return Err(UserError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
+        }
+        if self.records.values().filter(|other| other.user == record.user).count() >= TOKENS_PER_USER_MAX {
+            let user = &record.user;
+            return Err(UserError::Invalid(format!(
+                "user {user} has {TOKENS_PER_USER_MAX} tokens already: remove some first"
+            )));
+        }
+        if record.audience.is_empty() || record.audience.chars().count() > AUDIENCE_CHARS_MAX {
+            return Err(UserError::Invalid(format!(
+                "audience: say what the token is for, in {AUDIENCE_CHARS_MAX} characters at most"
+            )));
+        }
+        let token = self.signed(&record);
+        self.change(|records| drop(records.insert(record.id.clone(), record)))?;
+        Ok(token)
+    }
+
+    fn signed(&self, record: &TokenRecord) -> String {
+        let header = json!({ "kid": KEY_ID, "alg": ALGORITHM, "ver": "v2", "ttyp": "static" });
+        let claims = json!({
+            "iss": record.issuer, "sub": record.user, "aud": record.audience, "idp": "Splunk", "jti": record.id,
+            "iat": record.issued_s, "exp": record.expires_s.unwrap_or(0), "nbr": record.not_before_s,
+        });
+        let text = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+        let signature = URL_SAFE_NO_PAD.encode(hmac(&self.key, text.as_bytes()));
+        format!("{text}.{signature}")
+    }
+
+    /// The record of a token that a request shows, if it is one of ours; whether it is good besides.
+    pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
+        let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
+        let (_, claims) = text.split_once('.')?;
+        if !same(&URL_SAFE_NO_PAD.decode(signature).ok()?, &hmac(&self.key, text.as_bytes())) {
+            return None;
+        }
+        let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+        let record = self.records.get(claims["jti"].as_str()?)?;
+        let is_good = record.is_good(now_s);
+        if is_good {
+            self.uses.insert(record.id.clone(), (now_s, client));
+        }
+        Some((record, is_good))
+    }
+
+    /// Switches a token on or off.
+    pub(crate) fn switch(&mut self, id: &str, is_enabled: bool) -> Result<(), UserError> {
+        self.change(|records| {
+            if let Some(record) = records.get_mut(id) {
+                record.is_enabled = is_enabled;
+            }
+        })
+    }
+
+    /// Removes the tokens of which `is_gone` says so; whoever shows one is refused from now on.
+    pub(crate) fn remove(&mut self, is_gone: impl Fn(&TokenRecord) -> bool) -> Result<(), UserError> {
+        if self.records.values().any(&is_gone) {
+            self.change(|records| records.retain(|_, record| !is_gone(record)))?;
+            self.uses.retain(|id, _| self.records.contains_key(id));
+        }
+        Ok(())
+    }
+
+    /// Makes a change that is on disk before it is in force.
+    fn change(&mut self, work: impl FnOnce(&mut BTreeMap<String, TokenRecord>)) -> Result<(), UserError> {
+        let mut records = self.records.clone();
+        work(&mut records);
+        let kept: Vec<TokenRecord> = records.values().cloned().collect();
+        self.keeper.keep(&kept).map_err(UserError::Failed)?;
+        self.records = records;
+        Ok(())
+    }
+}
+
+/// Bytes in hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn record(id: &str, user: &str) -> TokenRecord {
+        let (id, user, audience, issuer) = (id.to_owned(), user.to_owned(), "ci".to_owned(), "admin from h".to_owned());
+        TokenRecord {
+            id,
+            user,
+            audience,
+            issuer,
+            issued_s: 100,
+            expires_s: Some(200),
+            not_before_s: 110,
+            is_enabled: true,
+        }
+    }
+
+    #[test]
+    fn tokens_outlive_the_process_and_their_records_say_whether_they_are_good() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        let mut tokens = open();
+        let token = tokens.issue(record("a1", "eva")).unwrap();
+        assert_eq!(token.split('.').count(), 3);
+        let mut tokens = open();
+        let good = |tokens: &mut Tokens, now_s| {
+            tokens.check(&token, now_s, CLIENT).map(|(record, good)| (record.user.clone(), good))
+        };
+        for (now_s, is_good) in [(109, false), (110, true), (199, true), (200, false)] {
+            assert_eq!(good(&mut tokens, now_s), Some(("eva".to_owned(), is_good)), "{now_s}");
+        }
+        assert_eq!(tokens.list()[0].1, Some((199, CLIENT)));
+        tokens.switch("a1", false).unwrap();
+        assert_eq!(good(&mut open(), 150), Some(("eva".to_owned(), false)));
+        tokens.switch("a1", true).unwrap();
+        assert_eq!(good(&mut tokens, 150), Some(("eva".to_owned(), true)));
+        tokens.remove(|record| record.user == "eva").unwrap();
+        assert_eq!((good(&mut tokens, 150), good(&mut open(), 150)), (None, None));
+        let kept = std::fs::read_to_string(folder.path().join(KEY_FILE)).unwrap();
+        assert_eq!(kept, "07".repeat(32));
+    }
+
+    #[test]
+    fn what_is_not_signed_with_the_key_is_no_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tokens = TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        let token = tokens.issue(record("a1", "eva")).unwrap();
+        let parts: Vec<&str> = token.split('.').collect();
+        let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
+        let forged = URL_SAFE_NO_PAD.encode(claims.replace("eva", "admin"));
+        let none = URL_SAFE_NO_PAD.encode("{\"alg\":\"none\"}");
+        let other = Tokens {
+            key: [8; 32],
+            records: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            keeper: Box::new(TokensFile::of(folder.path())),
+        };
+        for wrong in [
+            format!("{}.{forged}.{}", parts[0], parts[2]),
+            format!("{none}.{}.", parts[1]),
+            format!("{}.{}", parts[0], parts[1]),
+            format!("{token}x"),
+            other.signed(&record("a1", "eva")),
+            "..".to_owned(),
+            "x".repeat(TOKEN_BYTES_MAX + 1),
+            String::new(),
+        ] {
+            assert!(tokens.check(&wrong, 150, CLIENT).is_none(), "{wrong}");
+        }
+        assert!(tokens.check(&token, 150, CLIENT).is_some());
+        // One that is well signed and has no record any more.
+        assert!(tokens.check(&tokens.signed(&record("b2", "eva")), 150, CLIENT).is_none());
+    }
+
+    #[test]
+    fn tokens_are_bounded_in_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut tokens = TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
+        for number in 0..TOKENS_PER_USER_MAX {
+            tokens.records.insert(number.to_string(), record(&number.to_string(), "eva"));
+        }
+        assert!(matches!(tokens.issue(record("x", "eva")), Err(UserError::Invalid(_))));
+        assert!(tokens.issue(record("x", "tom")).is_ok());
+        let long = TokenRecord { audience: "x".repeat(AUDIENCE_CHARS_MAX + 1), ..record("y", "tom") };
+        assert!(matches!(tokens.issue(long), Err(UserError::Invalid(_))));
+    }
+}
