@@ -200,3 +200,69 @@ fn names(rows: Option<Vec<HintRow>>, column: &str) -> BTreeSet<String> {
 fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
     rows?.first()?.get("count")?.parse().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is said of a search that finds nothing, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
+    fn said(text: &str) -> Vec<String> {
+        let filled = BTreeSet::new();
+        let found = SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false, is_watched: false };
+        let row = |name: &str, value: &str| HintRow::from([(name.to_owned(), value.to_owned())]);
+        let mut ask = |search: &str| {
+            Some(match search {
+                METRICS => vec![row("name", "cpu.idle"), row("name", "")],
+                DIMENSIONS => vec![row("name", "core")],
+                search if search.contains("fieldsummary") => vec![row("field", "status"), row("field", "user")],
+                search => {
+                    vec![row("count", if search.contains("user") && !search.starts_with('|') { "1" } else { "0" })]
+                }
+            })
+        };
+        let parsed = quarry_spl::parse(text);
+        assert!(parsed.is_ok(), "{text}: {:?}", parsed.diagnostics);
+        hints(&found, &parsed.pipeline.commands, &mut ask).iter().map(|remark| remark.told(text)).collect()
+    }
+
+    #[test]
+    fn names_of_commands_that_begin_a_search_are_told() {
+        for (text, want) in [
+            (
+                "| mstats avg(cpu.idl) by core",
+                "there is no metric `cpu.idl` at character 14 (did you mean `cpu.idle`?)",
+            ),
+            (
+                "| mstats avg(cpu.idle) by cores",
+                "no metric has a dimension `cores` at character 27 (did you mean `core`?)",
+            ),
+            (
+                "| mcatalog values(metric_nam)",
+                "no metric has a dimension `metric_nam` at character 19 (did you mean `metric_name`?)",
+            ),
+            (
+                "| tstats count by hots",
+                "no event was written with a field `hots`, and tstats reads no others at character 19 (did you mean `host`?)",
+            ),
+            (
+                "| tstats count where user=eva",
+                "no event was written with a field `user`, and tstats reads no others at character 22 (searches cut it out of the text of events: write `search ... | stats count BY user`)",
+            ),
+            (
+                "| from datamodel:M.O | stats count by statu",
+                "no row that was looked at has a field `statu` at character 39 (did you mean `status`?)",
+            ),
+            (
+                "| inputlookup users | search usr=eva",
+                "no row that was looked at has a field `usr` at character 30 (did you mean `user`?)",
+            ),
+        ] {
+            assert_eq!(said(text), [want], "{text}");
+        }
+        for text in
+            ["| mstats avg(cpu.idle) by core", "| tstats count by host", "| from datamodel:M.O | stats count by user"]
+        {
+            assert!(said(text).is_empty(), "{text}: {:?}", said(text));
+        }
+    }
+}

@@ -9,10 +9,10 @@ use crate::support::{Place, wait_until};
 
 const MACROS: &str = "/services/admin/macros";
 
-/// The JSON object of an answer, which may come in chunks.
+/// The JSON object or list of an answer, which may come in chunks.
 pub(crate) fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    let (from, to) = (body.find('{').unwrap_or_default(), body.rfind('}').map_or(0, |at| at + 1));
+    let (from, to) = (body.find(['{', '[']).unwrap_or_default(), body.rfind(['}', ']']).map_or(0, |at| at + 1));
     serde_json::from_str(&body[from..to]).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
