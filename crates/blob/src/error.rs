@@ -38,14 +38,56 @@ pub enum BlobError {
         /// What the system said.
         reason: String,
     },
+    /// A remote store did not answer, or not well, however often it was asked.
+    #[error("cannot {action} {name} in {place}: {reason} (attempts: {attempts})")]
+    Remote {
+        /// What was tried.
+        action: &'static str,
+        /// Object it was tried on.
+        name: String,
+        /// Container and servers.
+        place: String,
+        /// How often it was tried.
+        attempts: u32,
+        /// What came back last.
+        reason: String,
+    },
+    /// A remote store knows the request but not the right to make it.
+    #[error("{place} does not allow to {action} {name}; check the access key and its rights: {reason}")]
+    Denied {
+        /// What was tried.
+        action: &'static str,
+        /// Object it was tried on.
+        name: String,
+        /// Container and servers.
+        place: String,
+        /// What it said.
+        reason: String,
+    },
+    /// An object is not what was put.
+    #[error("object {name} is damaged: {reason}")]
+    Damaged {
+        /// Its name.
+        name: String,
+        /// What does not match.
+        reason: String,
+    },
+    /// A remote store cannot be used as it is set up.
+    #[error("the remote store cannot be used: {reason}")]
+    Settings {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
 }
 
 impl HasKind for BlobError {
     fn kind(&self) -> ErrorKind {
         match self {
             BlobError::NotFound { .. } => ErrorKind::NotFound,
-            BlobError::InvalidName { .. } => ErrorKind::Invalid,
-            BlobError::Full { .. } | BlobError::Io { .. } => ErrorKind::Unavailable,
+            BlobError::InvalidName { .. } | BlobError::Settings { .. } => ErrorKind::Invalid,
+            BlobError::Denied { .. } => ErrorKind::Denied,
+            BlobError::Damaged { .. } => ErrorKind::Corrupt,
+            BlobError::Full { .. } | BlobError::Io { .. } | BlobError::Remote { .. } => ErrorKind::Unavailable,
         }
     }
 }

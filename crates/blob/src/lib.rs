@@ -1,7 +1,7 @@
 //! How an object gets to disk whole or not at all.
 //!
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
-//! files, [`Memory`] in a map; one conformance suite holds both to the same promises.
+//! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite holds them to the same promises.
 //!
 //! Not here: what the bytes mean, which objects should exist (the catalog knows) and caches.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
@@ -10,6 +10,7 @@ mod error;
 mod local;
 mod memory;
 mod name;
+mod s3;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use error::BlobError;
 pub use local::LocalFolder;
 pub use memory::Memory;
 pub use name::NAME_BYTES_MAX;
+pub use s3::{S3, S3Credentials, S3Encryption, S3Settings, S3Traffic};
 
 /// A store of immutable objects.
 pub trait BlobStore: Debug + Send + Sync {

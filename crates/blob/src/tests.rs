@@ -3,7 +3,7 @@
 use super::*;
 use quarry_bucket::ReadError;
 
-fn conformance(store: &dyn BlobStore) {
+pub(crate) fn conformance(store: &dyn BlobStore) {
     assert!(store.list().unwrap().is_empty());
     many_at_once(store);
     store.put("main/0000000001.bucket", b"hello world").unwrap();

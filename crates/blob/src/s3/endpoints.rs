@@ -1,0 +1,241 @@
+//! Which of several servers is asked next.
+//!
+//! Each holds the same objects. Of those that answer, the one with the fewest requests under way is asked, and of
+//! equals the one that is next in turn. A server that fails a connection, or several requests in a row, is *resting*:
+//! it is asked only when no other is left, or when its rest is over, and then by one request until that has been
+//! answered. Rests double from [`REST_FIRST`] to [`REST_MAX`].
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quarry_stdx::SharedClock;
+
+/// How long a server rests at first.
+const REST_FIRST: Duration = Duration::from_millis(500);
+/// How long it rests at most.
+const REST_MAX: Duration = Duration::from_secs(15);
+/// Failed answers in a row after which it rests; a connection that cannot be made counts for all of them.
+const FAILURES_MAX: u32 = 3;
+
+/// Servers and how they fare.
+#[derive(Debug)]
+pub(crate) struct Endpoints<T> {
+    all: Vec<Endpoint<T>>,
+    turn: AtomicUsize,
+    clock: SharedClock,
+}
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Endpoint<T> {
+    /// What it is called by.
+    pub(crate) url: String,
+    /// The client that speaks with it.
+    pub(crate) client: T,
+    under_way: AtomicU64,
+    health: Mutex<Health>,
+}
+
+#[derive(Debug, Default)]
+struct Health {
+    failures: u32,
+    rests: u32,
+    resting_until_ns: Option<i64>,
+}
+
+/// How a request ended, as far as the server is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It was answered.
+    Answered,
+    /// It failed, or took too long.
+    Failed,
+    /// The server could not be reached.
+    Unreached,
+    /// Another server answered first.
+    Overtaken,
+}
+
+/// A request that is under way; a value that is dropped was overtaken by another request.
+pub(crate) struct Turn<'a, T> {
+    pub(crate) endpoint: &'a Endpoint<T>,
+    clock: &'a SharedClock,
+    outcome: Outcome,
+}
+
+impl<T> Turn<'_, T> {
+    /// Says how the request ended.
+    pub(crate) fn end(mut self, outcome: Outcome) {
+        self.outcome = outcome;
+    }
+}
+
+impl<T> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        self.endpoint.under_way.fetch_sub(1, Ordering::Relaxed);
+        self.endpoint.health().note(self.outcome, self.clock.elapsed_ns());
+    }
+}
+
+impl<T> Endpoint<T> {
+    fn health(&self) -> MutexGuard<'_, Health> {
+        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Health {
+    fn note(&mut self, outcome: Outcome, now_ns: i64) {
+        match outcome {
+            Outcome::Answered => *self = Health::default(),
+            Outcome::Failed | Outcome::Overtaken => self.failures += 1,
+            Outcome::Unreached => self.failures = FAILURES_MAX,
+        }
+        if self.failures >= FAILURES_MAX {
+            let rest = REST_FIRST.saturating_mul(1 << self.rests.min(10)).min(REST_MAX);
+            self.failures = 0;
+            self.rests += 1;
+            self.resting_until_ns = Some(now_ns.saturating_add(i64::try_from(rest.as_nanos()).unwrap_or(i64::MAX)));
+        }
+    }
+
+    /// Whether the server may be asked; one that has rested enough rests on for all others until it has answered.
+    fn admits(&mut self, now_ns: i64) -> bool {
+        match self.resting_until_ns {
+            None => true,
+            Some(until_ns) if now_ns < until_ns => false,
+            Some(_) => {
+                let trial = i64::try_from(REST_MAX.as_nanos()).unwrap_or(i64::MAX);
+                self.resting_until_ns = Some(now_ns.saturating_add(trial));
+                true
+            }
+        }
+    }
+}
+
+impl<T> Endpoints<T> {
+    pub(crate) fn new(clients: Vec<(String, T)>, clock: SharedClock) -> Endpoints<T> {
+        assert!(!clients.is_empty(), "a store has a server");
+        let endpoint = |(url, client)| Endpoint { url, client, under_way: AtomicU64::new(0), health: Mutex::default() };
+        Endpoints { all: clients.into_iter().map(endpoint).collect(), turn: AtomicUsize::new(0), clock }
+    }
+
+    /// The server to ask next; not the one called `avoid`, if another one answers.
+    pub(crate) fn next(&self, avoid: Option<&str>) -> Turn<'_, T> {
+        let now_ns = self.clock.elapsed_ns();
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        let mut in_turn: Vec<&Endpoint<T>> =
+            (0..self.all.len()).map(|at| &self.all[(turn + at) % self.all.len()]).collect();
+        in_turn
+            .sort_by_key(|endpoint| (avoid == Some(endpoint.url.as_str()), endpoint.under_way.load(Ordering::Relaxed)));
+        let first = in_turn[0];
+        let endpoint = in_turn.into_iter().find(|endpoint| endpoint.health().admits(now_ns)).unwrap_or(first);
+        endpoint.under_way.fetch_add(1, Ordering::Relaxed);
+        Turn { endpoint, clock: &self.clock, outcome: Outcome::Overtaken }
+    }
+
+    /// Their names.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        self.all.iter().map(|endpoint| endpoint.url.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use quarry_stdx::ManualClock;
+
+    use super::*;
+
+    fn three() -> (Endpoints<()>, Arc<ManualClock>) {
+        let clock = ManualClock::shared(0);
+        (Endpoints::new(["a", "b", "c"].map(|url| (url.to_owned(), ())).to_vec(), clock.clone()), clock)
+    }
+
+    /// Asks `count` times and ends each request with what `outcome` says of its server; counts by server.
+    fn ask(endpoints: &Endpoints<()>, count: usize, outcome: impl Fn(&str) -> Outcome) -> BTreeMap<String, usize> {
+        let mut asked = BTreeMap::new();
+        for _ in 0..count {
+            let turn = endpoints.next(None);
+            let url = turn.endpoint.url.clone();
+            turn.end(outcome(&url));
+            *asked.entry(url).or_default() += 1;
+        }
+        asked
+    }
+
+    #[test]
+    fn requests_are_spread_over_servers() {
+        let (endpoints, _) = three();
+        let asked = ask(&endpoints, 30, |_| Outcome::Answered);
+        assert_eq!(asked.values().copied().collect::<Vec<_>>(), [10, 10, 10]);
+        let held: Vec<_> = (0..6).map(|_| endpoints.next(None)).collect();
+        let of = |url: &str| held.iter().filter(|turn| turn.endpoint.url == url).count();
+        assert_eq!([of("a"), of("b"), of("c")], [2, 2, 2]);
+    }
+
+    #[test]
+    fn a_slow_server_gets_fewer() {
+        let (endpoints, _) = three();
+        let (stuck, others): (Vec<_>, Vec<_>) =
+            (0..12).map(|_| endpoints.next(None)).partition(|turn| turn.endpoint.url == "b");
+        assert_eq!(stuck.len(), 4);
+        others.into_iter().for_each(|turn| turn.end(Outcome::Answered));
+        assert!(!ask(&endpoints, 30, |_| Outcome::Answered).contains_key("b"));
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_reached_rests_longer_each_time() {
+        let (endpoints, clock) = three();
+        let down = |url: &str| if url == "b" { Outcome::Unreached } else { Outcome::Answered };
+        let mut asked_at = Vec::new();
+        for tick in 0..600 {
+            if ask(&endpoints, 3, down).contains_key("b") {
+                asked_at.push(tick);
+            }
+            clock.advance_ns(100_000_000);
+        }
+        let rests: Vec<i32> = asked_at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(&rests[..6], [5, 10, 20, 40, 80, 150], "tenths of a second");
+        clock.advance_ns(REST_MAX.as_nanos() as i64);
+        assert_eq!(ask(&endpoints, 30, |_| Outcome::Answered)["b"], 10, "back at work at once");
+    }
+
+    #[test]
+    fn one_request_tries_a_server_that_has_rested() {
+        let (endpoints, clock) = three();
+        ask(&endpoints, 3, |url| if url == "b" { Outcome::Unreached } else { Outcome::Answered });
+        clock.advance_ns(REST_FIRST.as_nanos() as i64);
+        let held: Vec<_> = (0..9).map(|_| endpoints.next(None)).collect();
+        assert_eq!(held.iter().filter(|turn| turn.endpoint.url == "b").count(), 1);
+    }
+
+    #[test]
+    fn some_failures_are_forgiven() {
+        let (endpoints, _) = three();
+        assert_eq!(ask(&endpoints, 6, |_| Outcome::Failed).len(), 3);
+        ask(&endpoints, 3, |_| Outcome::Answered);
+        let failing = |url: &str| if url == "a" { Outcome::Failed } else { Outcome::Answered };
+        assert_eq!(ask(&endpoints, 60, failing)["a"], FAILURES_MAX as usize);
+    }
+
+    #[test]
+    fn when_all_rest_one_is_asked_all_the_same() {
+        let (endpoints, _) = three();
+        assert_eq!(ask(&endpoints, 30, |_| Outcome::Unreached).values().sum::<usize>(), 30);
+    }
+
+    #[test]
+    fn a_second_attempt_goes_elsewhere() {
+        let (endpoints, _) = three();
+        for _ in 0..10 {
+            let turn = endpoints.next(Some("a"));
+            assert_ne!(turn.endpoint.url, "a");
+            turn.end(Outcome::Answered);
+        }
+        let single = Endpoints::new(vec![("a".to_owned(), ())], ManualClock::shared(0));
+        assert_eq!(single.next(Some("a")).endpoint.url, "a");
+    }
+}

@@ -1,0 +1,100 @@
+//! When a read that takes long is asked for a second time, elsewhere.
+//!
+//! A store answers most reads within some milliseconds and a few after seconds. A small read that has not been answered
+//! after the time in which 19 of 20 are is sent again, and whichever answer comes first is taken. At most one read in
+//! twenty is sent twice, so a store that is slow as a whole is not asked twice as much. The idea and its numbers: Dean
+//! and Barroso, [The Tail at Scale](https://research.google/pubs/the-tail-at-scale/) (2013).
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+/// Largest read that may be sent twice.
+pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
+
+const DELAY_MIN: Duration = Duration::from_millis(10);
+const DELAY_MAX: Duration = Duration::from_secs(5);
+/// How much the delay moves at an observation, in parts of itself: by 19 steps up, by one down.
+const STEP: i64 = 100;
+/// Reads for each one that is sent twice.
+const READS_PER_HEDGE: i64 = 20;
+/// Second reads that are saved up at most.
+const SAVED_MAX: i64 = 10;
+
+/// How long a read is waited for before it is sent again.
+#[derive(Debug)]
+pub(crate) struct Hedge {
+    delay_us: AtomicI64,
+    saved: AtomicI64,
+}
+
+impl Hedge {
+    pub(crate) fn new() -> Hedge {
+        let delay_us = AtomicI64::new(micros(Duration::from_millis(200)));
+        Hedge { delay_us, saved: AtomicI64::new(SAVED_MAX * READS_PER_HEDGE) }
+    }
+
+    /// The delay as learnt so far.
+    pub(crate) fn delay(&self) -> Duration {
+        Duration::from_micros(self.delay_us.load(Ordering::Relaxed).unsigned_abs())
+    }
+
+    /// A read took so long. Moves the delay towards the time that 19 of 20 reads stay below: at that time one step of
+    /// 19 parts up balances 19 steps of one part down.
+    pub(crate) fn learn(&self, took: Duration) {
+        let took = micros(took);
+        let delay = self.delay_us.load(Ordering::Relaxed);
+        let part = (delay / STEP / 19).max(1);
+        let to = if took > delay { delay + 19 * part } else { delay - part };
+        // Of two reads that end at once one is not learnt from.
+        self.delay_us.store(to.clamp(micros(DELAY_MIN), micros(DELAY_MAX)), Ordering::Relaxed);
+        self.change(1);
+    }
+
+    /// Whether a read may be sent again now; takes its price.
+    pub(crate) fn take(&self) -> bool {
+        self.change(-READS_PER_HEDGE)
+    }
+
+    fn change(&self, by: i64) -> bool {
+        let most = SAVED_MAX * READS_PER_HEDGE;
+        let changed = |saved: i64| (saved + by >= 0).then_some((saved + by).min(most));
+        self.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
+    }
+}
+
+fn micros(time: Duration) -> i64 {
+    i64::try_from(time.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_comes_to_lie_above_most_reads() {
+        let hedge = Hedge::new();
+        // 1 to 100 ms, in an order that is not sorted.
+        for at in 0..20_000_u64 {
+            hedge.learn(Duration::from_millis(at * 37 % 100 + 1));
+        }
+        let delay = hedge.delay().as_millis();
+        assert!((85..=100).contains(&delay), "{delay} ms");
+        for _ in 0..20_000 {
+            hedge.learn(Duration::from_millis(30));
+        }
+        let delay = hedge.delay().as_millis();
+        assert!((28..=33).contains(&delay), "{delay} ms");
+        (0..20_000).for_each(|_| hedge.learn(Duration::ZERO));
+        assert_eq!(hedge.delay(), DELAY_MIN);
+        (0..20_000).for_each(|_| hedge.learn(Duration::from_secs(3600)));
+        assert_eq!(hedge.delay(), DELAY_MAX);
+    }
+
+    #[test]
+    fn one_read_in_twenty_is_sent_twice() {
+        let hedge = Hedge::new();
+        assert_eq!((0..100).filter(|_| hedge.take()).count(), 10);
+        (0..200).for_each(|_| hedge.learn(Duration::ZERO));
+        assert_eq!((0..100).filter(|_| hedge.take()).count(), 10);
+    }
+}

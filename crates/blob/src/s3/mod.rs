@@ -1,0 +1,268 @@
+//! Objects on a remote store that speaks S3.
+//!
+//! Only puts, gets by range, listings and deletes of immutable objects are asked of the store, so that any of them
+//! will do; nothing here depends on conditional puts or on what a listing shows. Each object carries checksums of its
+//! blocks ([`sums`]); puts carry a SHA-256 that the server compares.
+//!
+//! Calls block: requests run on two threads of their own, many at once, and the caller waits for the answer. How a
+//! request finds a server is in [`endpoints`], when it is sent again in [`retry`] and [`hedge`].
+//!
+//! Not here: which objects should exist, and copies of them on this machine.
+
+mod endpoints;
+mod hedge;
+mod requests;
+mod retry;
+mod settings;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod traffic;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use bytes::{Bytes, BytesMut};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::GetRange;
+use quarry_bucket::{ReadAt, ReadError};
+use quarry_stdx::SharedClock;
+use tokio::runtime::{Builder, Runtime};
+
+use self::requests::{Part, Requests};
+use self::sums::{BLOCK_BYTES, Footer, Sums};
+use self::traffic::count;
+use crate::{BlobError, BlobStore};
+
+pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
+pub use self::traffic::S3Traffic;
+
+/// Threads that send and receive.
+const THREADS: usize = 2;
+/// Bytes at an object's end that are read when it is opened: checksums of 100 MB and what of the object fits.
+const END_BYTES: u64 = 64 << 10;
+/// Longest range that is read by one request.
+const READ_BYTES_MAX: u64 = 256 * BLOCK_BYTES;
+/// Requests for one range that are under way at once.
+const READS_AT_ONCE: usize = 8;
+/// Objects of one call that are sent at once.
+const PUTS_AT_ONCE: usize = 8;
+/// How often a range is read when its checksums do not match.
+const READS_MAX: u32 = 4;
+
+/// Objects in a container of a store that speaks S3.
+pub struct S3 {
+    core: Arc<Core>,
+}
+
+/// What a store and its open objects share.
+struct Core {
+    requests: Arc<Requests>,
+    /// There until it is dropped.
+    runtime: Option<Runtime>,
+}
+
+impl fmt::Debug for S3 {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("S3").field(&self.core.requests.place()).finish()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Waiting for its threads is not allowed where this may be dropped, which is anywhere.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Core {
+    /// Does asynchronous work and waits for its end.
+    fn wait<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, BlobError>> + Send + 'static,
+    ) -> Result<T, BlobError> {
+        let (tell, told) = sync_channel(1);
+        let ended = || BlobError::Settings { reason: "its threads ended".to_owned() };
+        let runtime = self.runtime.as_ref().ok_or_else(ended)?;
+        runtime.spawn(async move {
+            // Nobody listens any more where the caller's thread ended.
+            drop(tell.send(work.await));
+        });
+        told.recv().unwrap_or_else(|_| Err(ended()))
+    }
+}
+
+impl S3 {
+    /// A store; nothing is asked of it yet.
+    pub fn open(settings: S3Settings, clock: SharedClock) -> Result<S3, BlobError> {
+        let requests = Arc::new(Requests::new(settings, clock)?);
+        let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("quarry-s3").enable_all().build();
+        let runtime = built.map_err(|error| BlobError::Settings { reason: format!("no threads: {error}") })?;
+        Ok(S3 { core: Arc::new(Core { requests, runtime: Some(runtime) }) })
+    }
+
+    /// What was asked of the store so far.
+    pub fn traffic(&self) -> S3Traffic {
+        self.core.requests.counters.read()
+    }
+}
+
+impl BlobStore for S3 {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.put_all(&[(name, bytes)])
+    }
+
+    fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
+        objects.iter().try_for_each(|(name, _)| crate::name::check(name))?;
+        for some in objects.chunks(PUTS_AT_ONCE) {
+            // Copied some at a time: what is sent must live as long as its requests.
+            let objects: Vec<(String, Bytes)> =
+                some.iter().map(|(name, bytes)| ((*name).to_owned(), with_trailer(bytes))).collect();
+            let requests = Arc::clone(&self.core.requests);
+            self.core.wait(async move {
+                let put = |(name, object): (String, Bytes)| {
+                    let requests = Arc::clone(&requests);
+                    async move { requests.put(&name, object).await }
+                };
+                stream::iter(objects).map(put).buffer_unordered(PUTS_AT_ONCE).try_collect::<()>().await
+            })?;
+        }
+        Ok(())
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
+        let layout = self.core.wait(async move { Layout::read(&requests, name).await })?;
+        Ok(Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) }))
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
+        self.core.wait(async move { requests.delete(&name).await })
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
+        Ok(self.core.wait(async move { requests.stored_size(&name).await })?.is_some())
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        let requests = Arc::clone(&self.core.requests);
+        self.core.wait(async move { requests.list().await })
+    }
+}
+
+fn with_trailer(bytes: &[u8]) -> Bytes {
+    let trailer = sums::trailer(bytes);
+    let mut object = BytesMut::with_capacity(bytes.len() + trailer.len());
+    object.extend_from_slice(bytes);
+    object.extend_from_slice(&trailer);
+    object.freeze()
+}
+
+/// What is known of an object once its end has been read.
+struct Layout {
+    name: String,
+    sums: Sums,
+    /// Its last whole blocks, as far as they came with the trailer, and where they begin.
+    end: (u64, Bytes),
+}
+
+impl Layout {
+    async fn read(requests: &Requests, name: String) -> Result<Layout, BlobError> {
+        for attempt in 1..=READS_MAX {
+            if attempt > 1 {
+                count(&requests.counters.refetches, 1);
+            }
+            let end = requests.read(&name, GetRange::Suffix(END_BYTES)).await?;
+            if let Some((footer, trailer)) = trailer_of(requests, &name, &end).await?
+                && let Some(sums) = Sums::read(&trailer, footer)
+                && let Some(end) = whole_blocks(&sums, &end)
+            {
+                return Ok(Layout { name, sums, end });
+            }
+        }
+        Err(BlobError::Damaged { name, reason: "its trailer does not match its checksum".to_owned() })
+    }
+
+    /// Reads whole blocks and compares them with their checksums.
+    async fn blocks(&self, requests: &Requests, range: std::ops::Range<u64>) -> Result<Bytes, BlobError> {
+        for attempt in 1..=READS_MAX {
+            if attempt > 1 {
+                count(&requests.counters.refetches, 1);
+            }
+            let part = requests.read(&self.name, GetRange::Bounded(range.clone())).await?;
+            if part.start == range.start && self.sums.match_bytes(range.start, &part.bytes) {
+                return Ok(part.bytes);
+            }
+        }
+        let reason = format!("bytes {} to {} do not match their checksums", range.start, range.end);
+        Err(BlobError::Damaged { name: self.name.clone(), reason })
+    }
+
+    /// Reads a range that is not empty and not past the end.
+    async fn range(&self, requests: &Requests, offset: u64, len: usize) -> Result<Bytes, BlobError> {
+        let around = self.sums.around(offset, len as u64);
+        let (start, end) = &self.end;
+        let (from, found) = if around.start >= *start {
+            (*start, end.clone())
+        } else {
+            let pieces = around.clone().step_by(READ_BYTES_MAX as usize);
+            let read = |from: u64| self.blocks(requests, from..(from + READ_BYTES_MAX).min(around.end));
+            let read: Vec<Bytes> = stream::iter(pieces).map(read).buffered(READS_AT_ONCE).try_collect().await?;
+            (around.start, if read.len() == 1 { read[0].clone() } else { read.concat().into() })
+        };
+        let skipped = (offset - from) as usize;
+        Ok(found.slice(skipped..skipped + len))
+    }
+}
+
+/// The footer and the trailer of an object of which the end was read; the rest of the trailer is read, too. `None` if
+/// the end is no footer.
+async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Option<(Footer, Bytes)>, BlobError> {
+    let Some(footer) = Footer::read(&end.bytes, end.stored) else { return Ok(None) };
+    let start = end.stored - footer.trailer;
+    if start >= end.start {
+        return Ok(Some((footer, end.bytes.slice((start - end.start) as usize..))));
+    }
+    let trailer = requests.read(name, GetRange::Bounded(start..end.stored)).await?;
+    Ok(Some((footer, trailer.bytes)))
+}
+
+/// The blocks of which all came with an object's end; `None` if they do not match their checksums.
+fn whole_blocks(sums: &Sums, end: &Part) -> Option<(u64, Bytes)> {
+    let start = end.start.next_multiple_of(BLOCK_BYTES).min(sums.size());
+    if start == sums.size() {
+        return Some((start, Bytes::new()));
+    }
+    let blocks = end.bytes.slice((start - end.start) as usize..(sums.size() - end.start) as usize);
+    sums.match_bytes(start, &blocks).then_some((start, blocks))
+}
+
+/// An object whose checksums are known.
+struct S3Object {
+    core: Arc<Core>,
+    layout: Arc<Layout>,
+}
+
+impl ReadAt for S3Object {
+    fn len(&self) -> u64 {
+        self.layout.sums.size()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        let size = self.len();
+        if offset.checked_add(len as u64).is_none_or(|end| end > size) {
+            return Err(ReadError::PastEnd { offset, len, size });
+        }
+        if len == 0 {
+            return Ok(Bytes::new());
+        }
+        let (requests, layout) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout));
+        let read = self.core.wait(async move { layout.range(&requests, offset, len).await });
+        read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
+    }
+}

@@ -1,0 +1,387 @@
+//! Requests to the servers of a remote store: chosen, bounded, timed, sent again.
+
+use std::future::Future;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::aws::AmazonS3;
+use object_store::client::{HttpError, HttpErrorKind};
+use object_store::multipart::{MultipartStore, PartId};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, MultipartId, ObjectStore, ObjectStoreExt, PutPayload};
+use quarry_stdx::SharedClock;
+use tokio::sync::Semaphore;
+use tokio::time;
+
+use super::endpoints::{Endpoints, Outcome};
+use super::hedge::{self, Hedge};
+use super::retry::{self, Budget};
+use super::sums::FOOTER_BYTES;
+use super::traffic::{Counters, count};
+use crate::{BlobError, S3Settings, name};
+
+/// Parts of one object that are sent at the same time.
+const PARTS_AT_ONCE: usize = 4;
+/// How long a listing of all objects may take.
+const LISTING_TIMEOUT: Duration = Duration::from_secs(600);
+/// Bytes of a server's message that are passed on.
+const REASON_BYTES_MAX: usize = 300;
+
+/// The servers of one store, and what all requests to them share.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    endpoints: Endpoints<AmazonS3>,
+    settings: S3Settings,
+    slots: Semaphore,
+    budget: Budget,
+    hedge: Hedge,
+    clock: SharedClock,
+    pub(crate) counters: Counters,
+}
+
+/// What is asked of which object: for messages.
+#[derive(Clone, Copy)]
+struct Ask<'a> {
+    action: &'static str,
+    name: &'a str,
+    timeout: Duration,
+}
+
+/// A part of an object as it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) bytes: Bytes,
+    /// Where it begins.
+    pub(crate) start: u64,
+    /// Size of the whole object as it is stored.
+    pub(crate) stored: u64,
+}
+
+/// Why a request failed.
+enum Failure {
+    NotFound,
+    /// It would fail again.
+    Final(BlobError),
+    /// It may succeed when it is sent again.
+    Passing {
+        reason: String,
+        outcome: Outcome,
+    },
+}
+
+impl Requests {
+    pub(crate) fn new(settings: S3Settings, clock: SharedClock) -> Result<Requests, BlobError> {
+        if settings.requests_max == 0 || settings.attempts_max == 0 || settings.part_bytes == 0 {
+            return Err(BlobError::Settings {
+                reason: "numbers of requests, attempts and bytes must be above 0".into(),
+            });
+        }
+        let prefix = settings.prefix.split('/').all(|part| part != "." && part != "..");
+        if !prefix || Path::parse(&settings.prefix).is_err() {
+            return Err(BlobError::Settings { reason: format!("{:?} cannot begin a key", settings.prefix) });
+        }
+        Ok(Requests {
+            endpoints: Endpoints::new(settings.clients()?, clock.clone()),
+            slots: Semaphore::new(settings.requests_max),
+            settings,
+            budget: Budget::full(),
+            hedge: Hedge::new(),
+            clock,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Where the store is, for messages.
+    pub(crate) fn place(&self) -> String {
+        let urls: Vec<&str> = self.endpoints.urls().collect();
+        format!("{} at {}", self.settings.container, urls.join(", "))
+    }
+
+    fn path(&self, name: &str) -> Result<Path, BlobError> {
+        name::check(name)?;
+        let prefix = self.settings.prefix.trim_matches('/');
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        Path::parse(key).map_err(|_| BlobError::InvalidName { name: name.to_owned(), reason: "it is no key" })
+    }
+
+    fn ask_about<'a>(&self, action: &'static str, name: &'a str) -> Ask<'a> {
+        Ask { action, name, timeout: self.settings.request_timeout }
+    }
+
+    /// Sends a request until it is answered, cannot be, or has been sent often enough.
+    async fn send<T, F>(&self, ask: Ask<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let mut avoid: Option<String> = None;
+        for attempt in 1.. {
+            let (reason, url) = match self.send_once(ask, avoid.as_deref(), &call).await {
+                Ok(answer) => {
+                    if attempt == 1 {
+                        self.budget.earn();
+                    }
+                    return Ok(answer);
+                }
+                Err((Failure::NotFound, _)) => return Err(BlobError::NotFound { name: ask.name.to_owned() }),
+                Err((Failure::Final(error), _)) => return Err(error),
+                Err((Failure::Passing { reason, .. }, url)) => (reason, url),
+            };
+            if attempt >= self.settings.attempts_max || !self.budget.spend() {
+                return Err(self.unavailable(ask, attempt, &reason));
+            }
+            count(&self.counters.repetitions, 1);
+            time::sleep(retry::wait_before(attempt + 1)).await;
+            avoid = Some(url);
+        }
+        // The range of attempts has no end, but the compiler wants one.
+        Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
+    }
+
+    fn unavailable(&self, ask: Ask<'_>, attempts: u32, reason: &str) -> BlobError {
+        let (action, name) = (ask.action, ask.name.to_owned());
+        BlobError::Remote { action, name, place: self.place(), attempts, reason: reason.to_owned() }
+    }
+
+    async fn send_once<T, F>(
+        &self,
+        ask: Ask<'_>,
+        avoid: Option<&str>,
+        call: &impl Fn(AmazonS3) -> F,
+    ) -> Result<T, (Failure, String)>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        // Nobody closes the semaphore; a request without a slot is only one too many.
+        let slot = self.slots.acquire().await.ok();
+        let turn = self.endpoints.next(avoid);
+        count(&self.counters.requests, 1);
+        let ended = time::timeout(ask.timeout, call(turn.endpoint.client.clone())).await;
+        drop(slot);
+        let failure = match ended {
+            Ok(Ok(answer)) => {
+                turn.end(Outcome::Answered);
+                return Ok(answer);
+            }
+            Ok(Err(error)) => self.failure(ask, &error),
+            Err(_) => {
+                let reason = format!("no answer within {} s", ask.timeout.as_secs_f64());
+                Failure::Passing { reason, outcome: Outcome::Failed }
+            }
+        };
+        let url = turn.endpoint.url.clone();
+        turn.end(match &failure {
+            Failure::Passing { outcome, .. } => *outcome,
+            Failure::NotFound | Failure::Final(_) => Outcome::Answered,
+        });
+        Err((failure, url))
+    }
+
+    fn failure(&self, ask: Ask<'_>, error: &object_store::Error) -> Failure {
+        use object_store::Error as Theirs;
+        let reason = short(&error.to_string());
+        match error {
+            Theirs::NotFound { .. } if reason.contains("NoSuchBucket") => Failure::Final(BlobError::Settings {
+                reason: format!("container {} does not exist; make it first", self.place()),
+            }),
+            Theirs::NotFound { .. } => Failure::NotFound,
+            Theirs::PermissionDenied { .. } | Theirs::Unauthenticated { .. } => {
+                let (action, name) = (ask.action, ask.name.to_owned());
+                Failure::Final(BlobError::Denied { action, name, place: self.place(), reason })
+            }
+            Theirs::NotSupported { .. } | Theirs::InvalidPath { .. } | Theirs::NotImplemented { .. } => {
+                Failure::Final(BlobError::Settings { reason })
+            }
+            _ => Failure::Passing { outcome: outcome_of(error), reason },
+        }
+    }
+
+    /// Stores an object.
+    pub(crate) async fn put(&self, name: &str, object: Bytes) -> Result<(), BlobError> {
+        let path = self.path(name)?;
+        if object.len() > self.settings.part_bytes {
+            self.put_parts(name, &path, &object).await?;
+        } else {
+            let payload = PutPayload::from_bytes(object.clone());
+            let put = |client: AmazonS3| {
+                let (path, payload) = (path.clone(), payload.clone());
+                async move { client.put(&path, payload).await }
+            };
+            self.send(self.ask_about("write", name), put).await?;
+        }
+        count(&self.counters.bytes_sent, object.len() as u64);
+        Ok(())
+    }
+
+    async fn put_parts(&self, name: &str, path: &Path, object: &Bytes) -> Result<(), BlobError> {
+        let begin = |client: AmazonS3| {
+            let path = path.clone();
+            async move { client.create_multipart(&path).await }
+        };
+        let id = self.send(self.ask_about("begin to write", name), begin).await?;
+        let written = self.put_parts_of(name, path, object, &id).await;
+        if written.is_err() {
+            let abort = |client: AmazonS3| {
+                let (path, id) = (path.clone(), id.clone());
+                async move { client.abort_multipart(&path, &id).await }
+            };
+            // What is left of it costs space until the container's own rule removes it; the first error is the news.
+            drop(self.send(self.ask_about("give up writing", name), abort).await);
+        }
+        written
+    }
+
+    async fn put_parts_of(&self, name: &str, path: &Path, object: &Bytes, id: &MultipartId) -> Result<(), BlobError> {
+        let size = self.settings.part_bytes;
+        let starts = (0..object.len()).step_by(size).enumerate();
+        let put_part = |(number, start): (usize, usize)| {
+            let payload = PutPayload::from_bytes(object.slice(start..(start + size).min(object.len())));
+            let put = move |client: AmazonS3| {
+                let (path, id, payload) = (path.clone(), id.clone(), payload.clone());
+                async move { client.put_part(&path, &id, number, payload).await }
+            };
+            self.send(self.ask_about("write a part of", name), put)
+        };
+        let parts: Vec<PartId> = stream::iter(starts).map(put_part).buffered(PARTS_AT_ONCE).try_collect().await?;
+        let complete = |client: AmazonS3| {
+            let (path, id, parts) = (path.clone(), id.clone(), parts.clone());
+            async move { client.complete_multipart(&path, &id, parts).await }
+        };
+        match self.send(self.ask_about("finish writing", name), complete).await {
+            Ok(_) => Ok(()),
+            // The answer to a first attempt may have been lost; then the second finds no upload, but the object is there.
+            Err(error) => match self.get(name, GetRange::Suffix(FOOTER_BYTES as u64)).await {
+                Ok(end) if object.ends_with(&end.bytes) && end.stored == object.len() as u64 => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Reads a part of an object; a small one that takes long is asked for twice.
+    pub(crate) async fn read(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+        let small = match &range {
+            GetRange::Bounded(range) => range.end.saturating_sub(range.start) <= hedge::READ_BYTES_MAX,
+            GetRange::Suffix(len) => *len <= hedge::READ_BYTES_MAX,
+            GetRange::Offset(_) => false,
+        };
+        if !small {
+            return self.get(name, range).await;
+        }
+        let start_ns = self.clock.elapsed_ns();
+        let read = self.get_hedged(name, range).await?;
+        let took_ns = self.clock.elapsed_ns().saturating_sub(start_ns).unsigned_abs();
+        self.hedge.learn(Duration::from_nanos(took_ns));
+        Ok(read)
+    }
+
+    async fn get_hedged(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+        let mut first = Box::pin(self.get(name, range.clone()));
+        tokio::select! {
+            read = &mut first => return read,
+            () = time::sleep(self.hedge.delay()) => {}
+        }
+        if !self.hedge.take() {
+            return first.await;
+        }
+        count(&self.counters.hedges, 1);
+        let mut second = Box::pin(self.get(name, range));
+        tokio::select! {
+            read = &mut first => if read.is_ok() { read } else { second.await },
+            read = &mut second => if read.is_ok() { read } else { first.await },
+        }
+    }
+
+    async fn get(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
+        let path = self.path(name)?;
+        let get = |client: AmazonS3| {
+            let (path, options) = (path.clone(), GetOptions { range: Some(range.clone()), ..GetOptions::default() });
+            async move {
+                let got = client.get_opts(&path, options).await?;
+                let (Range { start, end }, stored) = (got.range.clone(), got.meta.size);
+                let bytes = got.bytes().await?;
+                if bytes.len() as u64 == end - start {
+                    return Ok(Part { bytes, start, stored });
+                }
+                let reason = format!("{} of {} bytes came", bytes.len(), end - start);
+                Err(object_store::Error::Generic { store: "S3", source: reason.into() })
+            }
+        };
+        let part = self.send(self.ask_about("read", name), get).await?;
+        count(&self.counters.bytes_received, part.bytes.len() as u64);
+        Ok(part)
+    }
+
+    /// Size of an object as it is stored, trailer and all; `None` if there is none.
+    pub(crate) async fn stored_size(&self, name: &str) -> Result<Option<u64>, BlobError> {
+        let path = self.path(name)?;
+        let head = |client: AmazonS3| {
+            let path = path.clone();
+            async move { client.head(&path).await }
+        };
+        match self.send(self.ask_about("look for", name), head).await {
+            Ok(meta) => Ok(Some(meta.size)),
+            Err(BlobError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes an object.
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), BlobError> {
+        let path = self.path(name)?;
+        let delete = |client: AmazonS3| {
+            let path = path.clone();
+            async move { client.delete(&path).await }
+        };
+        match self.send(self.ask_about("delete", name), delete).await {
+            Ok(()) | Err(BlobError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Names of all objects in ascending order.
+    pub(crate) async fn list(&self) -> Result<Vec<String>, BlobError> {
+        let prefix = Path::from(self.settings.prefix.trim_matches('/'));
+        let list = |client: AmazonS3| {
+            let prefix = prefix.clone();
+            async move {
+                let below = (!prefix.as_ref().is_empty()).then_some(&prefix);
+                client.list(below).map_ok(|meta| meta.location).try_collect::<Vec<Path>>().await
+            }
+        };
+        let ask = Ask { action: "list objects below", name: &self.settings.prefix, timeout: LISTING_TIMEOUT };
+        let keys = self.send(ask, list).await?;
+        let name_of = |key: &Path| {
+            let key: &str = key.as_ref();
+            let name = match prefix.as_ref() {
+                "" => key,
+                prefix => key.strip_prefix(prefix)?.strip_prefix('/')?,
+            };
+            name::check(name).is_ok().then(|| name.to_owned())
+        };
+        let mut names: Vec<String> = keys.iter().filter_map(name_of).collect();
+        names.sort();
+        Ok(names)
+    }
+}
+
+/// Whether the server could be reached at all.
+fn outcome_of(error: &object_store::Error) -> Outcome {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if let Some(http) = error.downcast_ref::<HttpError>() {
+            return if http.kind() == HttpErrorKind::Connect { Outcome::Unreached } else { Outcome::Failed };
+        }
+        cause = error.source();
+    }
+    Outcome::Failed
+}
+
+/// A message of a server in one line of bounded length.
+fn short(reason: &str) -> String {
+    let line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(REASON_BYTES_MAX) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}

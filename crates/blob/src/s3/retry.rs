@@ -1,0 +1,78 @@
+//! When a failed request is sent again.
+//!
+//! Waits double and are drawn at random up to their length, so that clients that failed together do not come back
+//! together ([exponential backoff and jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)).
+//! A *budget* shared by all requests bounds how much of the load is repetition: when a store is down, requests fail
+//! after their first attempt once the budget is spent, instead of eight times as many reaching it when it comes back.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use quarry_stdx::random;
+
+/// Longest wait before the second attempt.
+const WAIT_FIRST: Duration = Duration::from_millis(100);
+/// Longest wait before any attempt.
+const WAIT_MAX: Duration = Duration::from_secs(5);
+/// What the budget holds at most.
+const BUDGET_MAX: i64 = 500;
+/// What a repetition takes from it; an answer gives one back.
+const REPETITION_COST: i64 = 5;
+
+/// What repetitions are paid from.
+#[derive(Debug)]
+pub(crate) struct Budget(AtomicI64);
+
+impl Budget {
+    pub(crate) fn full() -> Budget {
+        Budget(AtomicI64::new(BUDGET_MAX))
+    }
+
+    /// A request was answered at its first attempt.
+    pub(crate) fn earn(&self) {
+        self.change(1);
+    }
+
+    /// Takes the price of a repetition, if it is there.
+    pub(crate) fn spend(&self) -> bool {
+        self.change(-REPETITION_COST)
+    }
+
+    fn change(&self, by: i64) -> bool {
+        let changed = |left: i64| (left + by >= 0).then_some((left + by).min(BUDGET_MAX));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
+    }
+}
+
+/// How long to wait before attempt `attempt`; the second is the first one that waits.
+pub(crate) fn wait_before(attempt: u32) -> Duration {
+    let longest = WAIT_FIRST.saturating_mul(1 << attempt.saturating_sub(2).min(10)).min(WAIT_MAX);
+    let mut drawn = [0; 4];
+    random::fill(&mut drawn);
+    longest.mul_f64(f64::from(u32::from_le_bytes(drawn)) / f64::from(u32::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_are_bounded() {
+        for attempt in 2..40 {
+            let longest = Duration::from_millis(100 << (attempt - 2).min(6)).min(WAIT_MAX);
+            assert!((0..50).all(|_| wait_before(attempt) <= longest), "{attempt}");
+        }
+        assert!((0..50).any(|_| wait_before(30) > WAIT_FIRST));
+    }
+
+    #[test]
+    fn repetitions_are_a_fifth_of_what_is_answered_once_the_budget_is_spent() {
+        let budget = Budget::full();
+        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 100);
+        assert!(!budget.spend());
+        (0..50).for_each(|_| budget.earn());
+        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 10);
+        (0..10_000).for_each(|_| budget.earn());
+        assert_eq!((0..1000).filter(|_| budget.spend()).count(), 100);
+    }
+}

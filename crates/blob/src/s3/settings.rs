@@ -1,0 +1,185 @@
+//! What a remote store is told: where it is, who asks, how long to wait.
+
+use std::fmt;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey, Checksum};
+use object_store::client::{Certificate, ClientOptions};
+use object_store::{BackoffConfig, RetryConfig};
+
+use crate::BlobError;
+
+/// Where objects are kept, and how they are asked for.
+#[derive(Clone, Debug)]
+pub struct S3Settings {
+    /// The S3 bucket; called container here, because a bucket is something else.
+    pub container: String,
+    /// What every key in the container begins with, without slashes at its ends; may be empty.
+    pub prefix: String,
+    /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over them.
+    /// Empty for the one that AWS has in the region.
+    pub endpoints: Vec<String>,
+    /// The region requests are signed for.
+    pub region: String,
+    /// `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
+    pub path_style: bool,
+    /// Who asks.
+    pub credentials: S3Credentials,
+    /// Certificates (PEM) of authorities that are trusted besides those of the system.
+    pub authorities: Vec<u8>,
+    /// How the server is asked to encrypt objects.
+    pub encryption: S3Encryption,
+    /// How long one request may take, its body included.
+    pub request_timeout: Duration,
+    /// How long a connection may take to be made.
+    pub connect_timeout: Duration,
+    /// Requests that are under way at once; others wait.
+    pub requests_max: usize,
+    /// How often a request is sent at most before its failure is told.
+    pub attempts_max: u32,
+    /// Objects above this size are sent in parts of this size. S3 wants at least 5 MiB.
+    pub part_bytes: usize,
+}
+
+impl S3Settings {
+    /// Settings for a container at these endpoints; the rest is usual.
+    pub fn new(container: &str, endpoints: &[&str], credentials: S3Credentials) -> S3Settings {
+        S3Settings {
+            container: container.to_owned(),
+            prefix: String::new(),
+            endpoints: endpoints.iter().map(|url| url.trim_end_matches('/').to_owned()).collect(),
+            region: "us-east-1".to_owned(),
+            path_style: true,
+            credentials,
+            authorities: Vec::new(),
+            encryption: S3Encryption::Container,
+            request_timeout: Duration::from_secs(60),
+            connect_timeout: Duration::from_secs(5),
+            requests_max: 64,
+            attempts_max: 8,
+            part_bytes: 16 << 20,
+        }
+    }
+}
+
+/// Who asks a remote store.
+#[derive(Clone)]
+pub enum S3Credentials {
+    /// A key and its secret.
+    Key {
+        /// The access key's id.
+        id: String,
+        /// Its secret.
+        secret: String,
+        /// The token of a session, where the key is a temporary one.
+        token: Option<String>,
+    },
+    /// Whatever the machine offers: variables named as the AWS tools name them (`AWS_ACCESS_KEY_ID`,
+    /// `AWS_WEB_IDENTITY_TOKEN_FILE`, …), otherwise the role of the container or instance it runs in.
+    Machine(Vec<(String, String)>),
+}
+
+impl fmt::Debug for S3Credentials {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            S3Credentials::Key { id, .. } => out.debug_struct("Key").field("id", id).finish_non_exhaustive(),
+            S3Credentials::Machine(variables) => {
+                out.debug_list().entries(variables.iter().map(|(name, _)| name)).finish()
+            }
+        }
+    }
+}
+
+/// How the server encrypts what it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum S3Encryption {
+    /// As the container is set up.
+    Container,
+    /// With keys of the server (SSE-S3).
+    Server,
+    /// With a key of the key service (SSE-KMS), by its id.
+    KeyService(String),
+}
+
+impl S3Settings {
+    /// A client of each endpoint with the URL it is called by. They never send a request again by themselves.
+    pub(crate) fn clients(&self) -> Result<Vec<(String, AmazonS3)>, BlobError> {
+        if self.endpoints.is_empty() {
+            let url = format!("https://s3.{}.amazonaws.com", self.region);
+            return Ok(vec![(url, self.client(None)?)]);
+        }
+        self.endpoints.iter().map(|url| Ok((url.clone(), self.client(Some(url))?))).collect()
+    }
+
+    fn client(&self, endpoint: Option<&str>) -> Result<AmazonS3, BlobError> {
+        let refused = |error: object_store::Error| BlobError::Settings { reason: error.to_string() };
+        let once = RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, backoff: BackoffConfig::default() };
+        let mut options = ClientOptions::new()
+            .with_timeout(self.request_timeout)
+            .with_connect_timeout(self.connect_timeout)
+            .with_pool_max_idle_per_host(self.requests_max)
+            .with_allow_http(endpoint.is_some_and(|url| url.starts_with("http://")));
+        if !self.authorities.is_empty() {
+            for authority in Certificate::from_pem_bundle(&self.authorities).map_err(refused)? {
+                options = options.with_root_certificate(authority);
+            }
+        }
+        let mut builder = AmazonS3Builder::new()
+            .with_bucket_name(&self.container)
+            .with_region(&self.region)
+            .with_virtual_hosted_style_request(!self.path_style)
+            .with_checksum_algorithm(Checksum::SHA256)
+            .with_retry(once);
+        builder = match &self.credentials {
+            S3Credentials::Key { id, secret, token } => {
+                let keyed = builder.with_access_key_id(id).with_secret_access_key(secret);
+                token.iter().fold(keyed, |keyed, token| keyed.with_token(token))
+            }
+            S3Credentials::Machine(variables) => variables.iter().fold(builder, |builder, (name, value)| {
+                match name.to_ascii_lowercase().parse::<AmazonS3ConfigKey>() {
+                    Ok(key) if names_who_asks(key) => builder.with_config(key, value),
+                    _ => builder,
+                }
+            }),
+        };
+        builder = match &self.encryption {
+            S3Encryption::Container => builder,
+            S3Encryption::Server => {
+                // The key's type is not public, its name is.
+                let key: AmazonS3ConfigKey = "aws_server_side_encryption".parse().map_err(refused)?;
+                builder.with_config(key, "AES256")
+            }
+            S3Encryption::KeyService(id) => builder.with_sse_kms_encryption(id),
+        };
+        if let Some(url) = endpoint {
+            builder = builder.with_endpoint(self.address(url));
+        }
+        builder.with_client_options(options).build().map_err(refused)
+    }
+
+    /// Of an endpoint: with the container before its host name, unless paths name it.
+    fn address(&self, url: &str) -> String {
+        match url.split_once("://") {
+            Some((scheme, host)) if !self.path_style => format!("{scheme}://{}.{host}", self.container),
+            _ => url.to_owned(),
+        }
+    }
+}
+
+/// Whether a variable of the environment is about credentials; where the store is, settings say.
+fn names_who_asks(key: AmazonS3ConfigKey) -> bool {
+    matches!(
+        key,
+        AmazonS3ConfigKey::AccessKeyId
+            | AmazonS3ConfigKey::SecretAccessKey
+            | AmazonS3ConfigKey::Token
+            | AmazonS3ConfigKey::WebIdentityTokenFile
+            | AmazonS3ConfigKey::RoleArn
+            | AmazonS3ConfigKey::RoleSessionName
+            | AmazonS3ConfigKey::StsEndpoint
+            | AmazonS3ConfigKey::MetadataEndpoint
+            | AmazonS3ConfigKey::ContainerCredentialsRelativeUri
+            | AmazonS3ConfigKey::ContainerCredentialsFullUri
+            | AmazonS3ConfigKey::ContainerAuthorizationTokenFile
+    )
+}

@@ -1,0 +1,165 @@
+//! Checksums behind an object's bytes, so that every range of it can be checked on arrival.
+//!
+//! A store's own checksum covers a whole object, and a search reads parts. So an object goes out with a trailer: a
+//! checksum of each block of its bytes, then a footer. Who opens the object reads its end first, in one request that
+//! also tells its size; ranges are read in whole blocks from then on, and what a proxy or a cable changed is seen
+//! before anyone decodes it.
+//!
+//! ```text
+//! bytes        N
+//! sums         8 bytes for each block of 16 KiB: XXH3-64 of the block, seeded with its number
+//! footer       "QRYSUMS1", N as u64, 16384 as u32, 0 as u32, XXH3-64 of the sums and of the footer so far
+//! ```
+//! Numbers are little-endian. The seed tells blocks apart that were exchanged for one another.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Bytes that one checksum covers.
+pub(crate) const BLOCK_BYTES: u64 = 16 << 10;
+/// Size of a footer.
+pub(crate) const FOOTER_BYTES: usize = 32;
+
+const MAGIC: &[u8; 8] = b"QRYSUMS1";
+const SUM_BYTES: usize = 8;
+
+/// The trailer of an object.
+pub(crate) fn trailer(bytes: &[u8]) -> Bytes {
+    let blocks = bytes.chunks(BLOCK_BYTES as usize);
+    let mut trailer = BytesMut::with_capacity(blocks.len() * SUM_BYTES + FOOTER_BYTES);
+    for (number, block) in (0..).zip(blocks) {
+        trailer.put_u64_le(xxh3_64_with_seed(block, number));
+    }
+    trailer.put_slice(MAGIC);
+    trailer.put_u64_le(bytes.len() as u64);
+    trailer.put_u32_le(BLOCK_BYTES as u32);
+    trailer.put_u32_le(0);
+    trailer.put_u64_le(xxh3_64(&trailer));
+    trailer.freeze()
+}
+
+/// What the footer of an object says: how large its parts are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    /// Size of the bytes that are covered.
+    pub(crate) size: u64,
+    /// Size of the trailer.
+    pub(crate) trailer: u64,
+}
+
+impl Footer {
+    /// Reads the last bytes of an object that has `stored` bytes in all; `None` if they are no footer of it.
+    pub(crate) fn read(end: &[u8], stored: u64) -> Option<Footer> {
+        let footer = end.last_chunk::<FOOTER_BYTES>()?;
+        let number = |from: usize| footer[from..].first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
+        if !footer.starts_with(MAGIC) || number(16)? != BLOCK_BYTES {
+            return None;
+        }
+        let size = number(8)?;
+        let sums = size.div_ceil(BLOCK_BYTES).checked_mul(SUM_BYTES as u64)?;
+        let trailer = sums.checked_add(FOOTER_BYTES as u64)?;
+        (size.checked_add(trailer)? == stored).then_some(Footer { size, trailer })
+    }
+}
+
+/// Checksums of an object's blocks.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    size: u64,
+    blocks: Vec<u64>,
+}
+
+impl Sums {
+    /// Reads a trailer that `footer` describes; `None` if it is damaged.
+    pub(crate) fn read(trailer: &[u8], footer: Footer) -> Option<Sums> {
+        let (body, own) = trailer.split_last_chunk::<SUM_BYTES>()?;
+        if trailer.len() as u64 != footer.trailer || xxh3_64(body) != u64::from_le_bytes(*own) {
+            return None;
+        }
+        let sums = body.get(..trailer.len().checked_sub(FOOTER_BYTES)?)?;
+        let blocks = sums.as_chunks::<SUM_BYTES>().0.iter().map(|sum| u64::from_le_bytes(*sum)).collect();
+        Some(Sums { size: footer.size, blocks })
+    }
+
+    /// Size of the bytes that are covered.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The blocks that a range touches, as a range of bytes.
+    pub(crate) fn around(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
+        let start = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let end = (offset + len).next_multiple_of(BLOCK_BYTES).min(self.size);
+        start..end.max(start)
+    }
+
+    /// Whether these are the object's bytes from `start`, the beginning of a block, on; the last block must be whole.
+    pub(crate) fn match_bytes(&self, start: u64, bytes: &[u8]) -> bool {
+        debug_assert!(start.is_multiple_of(BLOCK_BYTES), "{start} is inside a block");
+        let first = start / BLOCK_BYTES;
+        (first..).zip(bytes.chunks(BLOCK_BYTES as usize)).all(|(number, block)| {
+            let whole = self.size.saturating_sub(number * BLOCK_BYTES).min(BLOCK_BYTES);
+            let sum = usize::try_from(number).ok().and_then(|number| self.blocks.get(number));
+            block.len() as u64 == whole && sum == Some(&xxh3_64_with_seed(block, number))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(object: &[u8]) -> Option<(Sums, Footer)> {
+        let footer = Footer::read(object, object.len() as u64)?;
+        Some((Sums::read(&object[footer.size as usize..], footer)?, footer))
+    }
+
+    fn with_trailer(bytes: &[u8]) -> Vec<u8> {
+        [bytes, &trailer(bytes)].concat()
+    }
+
+    #[test]
+    fn objects_at_the_edges_of_blocks_are_covered_whole() {
+        let block = BLOCK_BYTES as usize;
+        for size in [0, 1, block - 1, block, block + 1, 3 * block] {
+            let bytes: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
+            let (sums, footer) = read(&with_trailer(&bytes)).expect("a trailer");
+            assert_eq!((footer.size, sums.size()), (size as u64, size as u64));
+            assert!(sums.match_bytes(0, &bytes));
+            assert_eq!(sums.around(0, size as u64), 0..size as u64);
+        }
+        let (sums, _) = read(&with_trailer(&vec![7; 3 * block])).expect("a trailer");
+        assert_eq!(sums.around(BLOCK_BYTES - 1, 2), 0..2 * BLOCK_BYTES);
+        assert_eq!(sums.around(2 * BLOCK_BYTES, 1), 2 * BLOCK_BYTES..3 * BLOCK_BYTES);
+        assert!(!sums.match_bytes(0, &vec![7; block - 1]), "a part of a block");
+        assert!(!sums.match_bytes(3 * BLOCK_BYTES, &vec![7; block]), "behind the end");
+    }
+
+    #[test]
+    fn blocks_that_changed_places_are_noticed() {
+        let block = BLOCK_BYTES as usize;
+        let (one, two) = (vec![1; block], vec![2; block]);
+        let (sums, _) = read(&with_trailer(&[one.clone(), two.clone()].concat())).expect("a trailer");
+        assert!(sums.match_bytes(0, &one) && sums.match_bytes(BLOCK_BYTES, &two));
+        assert!(!sums.match_bytes(0, &two) && !sums.match_bytes(BLOCK_BYTES, &one));
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_or_missing_byte_is_noticed(
+            bytes in proptest::collection::vec(any::<u8>(), 0..40_000), at in any::<usize>(), by in 1_u8..,
+        ) {
+            let good = with_trailer(&bytes);
+            let mut bad = good.clone();
+            let at = at % bad.len();
+            bad[at] ^= by;
+            let found = read(&bad).is_some_and(|(sums, _)| sums.match_bytes(0, &bad[..bytes.len()]));
+            prop_assert!(!found, "byte {at} of {} was changed", good.len());
+            prop_assert!(Footer::read(&good[..good.len() - 1], good.len() as u64 - 1).is_none());
+            let cut = read(&good[..at]).is_some_and(|(sums, _)| sums.size() == bytes.len() as u64);
+            prop_assert!(!cut, "cut at {at}");
+        }
+    }
+}

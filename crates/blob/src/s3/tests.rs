@@ -1,0 +1,207 @@
+//! The store before a real server, and before one that fails.
+
+use std::time::Duration;
+
+use quarry_bucket::ReadError;
+use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET};
+use quarry_stdx::SystemClock;
+
+use super::*;
+use crate::tests::conformance;
+
+fn settings(urls: &[&str]) -> S3Settings {
+    let key = S3Credentials::Key { id: KEY_ID.to_owned(), secret: SECRET.to_owned(), token: None };
+    S3Settings { prefix: "some/where".to_owned(), ..S3Settings::new(CONTAINER, urls, key) }
+}
+
+fn open(settings: S3Settings) -> S3 {
+    S3::open(settings, SystemClock::shared()).unwrap()
+}
+
+fn noise(size: usize) -> Vec<u8> {
+    (0..size as u64).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u8).collect()
+}
+
+#[test]
+fn a_remote_store_keeps_the_promises() {
+    let Some(gateway) = Gateway::start() else { return };
+    conformance(&open(settings(&[&gateway.url()])));
+    let Some(gateway) = Gateway::start() else { return };
+    conformance(&open(S3Settings { prefix: String::new(), ..settings(&[&gateway.url()]) }));
+}
+
+#[test]
+fn it_keeps_them_whatever_lies_between() {
+    let Some(gateway) = Gateway::start() else { return };
+    for seed in 0..3 {
+        let faults = Faults {
+            seed,
+            refused: 60,
+            failed: 60,
+            reset_before: 60,
+            reset_after: 60,
+            truncated: 60,
+            slow: 60,
+            ..Faults::default()
+        };
+        let proxy = FaultProxy::start(gateway.address(), faults);
+        let store = open(S3Settings { prefix: format!("seed/{seed}"), ..settings(&[&proxy.url()]) });
+        conformance(&store);
+        let harmed = proxy.seen().iter().filter(|seen| seen.harmed).count();
+        assert!(harmed > 50 && store.traffic().repetitions > 30, "{harmed} {:?}", store.traffic());
+    }
+}
+
+#[test]
+fn what_a_proxy_changes_is_read_again() {
+    let Some(gateway) = Gateway::start() else { return };
+    let bytes = noise(3_000_000);
+    let proxy = FaultProxy::start(gateway.address(), Faults::default());
+    let store = open(settings(&[&proxy.url()]));
+    store.put("main/1.bucket", &bytes).unwrap();
+    proxy.set(Faults { seed: 5, corrupted: 120, ..Faults::default() });
+    for at in 0..60 {
+        let object = store.open("main/1.bucket").unwrap();
+        let offset = at * 47_777;
+        let read = object.read_at(offset as u64, 100_000.min(bytes.len() - offset)).unwrap();
+        assert_eq!(read, bytes[offset..offset + read.len()]);
+    }
+    assert!(store.traffic().refetches > 3, "{:?}", store.traffic());
+}
+
+#[test]
+fn what_is_damaged_where_it_is_kept_is_told() {
+    let Some(gateway) = Gateway::start() else { return };
+    let store = open(settings(&[&gateway.url()]));
+    let bytes = noise(200_000);
+    store.put("main/1.bucket", &bytes).unwrap();
+    let file = gateway.file("some/where/main/1.bucket");
+    let kept = std::fs::read(&file).unwrap();
+    let damage = |at: usize| {
+        let mut kept = kept.clone();
+        kept[at] ^= 1;
+        std::fs::write(&file, kept).unwrap();
+    };
+    damage(10);
+    let object = store.open("main/1.bucket").unwrap();
+    assert!(matches!(object.read_at(0, 100), Err(ReadError::Failed { reason, .. }) if reason.contains("checksum")));
+    assert_eq!(object.read_at(50_000, 100).unwrap(), bytes[50_000..50_100]);
+    for at in [190_000, 200_004, kept.len() - 20, kept.len() - 1] {
+        damage(at);
+        assert!(matches!(store.open("main/1.bucket"), Err(BlobError::Damaged { .. })), "byte {at}");
+    }
+    std::fs::write(&file, b"not ours").unwrap();
+    assert!(matches!(store.open("main/1.bucket"), Err(BlobError::Damaged { .. })));
+}
+
+#[test]
+fn large_objects_go_in_parts_and_come_in_ranges() {
+    let Some(gateway) = Gateway::start() else { return };
+    let proxy =
+        FaultProxy::start(gateway.address(), Faults { seed: 11, reset_after: 150, failed: 100, ..Faults::default() });
+    let store = open(S3Settings { part_bytes: 5 << 20, ..settings(&[&proxy.url()]) });
+    let bytes = noise(23_000_001);
+    store.put("main/1.bucket", &bytes).unwrap();
+    assert!(proxy.seen().iter().any(|seen| seen.head.contains("partNumber=5")));
+    let object = store.open("main/1.bucket").unwrap();
+    assert_eq!(object.len(), bytes.len() as u64);
+    assert_eq!(object.read_at(0, bytes.len()).unwrap(), bytes);
+    assert_eq!(object.read_at(12_345_678, 5).unwrap(), bytes[12_345_678..12_345_683]);
+}
+
+#[test]
+fn an_object_is_opened_and_its_end_read_by_one_request() {
+    let Some(gateway) = Gateway::start() else { return };
+    let store = open(settings(&[&gateway.url()]));
+    let bytes = noise(1_000_000);
+    store.put("main/1.bucket", &bytes).unwrap();
+    let before = store.traffic();
+    let object = store.open("main/1.bucket").unwrap();
+    assert_eq!(object.read_at(990_000, 10_000).unwrap(), bytes[990_000..]);
+    assert_eq!(store.traffic().requests, before.requests + 1);
+    object.read_at(0, 100).unwrap();
+    let after = store.traffic();
+    assert_eq!(after.requests, before.requests + 2);
+    assert_eq!(after.bytes_received - before.bytes_received, END_BYTES + BLOCK_BYTES);
+}
+
+#[test]
+fn a_server_that_hangs_is_passed_by() {
+    let Some(gateway) = Gateway::start() else { return };
+    let hung = FaultProxy::start(gateway.address(), Faults { stalled: 1000, ..Faults::default() });
+    let gone = "http://127.0.0.1:1";
+    let store = open(S3Settings {
+        request_timeout: Duration::from_secs(600),
+        ..settings(&[&hung.url(), gone, &gateway.url()])
+    });
+    // Found by a server that answers, as puts are never sent twice.
+    open(settings(&[&gateway.url()])).put("main/1.bucket", b"here").unwrap();
+    for _ in 0..20 {
+        assert_eq!(store.open("main/1.bucket").unwrap().read_at(0, 4).unwrap(), &b"here"[..]);
+    }
+    let traffic = store.traffic();
+    assert!(traffic.hedges > 0 && traffic.repetitions > 0, "{traffic:?}");
+}
+
+#[test]
+fn a_request_that_cannot_succeed_is_sent_once() {
+    let Some(gateway) = Gateway::start() else { return };
+    let wrong = S3Credentials::Key { id: KEY_ID.to_owned(), secret: "wrong".to_owned(), token: None };
+    let store = open(S3Settings { credentials: wrong, ..settings(&[&gateway.url()]) });
+    let error = store.put("a", b"").unwrap_err();
+    assert!(matches!(error, BlobError::Denied { .. }), "{error}");
+    let store = open(S3Settings { container: "nowhere".to_owned(), ..settings(&[&gateway.url()]) });
+    let error = store.put("a", b"").unwrap_err();
+    assert!(matches!(&error, BlobError::Settings { reason } if reason.contains("nowhere")), "{error}");
+    assert_eq!(store.traffic().requests, 1);
+}
+
+#[test]
+fn a_store_that_is_down_is_told_by_name() {
+    let store = open(S3Settings { attempts_max: 2, ..settings(&["http://127.0.0.1:1"]) });
+    let error = store.put("main/1.bucket", b"x").unwrap_err().to_string();
+    assert!(error.contains("write main/1.bucket in quarry at http://127.0.0.1:1"), "{error}");
+    assert_eq!(store.traffic().requests, 2);
+}
+
+#[test]
+fn puts_carry_a_checksum_and_the_encryption_asked_for() {
+    let Some(gateway) = Gateway::start() else { return };
+    let proxy = FaultProxy::start(gateway.address(), Faults { failed: 1000, ..Faults::default() });
+    let of = |encryption| {
+        let store = open(S3Settings { encryption, attempts_max: 1, ..settings(&[&proxy.url()]) });
+        assert!(matches!(store.put("a", b"x"), Err(BlobError::Remote { attempts: 1, .. })));
+        proxy.seen().pop().unwrap()
+    };
+    let plain = of(S3Encryption::Container);
+    assert!(plain.header("x-amz-checksum-sha256").is_some(), "{}", plain.head);
+    assert_eq!(plain.header("x-amz-server-side-encryption"), None);
+    assert_eq!(of(S3Encryption::Server).header("x-amz-server-side-encryption"), Some("AES256"));
+    let keyed = of(S3Encryption::KeyService("a-key".to_owned()));
+    assert_eq!(keyed.header("x-amz-server-side-encryption"), Some("aws:kms"));
+    assert_eq!(keyed.header("x-amz-server-side-encryption-aws-kms-key-id"), Some("a-key"));
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    for wrong in [
+        S3Settings { requests_max: 0, ..settings(&[]) },
+        S3Settings { prefix: "../up".to_owned(), ..settings(&[]) },
+        S3Settings { authorities: b"-----BEGIN CERTIFICATE-----\nno\n".to_vec(), ..settings(&["https://h"]) },
+    ] {
+        let opened = S3::open(wrong.clone(), SystemClock::shared());
+        assert!(matches!(opened, Err(BlobError::Settings { .. })), "{wrong:?}");
+    }
+}
+
+#[test]
+fn it_may_be_asked_from_a_thread_of_a_runtime() {
+    let Some(gateway) = Gateway::start() else { return };
+    let url = gateway.url();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let store = open(settings(&[&url]));
+        store.put("a", b"x").unwrap();
+        assert!(store.exists("a").unwrap());
+    });
+}

@@ -1,0 +1,283 @@
+//! A proxy that forwards HTTP requests one by one and does to some of them what networks and servers do.
+//!
+//! Each connection carries one request, so that nothing of one reaches the next. Whether and how a request is harmed
+//! depends on the seed, on the request's method, path and range, and on how often it came before: order and speed do
+//! not matter, and a request that is sent again may get through.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Longest head of a message.
+const HEAD_BYTES_MAX: u64 = 64 << 10;
+/// Bytes between two pauses of a slow body.
+const SLOW_BYTES: usize = 4096;
+
+/// How much goes wrong: each number is out of a thousand requests, one kind at most befalls a request.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Decides who is hit.
+    pub seed: u64,
+    /// How long each answer takes longer.
+    pub latency: Duration,
+    /// Answered 503 instead of being forwarded, as a store does that is asked too much.
+    pub refused: u64,
+    /// Forwarded and then answered 500: what was asked for is done.
+    pub failed: u64,
+    /// The connection ends before the request is forwarded.
+    pub reset_before: u64,
+    /// The connection ends after the request was done, without an answer.
+    pub reset_after: u64,
+    /// The answer ends in its middle.
+    pub truncated: u64,
+    /// One bit of the answer's body is flipped.
+    pub corrupted: u64,
+    /// The answer's body comes in pieces with a pause of 5 ms between them.
+    pub slow: u64,
+    /// Nothing is ever answered, until the client goes.
+    pub stalled: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    Refused,
+    Failed,
+    ResetBefore,
+    ResetAfter,
+    Truncated,
+    Corrupted,
+    Slow,
+    Stalled,
+}
+
+impl Faults {
+    fn of(&self, request: &str, times: u64) -> Fault {
+        let drawn = xxh3_64_with_seed(format!("{request} {times}").as_bytes(), self.seed) % 1000;
+        let kinds = [
+            (self.refused, Fault::Refused),
+            (self.failed, Fault::Failed),
+            (self.reset_before, Fault::ResetBefore),
+            (self.reset_after, Fault::ResetAfter),
+            (self.truncated, Fault::Truncated),
+            (self.corrupted, Fault::Corrupted),
+            (self.slow, Fault::Slow),
+            (self.stalled, Fault::Stalled),
+        ];
+        let mut end = 0;
+        let hit = kinds.into_iter().find(|(share, _)| {
+            end += share;
+            drawn < end
+        });
+        hit.map_or(Fault::None, |(_, fault)| fault)
+    }
+}
+
+/// A request that came.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// The first line and the headers, as they were sent.
+    pub head: String,
+    /// Whether something was done to it.
+    pub harmed: bool,
+}
+
+impl Seen {
+    /// Value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        header(&self.head, name)
+    }
+}
+
+/// A running proxy; ends with the value.
+#[derive(Debug)]
+pub struct FaultProxy {
+    address: String,
+    shared: Arc<Shared>,
+    acceptor: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    server: String,
+    faults: Mutex<Faults>,
+    seen: Mutex<Vec<Seen>>,
+    times: Mutex<BTreeMap<String, u64>>,
+    ended: AtomicBool,
+    end: (Mutex<bool>, Condvar),
+}
+
+impl FaultProxy {
+    /// A proxy before the server at `server` (`HOST:PORT`).
+    pub fn start(server: &str, faults: Faults) -> FaultProxy {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("its address").to_string();
+        let shared = Arc::new(Shared {
+            server: server.to_owned(),
+            faults: Mutex::new(faults),
+            seen: Mutex::default(),
+            times: Mutex::default(),
+            ended: AtomicBool::new(false),
+            end: Default::default(),
+        });
+        let serving = Arc::clone(&shared);
+        let acceptor = thread::spawn(move || {
+            for client in listener.incoming() {
+                if serving.ended.load(Ordering::SeqCst) {
+                    break;
+                }
+                let (shared, Ok(client)) = (Arc::clone(&serving), client) else { continue };
+                // A client that goes in the middle of its request is what these tests are about.
+                thread::spawn(move || drop(shared.serve(client)));
+            }
+        });
+        FaultProxy { address, shared, acceptor: Some(acceptor) }
+    }
+
+    /// Where it listens, as a URL.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// From now on this goes wrong.
+    pub fn set(&self, faults: Faults) {
+        *lock(&self.shared.faults) = faults;
+    }
+
+    /// Requests that came so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        lock(&self.shared.seen).clone()
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::SeqCst);
+        *lock(&self.shared.end.0) = true;
+        self.shared.end.1.notify_all();
+        // Wakes the acceptor.
+        drop(TcpStream::connect(&self.address));
+        if let Some(acceptor) = self.acceptor.take() {
+            drop(acceptor.join());
+        }
+    }
+}
+
+impl Shared {
+    fn serve(&self, client: TcpStream) -> io::Result<()> {
+        let mut reader = BufReader::new(client.try_clone()?);
+        let head = read_head(&mut reader)?;
+        let mut body = vec![0; length(&head).unwrap_or(0)];
+        reader.read_exact(&mut body)?;
+        let (faults, fault) = self.judge(&head);
+        self.pause(faults.latency);
+        match fault {
+            Fault::ResetBefore => client.shutdown(Shutdown::Both),
+            Fault::Refused => refuse(client, 503, "SlowDown"),
+            Fault::Stalled => {
+                self.wait_for_the_end();
+                Ok(())
+            }
+            _ => self.forward(client, &head, &body, fault, faults.seed),
+        }
+    }
+
+    fn judge(&self, head: &str) -> (Faults, Fault) {
+        let faults = lock(&self.faults).clone();
+        let line = head.lines().next().unwrap_or_default();
+        let request = format!("{line} {}", header(head, "range").unwrap_or_default());
+        let times = *lock(&self.times).entry(request.clone()).and_modify(|times| *times += 1).or_insert(1);
+        let fault = faults.of(&request, times);
+        lock(&self.seen).push(Seen { head: head.to_owned(), harmed: fault != Fault::None });
+        (faults, fault)
+    }
+
+    fn forward(&self, client: TcpStream, head: &str, body: &[u8], fault: Fault, seed: u64) -> io::Result<()> {
+        let mut server = TcpStream::connect(&self.server)?;
+        server.write_all(closing(head).as_bytes())?;
+        server.write_all(body)?;
+        let mut answer = BufReader::new(server);
+        let answer_head = read_head(&mut answer)?;
+        let mut answer_body = Vec::new();
+        match length(&answer_head) {
+            _ if head.starts_with("HEAD ") => {}
+            Some(length) => drop(answer.take(length as u64).read_to_end(&mut answer_body)?),
+            None => drop(answer.read_to_end(&mut answer_body)?),
+        }
+        let mut client = client;
+        match fault {
+            Fault::Failed => return refuse(client, 500, "InternalError"),
+            Fault::ResetAfter => return client.shutdown(Shutdown::Both),
+            Fault::Truncated => answer_body.truncate(answer_body.len() / 2),
+            Fault::Corrupted if !answer_body.is_empty() => {
+                let at = xxh3_64_with_seed(head.as_bytes(), seed) as usize % answer_body.len();
+                answer_body[at] ^= 1;
+            }
+            _ => {}
+        }
+        client.write_all(closing(&answer_head).as_bytes())?;
+        if fault == Fault::Slow {
+            for piece in answer_body.chunks(SLOW_BYTES) {
+                client.write_all(piece)?;
+                self.pause(Duration::from_millis(5));
+            }
+        } else {
+            client.write_all(&answer_body)?;
+        }
+        client.shutdown(Shutdown::Both)
+    }
+
+    /// Waits so long, or until the proxy ends.
+    fn pause(&self, time: Duration) {
+        if !time.is_zero() {
+            drop(self.end.1.wait_timeout_while(lock(&self.end.0), time, |ended| !*ended));
+        }
+    }
+
+    fn wait_for_the_end(&self) {
+        drop(self.end.1.wait_while(lock(&self.end.0), |ended| !*ended));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read_head(reader: &mut impl BufRead) -> io::Result<String> {
+    let mut head = String::new();
+    let mut limited = reader.take(HEAD_BYTES_MAX);
+    while !head.ends_with("\r\n\r\n") {
+        if limited.read_line(&mut head)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok(head)
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let of = |line: &'a str| line.split_once(':').filter(|(found, _)| found.eq_ignore_ascii_case(name));
+    head.lines().find_map(of).map(|(_, value)| value.trim())
+}
+
+fn length(head: &str) -> Option<usize> {
+    header(head, "content-length")?.parse().ok()
+}
+
+/// A head that says the connection ends behind its message.
+fn closing(head: &str) -> String {
+    let kept = head.trim_end().lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
+    kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n"
+}
+
+fn refuse(mut client: TcpStream, status: u16, code: &str) -> io::Result<()> {
+    let body = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code><Message>as told</Message></Error>");
+    write!(client, "HTTP/1.1 {status} no\r\nContent-Type: application/xml\r\n")?;
+    write!(client, "Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())?;
+    client.shutdown(Shutdown::Both)
+}
