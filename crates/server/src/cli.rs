@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use quarry_conf::Namespace;
 
 use crate::failure::{Failure, exit_codes};
+use crate::s3_bench::S3BenchArgs;
 
 /// Searches machine data: raw logs in, SPL answers out.
 #[derive(Debug, Parser)]
@@ -68,6 +69,9 @@ pub(crate) enum Verb {
     Preview(PreviewArgs),
     /// Generate sample logs, index them and run five searches over them.
     Demo(DemoArgs),
+    /// Measure what a node depends on.
+    #[command(subcommand)]
+    Bench(BenchVerb),
     /// Write what a shell needs to complete this command line: `source <(quarry completions bash)`.
     Completions {
         /// bash, zsh, fish, elvish or powershell.
@@ -424,4 +428,10 @@ pub(crate) struct DemoArgs {
     /// Megabytes of sample logs.
     #[arg(long, default_value_t = 50, value_name = "MB")]
     pub(crate) megabytes: u64,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchVerb {
+    /// How fast an object store is: puts, gets, lists and deletes objects of its own; who asks is taken from AWS_* variables.
+    S3(S3BenchArgs),
 }

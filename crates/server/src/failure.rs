@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use quarry_auth::AuthError;
+use quarry_blob::BlobError;
 use quarry_engine::EngineError;
 use quarry_forward::ForwardError;
 use quarry_ingest::IngestError;
@@ -141,7 +142,7 @@ macro_rules! by_kind {
     };
 }
 
-by_kind!(Usage: StoreError, ForwardError, ListenError, IngestError, AuthError, InputError, Fault);
+by_kind!(Usage: BlobError, StoreError, ForwardError, ListenError, IngestError, AuthError, InputError, Fault);
 by_kind!(Search: EngineError);
 
 impl From<Failure> for Fault {

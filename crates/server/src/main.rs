@@ -22,6 +22,7 @@ mod node;
 mod output;
 mod preview;
 mod remarks;
+mod s3_bench;
 mod search;
 mod serve;
 mod server_client;
@@ -40,7 +41,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use quarry_stdx::{log, private_folder};
 
-use cli::{AddVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, SplVerb, Verb};
+use cli::{AddVerb, BenchVerb, BucketVerb, Cli, ColorChoice, DataModelVerb, SplVerb, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
@@ -119,6 +120,7 @@ fn run(cli: &Cli) -> Result<u8, Failure> {
         Verb::Spl(SplVerb::Explain(arguments)) => spl_explain::run(cli, arguments),
         Verb::Preview(arguments) => preview::run(&cli.data_dir, arguments),
         Verb::Demo(arguments) => demo::run(arguments),
+        Verb::Bench(BenchVerb::S3(arguments)) => s3_bench::run(arguments),
         Verb::Completions { shell } => {
             completions::write(*shell, &mut std::io::stdout().lock())?;
             Ok(0)

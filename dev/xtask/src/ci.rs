@@ -15,6 +15,7 @@ pub(crate) fn run() -> Result<(), String> {
     crate::layers::run()?;
     crate::circles::run(false)?;
     deny()?;
+    crate::versitygw::install();
     cargo(&["clippy", "--release", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])?;
     cargo(&["build", "--release", "--locked", "-p", "quarry"])?;
     crate::python::DIFFERENTIAL.run()?;

@@ -44,6 +44,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     ("eventgen", &[]),
     ("testworld", &["engine", "store"]),
+    ("s3world", &[]),
 ];
 
 /// Crates without async, files, sockets, clocks and chance.
@@ -61,6 +62,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("rusqlite", &["catalog", "collections"]),
     ("axum", &["api", "inputs", "listen"]),
     ("hyper", &["listen"]),
+    ("object_store", &["blob"]),
     ("rcgen", &["listen"]),
     ("maxminddb", &["apps"]),
     ("getrandom", &["stdx"]),

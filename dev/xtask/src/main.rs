@@ -18,6 +18,7 @@ mod soak_node;
 mod soak_searches;
 mod storms;
 mod tidy;
+mod versitygw;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -34,6 +34,7 @@ mod preview;
 mod programs;
 mod readers;
 mod roles;
+mod s3_bench;
 mod server;
 mod support;
 mod tokens;

@@ -1,0 +1,169 @@
+//! What a phase of the benchmark came to.
+
+use serde_json::{Value, json};
+
+const NS_PER_SECOND: i64 = 1_000_000_000;
+
+/// A request that was answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    /// When, since the phase began.
+    pub(super) at_ns: i64,
+    /// How long it took.
+    pub(super) took_ns: i64,
+    /// Bytes of the object that were sent or received.
+    pub(super) bytes: u64,
+}
+
+/// What one endpoint did.
+#[derive(Debug)]
+pub(super) struct Side {
+    endpoint: String,
+    samples: Vec<Sample>,
+    errors: usize,
+}
+
+impl Side {
+    pub(super) fn new(endpoint: &str) -> Side {
+        Side { endpoint: endpoint.to_owned(), samples: Vec::new(), errors: 0 }
+    }
+
+    pub(super) fn add(&mut self, samples: Vec<Sample>, errors: usize) {
+        self.samples.extend(samples);
+        self.errors += errors;
+    }
+
+    /// Requests that failed.
+    pub(super) fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// Requests that were answered.
+    pub(super) fn answers(&self) -> usize {
+        self.samples.len()
+    }
+}
+
+/// A row of each endpoint, and before them one of all where there are several.
+pub(super) fn rows(operation: &str, sides: Vec<Side>) -> Vec<Value> {
+    let mut rows = Vec::new();
+    if sides.len() > 1 {
+        let mut all = Side::new("all");
+        sides.iter().for_each(|side| all.add(side.samples.clone(), side.errors));
+        rows.push(row(operation, all));
+    }
+    rows.extend(sides.into_iter().map(|side| row(operation, side)));
+    rows
+}
+
+fn row(operation: &str, mut side: Side) -> Value {
+    side.samples.sort_by_key(|sample| sample.took_ns);
+    let end_ns = side.samples.iter().map(|sample| sample.at_ns).max().unwrap_or(0).max(1);
+    let seconds = end_ns as f64 / NS_PER_SECOND as f64;
+    let bytes: u64 = side.samples.iter().map(|sample| sample.bytes).sum();
+    let series = series(&side.samples, end_ns);
+    let mut by_speed: Vec<f64> = whole_seconds(&series, end_ns).iter().map(|second| speed(second, bytes > 0)).collect();
+    by_speed.sort_by(f64::total_cmp);
+    let second = |at: usize| by_speed.get(at).map(|speed| json!(rounded(*speed)));
+    json!({
+        "operation": operation,
+        "endpoint": side.endpoint,
+        "requests": side.samples.len(),
+        "errors": side.errors,
+        "seconds": rounded(seconds),
+        "per_second": rounded(side.samples.len() as f64 / seconds),
+        "mb_per_second": rounded(bytes as f64 / 1e6 / seconds),
+        "p50_ms": percentile(&side.samples, 50),
+        "p90_ms": percentile(&side.samples, 90),
+        "p99_ms": percentile(&side.samples, 99),
+        "max_ms": percentile(&side.samples, 100),
+        "slowest_second": second(0),
+        "median_second": second(by_speed.len() / 2),
+        "fastest_second": second(by_speed.len().saturating_sub(1)),
+        "series": series.iter().enumerate().map(|(at, (requests, bytes))| {
+            json!({"second": at, "requests": requests, "bytes": bytes})
+        }).collect::<Vec<_>>(),
+    })
+}
+
+/// Requests and bytes of each second.
+fn series(samples: &[Sample], end_ns: i64) -> Vec<(u64, u64)> {
+    let mut series = vec![(0, 0); usize::try_from((end_ns - 1) / NS_PER_SECOND + 1).unwrap_or(0)];
+    for sample in samples {
+        let at = usize::try_from(sample.at_ns.clamp(0, end_ns - 1) / NS_PER_SECOND).unwrap_or(0);
+        if let Some((requests, bytes)) = series.get_mut(at) {
+            *requests += 1;
+            *bytes += sample.bytes;
+        }
+    }
+    series
+}
+
+/// The seconds that ended before the phase did, or all where none did.
+fn whole_seconds(series: &[(u64, u64)], end_ns: i64) -> &[(u64, u64)] {
+    let whole = usize::try_from(end_ns / NS_PER_SECOND).unwrap_or(0).min(series.len());
+    if whole == 0 { series } else { &series[..whole] }
+}
+
+/// MB in a second of an operation that moves bytes, otherwise requests.
+fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
+    if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
+}
+
+/// Of samples sorted by their time: the nearest-rank percentile in milliseconds.
+fn percentile(samples: &[Sample], percent: usize) -> Option<f64> {
+    let rank = (samples.len() * percent).div_ceil(100).max(1);
+    samples.get(rank - 1).map(|sample| rounded(sample.took_ns as f64 / 1e6))
+}
+
+fn rounded(number: f64) -> f64 {
+    (number * 100.0).round() / 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn side(endpoint: &str, samples: impl Iterator<Item = (i64, i64, u64)>) -> Side {
+        let mut side = Side::new(endpoint);
+        let sample = |(at_ms, took_ms, bytes)| Sample { at_ns: at_ms * 1_000_000, took_ns: took_ms * 1_000_000, bytes };
+        side.add(samples.map(sample).collect(), 1);
+        side
+    }
+
+    #[test]
+    fn percentiles_are_of_the_nearest_rank_and_seconds_are_counted() {
+        // 100 requests, one each 25 ms, taking 1 to 100 ms.
+        let rows = rows("put", vec![side("a", (1..=100).map(|at| (at * 25, at, 1_000_000)))]);
+        let [row] = &rows[..] else { panic!("{rows:?}") };
+        assert_eq!((&row["p50_ms"], &row["p99_ms"], &row["max_ms"]), (&json!(50.0), &json!(99.0), &json!(100.0)));
+        assert_eq!(
+            (&row["seconds"], &row["per_second"], &row["mb_per_second"]),
+            (&json!(2.5), &json!(40.0), &json!(40.0))
+        );
+        let requests: Vec<&Value> =
+            row["series"].as_array().unwrap().iter().map(|second| &second["requests"]).collect();
+        assert_eq!(requests, [39, 40, 21]);
+        assert_eq!((&row["slowest_second"], &row["fastest_second"]), (&json!(39.0), &json!(40.0)));
+        assert_eq!(row["errors"], 1);
+    }
+
+    #[test]
+    fn several_endpoints_come_to_one_row_more() {
+        let rows =
+            rows("stat", vec![side("a", [(10, 1, 0)].into_iter()), side("b", [(500, 3, 0), (800, 5, 0)].into_iter())]);
+        let told: Vec<_> =
+            rows.iter().map(|row| (row["endpoint"].as_str().unwrap(), row["requests"].as_u64().unwrap())).collect();
+        assert_eq!(told, [("all", 3), ("a", 1), ("b", 2)]);
+        assert_eq!(rows[0]["median_second"], 3.0);
+    }
+
+    #[test]
+    fn nothing_answered_is_no_division_by_zero() {
+        let rows = rows("get", vec![side("a", std::iter::empty())]);
+        assert_eq!(
+            (&rows[0]["requests"], &rows[0]["p50_ms"], &rows[0]["per_second"]),
+            (&json!(0), &Value::Null, &json!(0.0))
+        );
+    }
+}
