@@ -19,6 +19,9 @@ pub const SECRET: &str = "a secret of no worth";
 
 /// Variable with the path of versitygw; without it, it is looked for on the path and where `go install` puts it.
 const PROGRAM_VARIABLE: &str = "QUARRY_VERSITYGW";
+/// Files of a server with TLS.
+const CERTIFICATE: &str = "certificate.pem";
+const KEY: &str = "key.pem";
 /// Ports that are tried: another process may take a free one first.
 const PORTS_TRIED: usize = 20;
 /// Looks for the server to listen, each after the time a connection that is refused takes and a turn of the scheduler.
@@ -30,11 +33,30 @@ pub struct Gateway {
     server: Child,
     folder: TempDir,
     address: String,
+    has_tls: bool,
+}
+
+/// What a server shows its clients.
+#[derive(Clone, Debug)]
+pub struct ServerCertificate {
+    /// The certificate, in PEM.
+    pub certificate: String,
+    /// Its private key, in PEM.
+    pub key: String,
 }
 
 impl Gateway {
     /// Starts a server; `None`, with a message, where versitygw is not installed.
     pub fn start() -> Option<Gateway> {
+        Gateway::start_with(None)
+    }
+
+    /// As [`Gateway::start`], with TLS.
+    pub fn start_tls(certificate: &ServerCertificate) -> Option<Gateway> {
+        Gateway::start_with(Some(certificate))
+    }
+
+    fn start_with(certificate: Option<&ServerCertificate>) -> Option<Gateway> {
         let Some(program) = program() else {
             eprintln!(
                 "skipped: versitygw is not installed (go install github.com/versity/versitygw/cmd/versitygw@v1.8.0)"
@@ -44,11 +66,16 @@ impl Gateway {
         let folder = TempDir::new().expect("a folder for objects");
         fs::create_dir_all(folder.path().join("objects").join(CONTAINER)).expect("a container");
         fs::create_dir_all(folder.path().join("attributes")).expect("a folder for attributes");
+        if let Some(ServerCertificate { certificate, key }) = certificate {
+            fs::write(folder.path().join(CERTIFICATE), certificate).expect("a certificate");
+            fs::write(folder.path().join(KEY), key).expect("its key");
+        }
+        let has_tls = certificate.is_some();
         for _ in 0..PORTS_TRIED {
             let address = free_address();
-            let mut server = spawn(&program, folder.path(), &address);
+            let mut server = spawn(&program, folder.path(), &address, has_tls);
             if listens(&mut server, &address) {
-                return Some(Gateway { server, folder, address });
+                return Some(Gateway { server, folder, address, has_tls });
             }
         }
         panic!("{} does not start", program.display());
@@ -61,7 +88,7 @@ impl Gateway {
 
     /// The same as a URL.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}://{}", if self.has_tls { "https" } else { "http" }, self.address)
     }
 
     /// The file an object of the container is in.
@@ -92,9 +119,13 @@ fn free_address() -> String {
     listener.local_addr().expect("its address").to_string()
 }
 
-fn spawn(program: &Path, folder: &Path, address: &str) -> Child {
+fn spawn(program: &Path, folder: &Path, address: &str, has_tls: bool) -> Child {
     let log = fs::File::create(folder.join("log")).expect("a log");
-    Command::new(program)
+    let mut command = Command::new(program);
+    if has_tls {
+        command.arg("--cert").arg(folder.join(CERTIFICATE)).arg("--key").arg(folder.join(KEY));
+    }
+    command
         .args([
             "--port",
             address,

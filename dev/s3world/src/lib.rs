@@ -14,5 +14,5 @@
 mod gateway;
 mod proxy;
 
-pub use gateway::{CONTAINER, Gateway, KEY_ID, SECRET};
+pub use gateway::{CONTAINER, Gateway, KEY_ID, SECRET, ServerCertificate};
 pub use proxy::{FaultProxy, Faults, Seen};

@@ -183,3 +183,25 @@ fn names_who_asks(key: AmazonS3ConfigKey) -> bool {
             | AmazonS3ConfigKey::ContainerAuthorizationTokenFile
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_stands_in_the_path_or_before_the_host() {
+        let key = S3Credentials::Machine(Vec::new());
+        let mut settings = S3Settings::new("logs", &["https://s3.example:9000/"], key);
+        assert_eq!(settings.address(&settings.endpoints[0]), "https://s3.example:9000");
+        settings.path_style = false;
+        assert_eq!(settings.address(&settings.endpoints[0]), "https://logs.s3.example:9000");
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let key =
+            S3Credentials::Key { id: "AKIA".to_owned(), secret: "hidden".to_owned(), token: Some("hidden".to_owned()) };
+        let machine = S3Credentials::Machine(vec![("AWS_SECRET_ACCESS_KEY".to_owned(), "hidden".to_owned())]);
+        assert!(!format!("{key:?} {machine:?}").contains("hidden"));
+    }
+}

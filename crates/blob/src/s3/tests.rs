@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use quarry_bucket::ReadError;
-use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET};
+use quarry_s3world::{CONTAINER, FaultProxy, Faults, Gateway, KEY_ID, SECRET, ServerCertificate};
 use quarry_stdx::SystemClock;
 
 use super::*;
@@ -180,6 +180,19 @@ fn puts_carry_a_checksum_and_the_encryption_asked_for() {
     let keyed = of(S3Encryption::KeyService("a-key".to_owned()));
     assert_eq!(keyed.header("x-amz-server-side-encryption"), Some("aws:kms"));
     assert_eq!(keyed.header("x-amz-server-side-encryption-aws-kms-key-id"), Some("a-key"));
+}
+
+#[test]
+fn a_server_is_trusted_by_the_authority_that_is_named() {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
+    let Some(gateway) = Gateway::start_tls(&ServerCertificate { certificate: certificate.clone(), key }) else {
+        return;
+    };
+    let trusting = S3Settings { authorities: certificate.into_bytes(), ..settings(&[&gateway.url()]) };
+    conformance(&open(trusting));
+    let error = open(S3Settings { attempts_max: 1, ..settings(&[&gateway.url()]) }).put("a", b"").unwrap_err();
+    assert!(matches!(error, BlobError::Remote { .. }), "{error}");
 }
 
 #[test]
