@@ -34,6 +34,7 @@ mod preview;
 mod programs;
 mod readers;
 mod roles;
+mod rest_pages;
 mod s3_bench;
 mod server;
 mod support;

@@ -1,0 +1,249 @@
+//! The pages of `spec/rest`, asked of a server: what each endpoint is asked and answers. A row of the table of endpoints without a
+//! request in some page fails.
+
+mod page;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use quarry_api::ENDPOINTS;
+use serde_json::Value;
+
+use self::page::{Names, Step, filled, read_page};
+use crate::permissions::with_users;
+use crate::server::Server;
+use crate::support::Place;
+
+/// How often a request is repeated that waits for its answer.
+const REPETITIONS_MAX: usize = 20_000;
+/// Events that all pages find.
+const EVENTS: &str = "2026-11-01T10:00:00Z level=info user=eva took=5\n2026-11-01T10:00:01Z level=warn user=tom took=7\n2026-11-01T10:00:02Z level=info user=tom took=9\n";
+
+/// A server with users and their sessions.
+struct World {
+    address: String,
+    place: Place,
+    sessions: Names,
+    asked: BTreeSet<(String, String)>,
+    _server: Server,
+}
+
+struct Answer {
+    status: u16,
+    headers: Vec<(String, String)>,
+    text: String,
+}
+
+impl World {
+    fn new() -> World {
+        let place = Place::new();
+        with_users(&place, &[("admin", &["admin"]), ("eva", &["power"]), ("tom", &["user"]), ("norole", &[])]);
+        let log = place.write("events.log", EVENTS);
+        place.run(&["add", "oneshot", &log, "--sourcetype", "kv", "--host", "h1"]).good();
+        let server = Server::start(&place);
+        let run = std::fs::read_to_string(place.data().join("run/server.json")).unwrap();
+        let run: Value = serde_json::from_str(&run).unwrap();
+        let address = format!("http://{}", run["mgmt"].as_str().unwrap());
+        let mut world = World { address, place, sessions: Names::new(), asked: BTreeSet::new(), _server: server };
+        for user in ["admin", "eva", "tom", "norole"] {
+            let login =
+                [("username", user), ("password", "secret")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let step = Step {
+                method: "POST".into(),
+                path: "/services/auth/login".into(),
+                parameters: login.to_vec(),
+                ..Step::default()
+            };
+            let answer = world.ask(&step, &Names::new());
+            let key = serde_json::from_str::<Value>(&answer.text).unwrap()["sessionKey"].as_str().unwrap().to_owned();
+            world.sessions.insert(user.to_owned(), key);
+        }
+        world
+    }
+
+    fn ask(&mut self, step: &Step, names: &Names) -> Answer {
+        let mut pairs: Vec<(String, String)> = step
+            .parameters
+            .iter()
+            .map(|(name, value)| (filled(name, names), filled(value, names).replace("\\n", "\n")))
+            .collect();
+        if !pairs.iter().any(|(name, _)| name == "output_mode") {
+            pairs.push(("output_mode".to_owned(), "json".to_owned()));
+        }
+        pairs.retain(|(name, value)| name != "output_mode" || value != "none");
+        let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(&pairs).finish();
+        let path = filled(&step.path, names);
+        self.asked.insert((step.method.clone(), path.split('?').next().unwrap_or_default().to_owned()));
+        let is_body = step.method == "POST" && step.body.is_none();
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let url =
+            if is_body { format!("{}{path}", self.address) } else { format!("{}{path}{joint}{form}", self.address) };
+        let (kind, body) = match &step.body {
+            Some(body) if step.is_text => ("text/plain", filled(body, names)),
+            Some(body) => ("application/json", filled(body, names)),
+            None if is_body => ("application/x-www-form-urlencoded", form),
+            None => ("", String::new()),
+        };
+        let mut request = ureq::http::Request::builder().method(step.method.as_str()).uri(url);
+        if let Some(session) = step.user.as_ref().and_then(|user| self.sessions.get(user)) {
+            request = request.header("Authorization", format!("Splunk {session}"));
+        }
+        if !kind.is_empty() {
+            request = request.header("Content-Type", kind);
+        }
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().new_agent();
+        let mut answer = match step.method.as_str() {
+            "POST" => agent.run(request.body(body).unwrap()),
+            _ => agent.run(request.body(()).unwrap()),
+        }
+        .unwrap_or_else(|error| panic!("{} {path}: {error}", step.method));
+        let header = |(name, value): (&ureq::http::HeaderName, &ureq::http::HeaderValue)| {
+            (name.to_string(), value.to_str().unwrap_or_default().to_owned())
+        };
+        let headers = answer.headers().iter().map(header).collect();
+        let status = answer.status().as_u16();
+        Answer { status, headers, text: answer.body_mut().read_to_string().unwrap_or_default() }
+    }
+
+    /// What of an answer is not as the page says.
+    fn faults(step: &Step, answer: &Answer, names: &mut Names) -> Vec<String> {
+        let mut faults = Vec::new();
+        if answer.status != step.status {
+            faults.push(format!("status {}, not {}", answer.status, step.status));
+        }
+        let json: Value = serde_json::from_str(&answer.text).unwrap_or(Value::Null);
+        for line in &step.expected {
+            // What a line names is not replaced by what it was called before.
+            let line = if line.contains(" -> ") { line.clone() } else { filled(line, names) };
+            if let Err(fault) = check(&line, answer, &json, names) {
+                faults.push(format!("{line}: {fault}"));
+            }
+        }
+        faults
+    }
+
+    fn run(&mut self, name: &str, text: &str) -> Vec<String> {
+        let page = match read_page(text) {
+            Ok(page) => page,
+            Err(fault) => return vec![format!("spec/rest/{name}:{fault}")],
+        };
+        let mut faults = Vec::new();
+        for row in &page.rows {
+            let folder = self.place.path("").display().to_string().trim_end_matches('/').to_owned();
+            let folder = Names::from([("$PLACE".to_owned(), folder)]);
+            let mut names: Names = row.iter().map(|(name, value)| (name.clone(), filled(value, &folder))).collect();
+            names.extend(folder);
+            for step in &page.steps {
+                let place = format!("spec/rest/{name}:{} {} {}", step.line, step.method, filled(&step.path, &names));
+                if filled(&step.path, &names).contains('$') {
+                    faults.push(format!("{place}: a name stands for nothing"));
+                    continue;
+                }
+                let mut found = Vec::new();
+                for _ in 0..if step.until { REPETITIONS_MAX } else { 1 } {
+                    let answer = self.ask(step, &names);
+                    found = World::faults(step, &answer, &mut names);
+                    if found.is_empty() {
+                        break;
+                    }
+                    found.push(format!("answered: {}", answer.text.chars().take(1500).collect::<String>()));
+                }
+                faults.extend((!found.is_empty()).then(|| format!("{place}\n  {}", found.join("\n  "))));
+            }
+        }
+        faults
+    }
+}
+
+/// Holds one line of a page against an answer.
+fn check(line: &str, answer: &Answer, json: &Value, names: &mut Names) -> Result<(), String> {
+    if let Some(rest) = line.strip_prefix("header ") {
+        let (name, value) = rest.split_once(" = ").ok_or("not understood")?;
+        let found = answer.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name));
+        return match found {
+            Some((_, found)) if found == value => Ok(()),
+            found => Err(format!("it is {found:?}")),
+        };
+    }
+    let (pointer, verb, value) = parts(line).ok_or("not understood")?;
+    let text = Value::String(answer.text.clone());
+    let found = if pointer.is_empty() && verb != "counts" { Some(&text) } else { json.pointer(pointer) };
+    let Some(found) = found else {
+        return if verb == "lacks" { Ok(()) } else { Err("nothing is there".to_owned()) };
+    };
+    let wanted: Value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    let holds = match verb {
+        "=" => *found == wanted,
+        "has" => has(found, value, &wanted),
+        "lacks" => !has(found, value, &wanted),
+        "counts" => size(found) == wanted.as_u64(),
+        _ => {
+            let bound = found.as_str().map_or_else(|| found.to_string(), str::to_owned);
+            names.insert(value.to_owned(), bound);
+            true
+        }
+    };
+    if holds { Ok(()) } else { Err(format!("it is {}", found.to_string().chars().take(400).collect::<String>())) }
+}
+
+fn parts(line: &str) -> Option<(&str, &str, &str)> {
+    let verbs: [&'static str; 5] = ["=", "has", "lacks", "counts", "->"];
+    for verb in verbs {
+        if let Some(value) = line.strip_prefix(&format!("{verb} ")) {
+            return Some(("", verb, value));
+        }
+    }
+    let (at, verb) = verbs.into_iter().filter_map(|verb| Some((line.find(&format!(" {verb} "))?, verb))).min()?;
+    Some((&line[..at], verb, &line[at + verb.len() + 2..]))
+}
+
+fn has(found: &Value, text: &str, wanted: &Value) -> bool {
+    match found {
+        Value::Array(elements) => elements.contains(wanted),
+        Value::Object(members) => members.contains_key(text),
+        Value::String(found) => found.contains(text),
+        _ => false,
+    }
+}
+
+fn size(found: &Value) -> Option<u64> {
+    match found {
+        Value::Array(elements) => Some(elements.len() as u64),
+        Value::Object(members) => Some(members.len() as u64),
+        _ => None,
+    }
+}
+
+/// Whether a path that was asked for is one of the table's, with something in place of its names.
+fn is_of(asked: &str, row: &str) -> bool {
+    let asked = match asked.strip_prefix("/servicesNS/") {
+        Some(rest) => format!("/services/{}", rest.splitn(3, '/').nth(2).unwrap_or_default()),
+        None => asked.to_owned(),
+    };
+    let (asked, row): (Vec<&str>, Vec<&str>) = (asked.split('/').collect(), row.split('/').collect());
+    asked.len() == row.len() && asked.iter().zip(&row).all(|(asked, row)| asked == row || row.starts_with('{'))
+}
+
+#[test]
+fn every_endpoint_answers_as_its_page_says() {
+    let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec/rest");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    let mut world = World::new();
+    let mut faults = Vec::new();
+    for file in files {
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        faults.extend(world.run(&name, &std::fs::read_to_string(&file).unwrap()));
+    }
+    // Paths of the table that have names are served by the row whose fixed parts match best, so each row counts by itself.
+    for row in ENDPOINTS.iter() {
+        let path = row.path.replacen("/servicesNS/{user}/{app}", "/services", 1);
+        let is_asked = |(method, asked): &(String, String)| *method == row.method.as_str() && is_of(asked, &path);
+        if !world.asked.iter().any(is_asked) {
+            faults.push(format!("no page asks for {} {}", row.method, row.path));
+        }
+    }
+    faults.dedup();
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
