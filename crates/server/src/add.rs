@@ -23,9 +23,10 @@ use crate::cli::OneshotArgs;
 use crate::data_folder::{self, Settings};
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
+use crate::output::line_folding::folded;
 use crate::remarks::Remarks;
 use crate::server_client::Remote;
-use crate::zone;
+use crate::{terminal, zone};
 
 /// What adding one file came to: its report, or what went wrong and what was added of it before.
 type Added = Result<FileReport, (String, Option<FileReport>)>;
@@ -46,7 +47,9 @@ pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failur
     let total = told.end();
     total.remarks.end();
     let seconds = (settings.clock.elapsed_ns() - started) as f64 / NS_PER_SEC as f64;
-    writeln!(std::io::stdout().lock(), "{}", total.summary(seconds))?;
+    let summary = total.summary(seconds);
+    let summary = terminal::width().map_or_else(|| summary.clone(), |columns| folded(&summary, usize::from(columns)));
+    writeln!(std::io::stdout().lock(), "{summary}")?;
     Ok(if total.failed > 0 {
         failure::STORAGE
     } else if total.interrupted {

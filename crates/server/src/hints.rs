@@ -269,7 +269,12 @@ fn wrong_fields(
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None => {
                 let shown: Vec<&str> = seen.iter().map(String::as_str).filter(|name| !is_default(name)).collect();
-                remark.with_hint(format!("there is {}", list(&shown)))
+                match shown.as_slice() {
+                    [] | ["host"] => {
+                        remark.with_hint("nothing is cut out of their text: `rex` does so, or another sourcetype")
+                    }
+                    shown => remark.with_hint(format!("there is {}", list(shown))),
+                }
             }
         }
     };

@@ -15,7 +15,7 @@ use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file,
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
 use quarry_spl::{Severity, ast::Command};
-use quarry_stdx::{SystemClock, log};
+use quarry_stdx::{SharedClock, SystemClock, log};
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
@@ -45,7 +45,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     check_times(arguments, &zone)?;
     let clock = SystemClock::shared();
     let started_ns = clock.elapsed_ns();
-    let mut out = Pager::open(!arguments.no_pager);
+    let mut pager = Pager::open(!arguments.no_pager);
+    let mut out = TimedOutput { out: &mut pager, clock: clock.clone(), spent_ns: 0 };
     let stop = SearchStop::install()?;
     let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
@@ -58,12 +59,39 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
             ask_server(remote, cli, arguments, &zone, &mut out)?
         }
     };
-    out.close()?;
+    let searched_ns = clock.elapsed_ns() - started_ns - out.spent_ns;
+    pager.close()?;
     if terminal::is_interactive() {
-        log::info(summary(&answer, clock.elapsed_ns() - started_ns));
+        log::info(summary(&answer, searched_ns));
     }
     tell_notes(cli, arguments, (&place, &zone), &answer, stop.interrupt.is_set())?;
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
+}
+
+/// An output and how long it took what was written, which is up to whoever reads it page by page.
+struct TimedOutput<'a> {
+    out: &'a mut dyn Write,
+    clock: SharedClock,
+    spent_ns: i64,
+}
+
+impl TimedOutput<'_> {
+    fn timed<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
+        let started_ns = self.clock.elapsed_ns();
+        let written = write(self.out);
+        self.spent_ns += self.clock.elapsed_ns() - started_ns;
+        written
+    }
+}
+
+impl Write for TimedOutput<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.timed(|out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.timed(|out| out.flush())
+    }
 }
 
 /// What answers a search.
@@ -166,7 +194,7 @@ fn tell_notes(
     if !is_stopped && !answer.is_partial {
         let found = SearchOutcome {
             text: &text,
-            rows: answer.written.rows,
+            rows: if answer.written.is_about_nothing() { 0 } else { answer.written.rows },
             empty: &answer.written.empty,
             filled: &answer.written.filled,
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
@@ -379,11 +407,22 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
 /// Refuses a time that cannot be read.
 fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
     let now = SystemClock::shared().now_ns();
-    for (name, text) in [("--earliest", &arguments.earliest), ("--latest", &arguments.latest)] {
-        let Some(text) = text.as_deref().filter(|text| !text.is_empty()) else { continue };
-        parse_time(text, now, zone).map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
+    let time = |name: &str, text: &Option<String>| {
+        let text = text.as_deref().filter(|text| !text.is_empty());
+        let parsed = text.map(|text| parse_time(text, now, zone)).transpose();
+        parsed.map_err(|error| Failure::Usage(format!("{name}: {error}")))
+    };
+    let range = (time("--earliest", &arguments.earliest)?, time("--latest", &arguments.latest)?);
+    match range {
+        (Some(earliest), Some(latest)) if earliest > latest => {
+            let given = |text: &Option<String>| text.clone().unwrap_or_default();
+            let (earliest, latest) = (given(&arguments.earliest), given(&arguments.latest));
+            Err(Failure::Usage(format!(
+                "--earliest {earliest} is after --latest {latest}: no event lies between them; exchange the two"
+            )))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {

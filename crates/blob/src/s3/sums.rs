@@ -8,7 +8,7 @@
 //! ```text
 //! bytes        N
 //! sums         8 bytes for each block of 16 KiB: XXH3-64 of the block, seeded with its number
-//! footer       "QRYSUMS1", N as u64, 16384 as u32, 0 as u32, XXH3-64 of the sums and of the footer so far
+//! footer       "QRYSUMS1", N as u64, 16384 as u64, XXH3-64 of the sums and of the footer so far
 //! ```
 //! Numbers are little-endian. The seed tells blocks apart that were exchanged for one another.
 
@@ -32,8 +32,7 @@ pub(crate) fn trailer(bytes: &[u8]) -> Bytes {
     }
     trailer.put_slice(MAGIC);
     trailer.put_u64_le(bytes.len() as u64);
-    trailer.put_u32_le(BLOCK_BYTES as u32);
-    trailer.put_u32_le(0);
+    trailer.put_u64_le(BLOCK_BYTES);
     trailer.put_u64_le(xxh3_64(&trailer));
     trailer.freeze()
 }

@@ -19,6 +19,7 @@ use std::io::{self, Write};
 use quarry_search::cell::CsvCells;
 use quarry_search::{Cell, ResultTable};
 use quarry_spl::analyse::SoughtText;
+use quarry_stdx::log;
 
 use crate::cli::OutputForm;
 use table::TableParts;
@@ -80,11 +81,21 @@ pub(crate) struct Written {
     pub(crate) empty: Vec<String>,
     /// Names of columns in which some row has one.
     pub(crate) filled: BTreeSet<String>,
+    /// Whether some value is not 0.
+    has_more_than_zeros: bool,
 }
 
 impl Written {
+    /// Whether it is one row of counts and sums over nothing.
+    pub(crate) fn is_about_nothing(&self) -> bool {
+        self.rows == 1 && !self.has_more_than_zeros
+    }
+
     fn add(&mut self, part: &ResultTable) {
         self.rows += part.len();
+        let is_zero = |cell: Cell<'_>| matches!(cell, Cell::Null) || cell.joined(" ") == "0";
+        self.has_more_than_zeros |=
+            self.rows > 1 || part.rows().any(|row| (0..part.fields().len()).any(|at| !is_zero(row.cell(at))));
         for (at, field) in part.fields().iter().enumerate() {
             if self.filled.contains(field) {
                 continue;
@@ -199,7 +210,11 @@ impl<'a> OutputWriter<'a> {
     pub(crate) fn end(mut self) -> io::Result<Written> {
         self.write_held()?;
         match self.style.form {
-            OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => writeln!(self.out, "no results")?,
+            // What a file or a program takes has no rows then, and no words in their place.
+            OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => match self.style.width {
+                Some(_) => writeln!(self.out, "no results")?,
+                None => log::info("no results"),
+            },
             OutputForm::Table => self.table.end(self.style, self.out)?,
             OutputForm::Json => json::write_end(self.written.rows == 0, self.out)?,
             _ => {}

@@ -6,6 +6,7 @@ use quarry_event::value;
 use quarry_search::{Cell, PART_ROWS, ResultTable};
 
 use super::grid::{Fit, Grid, Heading};
+use super::line_folding::folded;
 use super::text_width::{visible, width};
 use super::{Marks, OutputStyle, is_shown, vertical};
 
@@ -91,7 +92,9 @@ impl TableParts {
             names.push_str(&visible(name));
         }
         let columns = if count == 1 { "column" } else { "columns" };
-        writeln!(out, "{dim}… {count} more {columns}: {names} (use | table, --vertical or -o csv){plain}")
+        let text = format!("… {count} more {columns}: {names} (use | table, --vertical or -o csv)");
+        let text = style.width.map_or_else(|| text.clone(), |columns| folded(&text, usize::from(columns)));
+        writeln!(out, "{dim}{text}{plain}")
     }
 }
 

@@ -69,7 +69,8 @@ fn rows_that_come_in_parts_make_one_whole() {
     assert_eq!(rows.len(), 20_000);
     assert_eq!((&rows[0]["line"], &rows[19_999]["line"]), (&19_999.into(), &0.into()));
     assert_eq!(place.run(&["search", "nothing", &log, "-o", "json"]).good(), "[]\n");
-    assert_eq!(place.run(&["search", "nothing", &log]).good(), "no results\n");
+    let nothing = place.run(&["search", "nothing", &log]);
+    assert_eq!((nothing.out.as_str(), nothing.err.contains("no results")), ("", true), "{nothing:?}");
     let table = place.run(&["search", "line=7 OR line=8", &log]).good();
     let shown = "2026-11-20T00:00:08.000+00:00  2026-11-20T00:00:08Z host=web2 line=8 took=56\n\
                  2026-11-20T00:00:07.000+00:00  2026-11-20T00:00:07Z host=web1 line=7 took=49\n";
@@ -221,4 +222,23 @@ fn a_search_that_errs_in_silence_is_told_what_to_write() {
     assert_eq!(first, lines(0..1));
     let record = place.run(&["search", "line=7 | table line took", "--vertical"]).good();
     assert!(record.starts_with("-[ 1 ]-") && record.contains("\nline  7\n"), "{record}");
+}
+
+#[test]
+fn counts_of_nothing_are_explained_like_no_rows() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..100));
+    place.run(&["add", "oneshot", &log]).good();
+    for (search, more, note) in [
+        ("* | where sorcetype=\"syslog\" | stats count", &[][..], "did you mean `sourcetype`?"),
+        ("* | stats count, sum(took)", &["--earliest", "2030-01-01"], "events go from"),
+        ("* | stats count", &["--latest", "-20y"], "events go from"),
+    ] {
+        let ran = place.run(&[&["search", search], more].concat());
+        assert!(ran.code == 0 && ran.err.contains(note), "{search}: {ran:?}");
+    }
+    let found = place.run(&["search", "* | stats count, count(eval(line<0)) AS none"]);
+    assert_eq!((found.code, found.err.as_str()), (0, ""), "{found:?}");
+    let reversed = place.run(&["search", "*", "--earliest", "now", "--latest", "-1h"]);
+    assert!(reversed.code == 2 && reversed.err.contains("is after --latest"), "{reversed:?}");
 }
