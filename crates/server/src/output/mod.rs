@@ -265,7 +265,7 @@ mod tests {
         let text = shown(WIDE, 2, TERMINAL);
         assert_eq!(
             text,
-            "a  message                   b\n1  some longer text here  2345\n1  some longer text here  2345\n… 1 more column: c (use | table, --vertical or -o csv)\n"
+            "a  message                   b\n1  some longer text here  2345\n1  some longer text here  2345\n… 1 more column: c (use | table,\n--vertical or -o csv)\n"
         );
         let pipe = shown(WIDE, 1, OutputStyle { width: None, ..TERMINAL });
         assert_eq!(pipe.lines().count(), 2, "{pipe}");
