@@ -249,13 +249,13 @@ mod tests {
     #[test]
     fn enough_neighbours_merge_up_to_the_target() {
         use Request::{Background, Explicit};
-        assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Background), []);
+        assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Background), [0_u64; 0]);
         assert_eq!(chosen((1..=3).map(|number| row(number, 10)), Explicit), [1, 2, 3]);
         assert_eq!(chosen((1..=5).map(|number| row(number, 10)), Background), [1, 2, 3, 4, 5]);
         assert_eq!(chosen((1..=9).map(|number| row(number, 20)), Background), [1, 2, 3, 4, 5]);
-        assert_eq!(chosen((1..=9).map(|number| row(number, 51)), Explicit), []);
+        assert_eq!(chosen((1..=9).map(|number| row(number, 51)), Explicit), [0_u64; 0]);
         assert_eq!(chosen([row(1, 90), row(2, 20), row(3, 20)], Explicit), [2, 3]);
-        assert_eq!(chosen((1..=4).map(|number| BucketRow { events: 1 << 40, ..row(number, 1) }), Explicit), []);
+        assert_eq!(chosen((1..=4).map(|number| BucketRow { events: 1 << 40, ..row(number, 1) }), Explicit), [0_u64; 0]);
         let heavy = (1..=9).map(|number| BucketRow { object_bytes: MOST_STORED / 3, ..row(number, 1) });
         assert_eq!(chosen(heavy, Explicit), [1, 2]);
         assert_eq!(chosen((1..=2_000).map(|number| row(number, 0)), Background).len(), MERGE_COUNT_MAX);
@@ -271,7 +271,7 @@ mod tests {
     fn what_is_not_whole_parts_its_neighbours() {
         let rows = || (1..=7).map(|number| row(number, 1));
         assert_eq!(chosen_but(rows(), Request::Background, &[3]), [4, 5, 6, 7]);
-        assert_eq!(chosen_but(rows(), Request::Background, &[4]), []);
+        assert_eq!(chosen_but(rows(), Request::Background, &[4]), [0_u64; 0]);
         assert_eq!(chosen_but(rows(), Request::Explicit, &[3]), [1, 2]);
     }
 
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(explicit(vec![at(1, 0, 1), at(2, 50, 90)]), [1, 2]);
         assert_eq!(explicit(vec![at(1, 0, 1), at(2, 50, 91), at(3, 90, 92)]), [2, 3]);
         assert_eq!(explicit(vec![at(1, 0, 400), at(2, 50, 91)]), [1, 2], "one of them is as wide");
-        assert_eq!(explicit(vec![at(1, 0, 400), at(2, 300, 401)]), []);
+        assert_eq!(explicit(vec![at(1, 0, 400), at(2, 300, 401)]), [0_u64; 0]);
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
         let rows = |levels: &[u32]| -> Vec<BucketRow> {
             levels.iter().zip(1..).map(|(level, number)| BucketRow { level: *level, ..row(number, 1) }).collect()
         };
-        assert_eq!(chosen(rows(&[1, 1, 1, 0, 0, 0]), Request::Background), []);
+        assert_eq!(chosen(rows(&[1, 1, 1, 0, 0, 0]), Request::Background), [0_u64; 0]);
         assert_eq!(chosen(rows(&[1, 1, 1, 0, 0, 0]), Request::Explicit), [1, 2, 3, 4, 5, 6]);
         assert_eq!(chosen(rows(&[1, 0, 0, 0, 0]), Request::Background), [2, 3, 4, 5]);
         assert_eq!(chosen(rows(&[1, 1, 1, 1, 0]), Request::Background), [1, 2, 3, 4]);
