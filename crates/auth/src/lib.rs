@@ -309,8 +309,10 @@ impl Auth {
     }
 
     /// Takes other roles: from now on they say what requests may do, those of sessions that are open too.
-    pub fn set_roles(&self, roles: Roles) {
-        *self.roles.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roles);
+    /// They are read by `read` behind the lock, so that of two changes at once the later reading is kept.
+    pub fn set_roles(&self, read: impl FnOnce() -> Roles) {
+        let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
+        *roles = Arc::new(read());
     }
 
     /// What the roles of an identity come to at this moment.
@@ -433,13 +435,13 @@ impl Auth {
         };
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let users = changed_users(&self.locked().users, change, hash, &self.roles())?;
+        if let (UserChange::Remove { name }, Some(tokens)) = (change, self.locked().tokens.as_mut()) {
+            // Who comes later with the same name has none of them. They go first: a user without tokens makes new ones.
+            tokens.remove(|record| record.user == *name)?;
+        }
         // Nothing is in force that would not be there after a start.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
         let mut state = self.locked();
-        if let (UserChange::Remove { name }, Some(tokens)) = (change, state.tokens.as_mut()) {
-            // Who comes later with the same name has none of them.
-            tokens.remove(|record| record.user == *name)?;
-        }
         state.users = users;
         state.sessions.end_of(name);
         state.verified.forget(name);

@@ -104,6 +104,19 @@ impl TokensFile {
 
     /// The tokens; a folder without a key gets one, by which all tokens of before are void.
     pub fn read_or_begin(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
+        let records = self.records()?;
+        let key = self.key(random)?;
+        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Box::new(self) })
+    }
+
+    /// Removes the tokens of a user, while no node runs.
+    pub fn remove_those_of(&self, user: &str) -> Result<(), Fault> {
+        let records = self.records()?;
+        let left: Vec<TokenRecord> = records.values().filter(|record| record.user != user).cloned().collect();
+        if left.len() == records.len() { Ok(()) } else { self.keep(&left) }
+    }
+
+    fn records(&self) -> Result<BTreeMap<String, TokenRecord>, Fault> {
         let path = self.0.join(TOKENS_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -117,8 +130,7 @@ impl TokensFile {
                 None => log::warning(format!("{}:{}: no record of a token, left out", path.display(), at + 1)),
             }
         }
-        let key = self.key(random)?;
-        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Box::new(self) })
+        Ok(records)
     }
 
     fn key(&self, random: &dyn Fn(&mut [u8])) -> Result<Keyed, Fault> {

@@ -127,8 +127,9 @@ impl Node for LocalNode {
 
     fn configuration_changed(&self, conf: &str) {
         self.namespaces.reread(conf);
-        let settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
-        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+        // Read behind the lock: of two changes at once the later reading is kept, which has both.
+        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
     }
 
     fn roles(&self) -> Roles {

@@ -10,7 +10,7 @@ use quarry_apps::read_configuration;
 use quarry_auth::{
     PASSWORD_BYTES_MAX, UserChange, UserError, UserKeeper, UserRecord, changed_users, check_new_password, check_roles,
 };
-use quarry_auth::{UsersFile, hash_with_new_salt};
+use quarry_auth::{TokensFile, UsersFile, hash_with_new_salt};
 use quarry_conf::Roles;
 use quarry_stdx::log;
 use serde_json::{Value, json};
@@ -89,6 +89,10 @@ fn change_file(data_dir: &Path, change: &UserChange, known: &Roles) -> Result<()
         _ => None,
     };
     let users = changed_users(&file.read_or_begin(known)?, change, hash, known).map_err(failure_of)?;
+    if let UserChange::Remove { name } = change {
+        // Who comes later with the same name has none of them.
+        TokensFile::of(data_dir).remove_those_of(name)?;
+    }
     Ok(file.keep(&users)?)
 }
 

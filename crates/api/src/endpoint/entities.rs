@@ -430,7 +430,7 @@ async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     blocking(move || {
         node.configuration_changed(&conf);
         if conf == AUTHORIZE_CONF {
-            auth.set_roles(node.roles());
+            auth.set_roles(|| node.roles());
         }
     })
     .await

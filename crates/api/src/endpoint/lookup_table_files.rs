@@ -94,5 +94,5 @@ async fn show_acl(request: ObjectRequest) -> Result<Response, ApiError> {
 async fn set_acl(request: ObjectRequest) -> Result<Response, ApiError> {
     let (name, scope, asked) = (request.name.clone(), request.scope.clone(), acl_change(&request.parameters)?);
     let set = move |objects: &Objects, viewer: &Permissions| objects.set_table_acl(&name, &asked, &scope, viewer);
-    Ok(answer(&request, acl_entry(entry(&shown(), &request.with(set).await?))))
+    Ok(answer(&request, acl_entry(entry(&shown(), &request.change("lookups", set).await?))))
 }

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use bytes::{Bytes, BytesMut};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use object_store::GetRange;
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_stdx::SharedClock;
@@ -127,7 +127,10 @@ impl BlobStore for S3 {
                     let requests = Arc::clone(&requests);
                     async move { requests.put(&name, object).await }
                 };
-                stream::iter(objects).map(put).buffer_unordered(PUTS_AT_ONCE).try_collect::<()>().await
+                // All of them end before the first failure is told: one that is dropped half way leaves its parts behind.
+                let ended: Vec<Result<(), BlobError>> =
+                    stream::iter(objects).map(put).buffer_unordered(PUTS_AT_ONCE).collect().await;
+                ended.into_iter().collect::<Result<(), BlobError>>()
             })?;
         }
         Ok(())
@@ -195,7 +198,8 @@ impl Layout {
                 count(&requests.counters.refetches, 1);
             }
             let part = requests.read(&self.name, GetRange::Bounded(range.clone())).await?;
-            if part.start == range.start && self.sums.match_bytes(range.start, &part.bytes) {
+            let is_whole = part.start == range.start && part.bytes.len() as u64 == range.end - range.start;
+            if is_whole && self.sums.match_bytes(range.start, &part.bytes) {
                 return Ok(part.bytes);
             }
         }
@@ -212,7 +216,9 @@ impl Layout {
         } else {
             let pieces = around.clone().step_by(READ_BYTES_MAX as usize);
             let read = |from: u64| self.blocks(requests, from..(from + READ_BYTES_MAX).min(around.end));
-            let read: Vec<Bytes> = stream::iter(pieces).map(read).buffered(READS_AT_ONCE).try_collect().await?;
+            let read: Vec<Result<Bytes, BlobError>> =
+                stream::iter(pieces).map(read).buffered(READS_AT_ONCE).collect().await;
+            let read = read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()?;
             (around.start, if read.len() == 1 { read[0].clone() } else { read.concat().into() })
         };
         let skipped = (offset - from) as usize;

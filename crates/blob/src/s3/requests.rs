@@ -190,9 +190,12 @@ impl Requests {
                 let (action, name) = (ask.action, ask.name.to_owned());
                 Failure::Final(BlobError::Denied { action, name, place: self.place(), reason })
             }
-            Theirs::NotSupported { .. } | Theirs::InvalidPath { .. } | Theirs::NotImplemented { .. } => {
-                Failure::Final(BlobError::Settings { reason })
-            }
+            Theirs::NotSupported { .. }
+            | Theirs::InvalidPath { .. }
+            | Theirs::NotImplemented { .. }
+            | Theirs::AlreadyExists { .. }
+            | Theirs::Precondition { .. }
+            | Theirs::NotModified { .. } => Failure::Final(BlobError::Settings { reason }),
             _ => Failure::Passing { outcome: outcome_of(error), reason },
         }
     }
@@ -243,7 +246,10 @@ impl Requests {
             };
             self.send(self.ask_about("write a part of", name), put)
         };
-        let parts: Vec<PartId> = stream::iter(starts).map(put_part).buffered(PARTS_AT_ONCE).try_collect().await?;
+        // All of them end before the upload is given up, so that none lands behind that.
+        let parts: Vec<Result<PartId, BlobError>> =
+            stream::iter(starts).map(put_part).buffered(PARTS_AT_ONCE).collect().await;
+        let parts = parts.into_iter().collect::<Result<Vec<PartId>, BlobError>>()?;
         let complete = |client: AmazonS3| {
             let (path, id, parts) = (path.clone(), id.clone(), parts.clone());
             async move { client.complete_multipart(&path, &id, parts).await }

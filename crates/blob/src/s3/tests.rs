@@ -90,6 +90,10 @@ fn what_is_damaged_where_it_is_kept_is_told() {
         damage(at);
         assert!(matches!(store.open("main/1.bucket"), Err(BlobError::Damaged { .. })), "byte {at}");
     }
+    std::fs::write(&file, &kept).unwrap();
+    let object = store.open("main/1.bucket").unwrap();
+    std::fs::write(&file, &kept[..32 << 10]).unwrap();
+    assert!(matches!(object.read_at(0, 64 << 10), Err(ReadError::Failed { .. })), "a copy that is too short");
     std::fs::write(&file, b"not ours").unwrap();
     assert!(matches!(store.open("main/1.bucket"), Err(BlobError::Damaged { .. })));
 }

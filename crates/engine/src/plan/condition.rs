@@ -51,6 +51,16 @@ impl Planner<'_> {
             ))
             .into());
         };
+        if self.fields == FieldSource::IndexTime
+            && let Some(field) = field_under_not(&filter, false)
+        {
+            let user = &self.runner.context.permissions.user;
+            return Err(Fault::denied(format!(
+                "the search filter of the roles of user {user} excludes events by field {field}, which this command does not cut out \
+                 of them: use stats, or have srchFilter say {field}::VALUE of a field that is indexed"
+            ))
+            .into());
+        }
         Ok((SearchExpr::And(vec![condition, filter]), range))
     }
 
@@ -102,5 +112,20 @@ impl Planner<'_> {
             Ok(time) => Ok(Some(time)),
             Err(error) => Err(EngineError::Invalid { message: error.to_string(), span: Some(text.span) }),
         }
+    }
+}
+
+/// A field below a NOT that events only have at search time: where none is cut out, such a condition keeps nothing back.
+fn field_under_not(expr: &SearchExpr, is_negated: bool) -> Option<&str> {
+    match expr {
+        SearchExpr::And(parts) | SearchExpr::Or(parts) => {
+            parts.iter().find_map(|part| field_under_not(part, is_negated))
+        }
+        SearchExpr::Not(part) => field_under_not(part, true),
+        SearchExpr::Compare { field, .. } | SearchExpr::In { field, .. } if is_negated => {
+            let is_given = ["index", "host", "source", "sourcetype"].contains(&field.text.as_str());
+            (!is_given).then_some(field.text.as_str())
+        }
+        _ => None,
     }
 }

@@ -165,3 +165,22 @@ fn roles_say_which_events_their_users_find() {
     assert_eq!(count(&place, &tom, "search index=main earliest=0 | stats count AS n"), "0", "it ends now");
     drop(server);
 }
+
+#[test]
+fn a_filter_that_needs_fields_is_not_passed_by_commands_without_them() {
+    let place = Place::new();
+    let role = "[role_open]\nimportRoles = user\nrun_walklex = enabled\nsrchFilter = NOT level=secret\n";
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    std::fs::write(place.data().join("etc/system/local/authorize.conf"), role).unwrap();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["open"])]);
+    let log = place.write("a.log", "2026-11-20T10:00:00Z level=secret a\n2026-11-20T10:59:00Z level=info b\n");
+    place.run(&["add", "oneshot", &log]).good();
+    let server = Server::start(&place);
+    let [admin, eva] = ["admin", "eva"].map(|user| key(&place, user));
+    assert_eq!(count(&place, &eva, "search index=main | stats count AS n"), "1");
+    for text in ["| tstats count AS n where index=main", "| walklex index=main type=term | stats count AS n"] {
+        assert_ne!(count(&place, &admin, text), "403", "{text}");
+        assert_eq!(count(&place, &eva, text), "403", "{text}");
+    }
+    drop(server);
+}

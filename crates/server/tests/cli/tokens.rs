@@ -114,4 +114,8 @@ fn a_token_stands_for_its_user_until_it_is_taken_away() {
         || place.run(&["search", "index=_audit action=edit_token | stats sum(count) by operation", "-o", "csv"]).good();
     assert!(wait_until(|| ["create", "remove"].iter().all(|word| noted().contains(word))), "{}", noted());
     drop(server);
+    let records = || std::fs::read_to_string(place.data().join("etc/auth/tokens.jsonl")).unwrap();
+    assert!(records().contains("\"tom\""), "{}", records());
+    place.run(&["user", "remove", "tom"]).good();
+    assert!(!records().contains("\"tom\""), "gone without a server, too: {}", records());
 }
