@@ -9,7 +9,7 @@ use std::str::Utf8Error;
 
 use regex_automata::hybrid::LazyStateID;
 
-use super::{FlatTemplate, GroupPlaces, Planner, Window};
+use super::{FlatTemplate, GroupPlaces, Planner, TemplatePosition, Window};
 use crate::pattern::{Captures, Regex};
 
 /// Whether a window has a match.
@@ -44,6 +44,10 @@ impl Window {
     /// What tests the only value that decides; `None` where several do or matches may start at several places.
     pub fn value_test(&self, decision: &Decision, template: &FlatTemplate) -> Option<ValueTest> {
         let [only] = decision.read[..] else { return None };
+        // A value in which matches may start is no single start, however short the text around it is.
+        if self.starts_end > (TemplatePosition { part: only, offset: 0 }) {
+            return None;
+        }
         let (mut text, mut split) = (Vec::new(), None);
         let value = |part: usize, text: &mut Vec<u8>| {
             if part == only {
@@ -51,7 +55,7 @@ impl Window {
             }
         };
         let (start, starts_end) = self.fill(template, &decision.fillers, value, &mut text);
-        let split = split.filter(|split| starts_end <= *split)?;
+        let split = split?;
         let first = std::str::from_utf8(text.get(start..starts_end)?).ok()?;
         if first.chars().count() != 1 {
             return None;

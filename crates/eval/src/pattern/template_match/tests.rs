@@ -284,6 +284,19 @@ fn only_the_variables_a_match_reads_are_asked() {
 }
 
 #[test]
+fn a_value_that_may_hold_the_start_is_not_tested_alone() {
+    for pattern in PATTERNS {
+        let regex = Regex::new(pattern).unwrap();
+        for group in 1..regex.group_count() {
+            let mut planner = Planner::new(&regex, [group]).unwrap();
+            for text in ["<1><a\né> ", "<1|2><a\né|b>", "1<a\nb|b\na> ", "<1>\n<a|b> "] {
+                assert!(check(&regex, &mut planner, &written(text)), "{pattern}");
+            }
+        }
+    }
+}
+
+#[test]
 fn templates_without_a_match_are_left_out() {
     let shard = r"on shard-(?<shard>\d+) ";
     for text in ["", "nothing here", "took <1|20>ms for <10.0.0.1|::1>", "on shard-<a|b> ", "on shard-<1|2>"] {
