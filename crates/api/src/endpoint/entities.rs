@@ -1,8 +1,8 @@
 //! Knowledge objects over REST: collections whose entities are stanzas of a conf file, each as its table row says.
 //!
 //! `GET` lists and shows, `POST` makes and changes, `DELETE` removes; `ID/acl` shows and changes whom an object belongs to and who
-//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes, `_reload` reads what was
-//! written by hand. Who sees and changes what is the work of [`quarry_apps::objects`]. Not here: what saved searches do besides
+//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes and makes one when it is posted to,
+//! `_reload` reads what was written by hand. Who sees and changes what is the work of [`quarry_apps::objects`]. Not here: what saved searches do besides
 //! ([`super::saved_searches`]), confs by name ([`super::configurations`]).
 
 use std::borrow::Cow;
@@ -313,13 +313,16 @@ pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf
 fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (new, reload_all) = ("Shows what a new entity takes.", "Reads files that were changed.");
-    vec![
-        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+    let make = |path: String| {
         Endpoint::new(Method::POST, path, write, "Makes an entity.", serve!(kind, post, create))
             .needs(&["name"])
-            .takes(fields.optional),
+            .takes(fields.optional)
+    };
+    vec![
+        Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
+        make(path.to_owned()),
         Endpoint::new(Method::GET, below("_new"), read, new, serve!(kind, get, template)),
-        Endpoint::new(Method::POST, below("_new"), read, new, serve!(kind, post, template)),
+        make(below("_new")),
         Endpoint::new(Method::GET, below("_reload"), read, reload_all, serve!(kind, get, reload)),
         Endpoint::new(Method::POST, below("_reload"), read, reload_all, serve!(kind, post, reload)),
     ]
@@ -452,7 +455,12 @@ async fn list(state: ApiState, request: Request) -> Result<Response, ApiError> {
 
 async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiError> {
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
-    let show = move |objects: &Objects, viewer: &Permissions| objects.get(&kind.conf, &name, &scope, viewer);
+    let show = move |objects: &Objects, viewer: &Permissions| {
+        let object = objects.get(&kind.conf, &name, &scope, viewer)?;
+        // What its collection does not list is none of its entities, unless it is what all begin with.
+        let is_one = name == DEFAULT_STANZA || (kind.holds)(&object);
+        if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
+    };
     with_objects(state, &request.caller, show).await
 }
 
@@ -497,8 +505,18 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         return Err(ApiError::bad_request(format!("The following required arguments are missing: {missing}.")));
     }
     let conf = kind.conf.clone();
-    let make =
-        move |objects: &Objects, viewer: &Permissions| objects.create(&kind.conf, &name, &settings, &scope, viewer);
+    let make = move |objects: &Objects, viewer: &Permissions| {
+        let made = objects.create(&kind.conf, &name, &settings, &scope, viewer)?;
+        if (kind.holds)(&made) {
+            return Ok(made);
+        }
+        // It would be answered, and never listed.
+        objects.remove(&kind.conf, &name, &scope, viewer)?;
+        Err(ObjectError::Invalid(format!(
+            "with these settings {name} is none of {}: give those that make it one",
+            kind.path
+        )))
+    };
     let made = change(&state, &request.caller, &conf, make).await?;
     Ok((StatusCode::CREATED, request.answer(&made)).into_response())
 }
@@ -575,6 +593,9 @@ pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
 
 async fn set_acl(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let asked = acl_change(&request.parameters)?;
+    if asked == AclChange::default() {
+        return Err(ApiError::bad_request("nothing is to be changed: give owner, sharing, perms.read or perms.write"));
+    }
     let object = acl_changed(&state, &request, asked).await?;
     Ok(acl_answer(&request, &object))
 }
@@ -595,11 +616,11 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
         return Err(ApiError::bad_request(format!("app={app}: objects are not moved to another app; make it there")));
     }
     let asked = match request.parameters.get("user") {
+        None => return Err(ApiError::bad_request("nothing is to be changed: say with user to whom it is given")),
         Some(NOBODY) => AclChange { sharing: Some(ObjectSharing::App), ..AclChange::default() },
         Some(user) => {
             AclChange { sharing: Some(ObjectSharing::User), owner: Some(user.to_owned()), ..AclChange::default() }
         }
-        None => AclChange::default(),
     };
     let moved = acl_changed(&state, &request, asked).await?;
     Ok(request.answer(&moved))
