@@ -41,6 +41,7 @@ pub(crate) const TYPES: &[(&str, ParameterType)] = &[
     ("count", Limit),
     ("csv_safe", Flag),
     ("disabled", Flag),
+    ("dispatch.sample_ratio", Count),
     ("earliest_time", Time),
     ("enable_lookups", Flag),
     ("exec_mode", Word(&["blocking", "normal", "oneshot"])),

@@ -102,6 +102,11 @@ impl Turns {
         }
     }
 
+    /// Forgets a user who is gone.
+    pub(crate) fn forget(&self, user: &str) {
+        self.locked().quotas.remove(user);
+    }
+
     fn new(bounds: Bounds) -> Arc<Turns> {
         Arc::new(Turns { bounds, queue: Mutex::default() })
     }
@@ -275,6 +280,9 @@ mod tests {
         drop(search);
         let fourth = fourth.await.unwrap().unwrap();
         turns.limit("eva", None);
+        turns.limit("ann", Some(1));
+        turns.forget("ann");
+        assert!(turns.locked().quotas.is_empty());
         let fifth = turns.take("eva", Use::Search).await.unwrap();
         drop((streams, fourth, fifth, others));
         assert!(turns.is_idle());

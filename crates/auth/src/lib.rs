@@ -36,9 +36,10 @@ pub use hashing::{HASH_WAITERS_MAX, HASHES_MAX};
 pub use ledger::{AuditEvent, AuditRecord};
 pub use origin::Origin;
 pub use password::hash_password;
-pub use roles::permissions;
+pub use roles::{grantable_roles, permissions};
 pub use session::{SESSION_IDLE_LIMIT_S, SESSIONS_MAX, SESSIONS_PER_USER_MAX};
 pub use throttle::{FREE_OF_ADDRESS, FREE_OF_USER, FREE_OF_USER_AT_ADDRESS, WAIT_S_MAX};
+use tokens::Draft;
 pub use tokens::{
     AUDIENCE_CHARS_MAX, ShownToken, TOKENS_MAX, TOKENS_PER_USER_MAX, TokenKeeper, TokenRecord, Tokens, TokensFile,
 };
@@ -221,27 +222,45 @@ impl Auth {
         let id = tokens::hex(&id);
         let NewToken { user, audience, expires_s, not_before_s } = asked;
         let (issuer, issued_s) = (format!("{} from {node}", by.user), self.clock.now_ns().div_euclid(1_000_000_000));
-        let mut state = self.locked();
-        if !state.users.iter().any(|record| record.name == user) {
-            return Err(UserError::Unknown(user));
-        }
-        let record =
-            TokenRecord { id: id.clone(), user, audience, issuer, issued_s, expires_s, not_before_s, is_enabled: true };
-        let token = state.tokens.as_mut().ok_or_else(no_tokens)?.issue(record)?;
-        self.note_token(&mut state, by, origin, "create", &id);
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut draft, token, record) = {
+            let state = self.locked();
+            if !state.users.iter().any(|record| record.name == user) {
+                return Err(UserError::Unknown(user));
+            }
+            let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
+            let id = id.clone();
+            let record =
+                TokenRecord { id, user, audience, issuer, issued_s, expires_s, not_before_s, is_enabled: true };
+            (tokens.draft(), tokens.signed(&record), record)
+        };
+        draft.add(record)?;
+        self.put_tokens(draft)?;
+        self.note_token(&mut self.locked(), by, origin, "create", &id);
         Ok((id, token))
+    }
+
+    /// Puts a change of tokens in force that is on disk before. It is written while logins go on.
+    fn put_tokens(&self, draft: Draft) -> Result<(), UserError> {
+        draft.keep()?;
+        if let Some(tokens) = self.locked().tokens.as_mut() {
+            tokens.put_in_force(draft);
+        }
+        Ok(())
     }
 
     /// Switches a token on or off.
     pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), UserError> {
-        self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |tokens| {
-            tokens.switch(id, is_enabled)
+        self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |draft| {
+            draft.switch(id, is_enabled);
         })
     }
 
     /// Removes a token: whoever shows it is refused from now on.
     pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
-        self.change_token(by, id, origin, "remove", |tokens| tokens.remove(|record| record.id == id))
+        self.change_token(by, id, origin, "remove", |draft| {
+            draft.remove(|record| record.id == id);
+        })
     }
 
     fn change_token(
@@ -250,14 +269,19 @@ impl Auth {
         id: &str,
         origin: &Origin,
         operation: &'static str,
-        change: impl FnOnce(&mut Tokens) -> Result<(), UserError>,
+        change: impl FnOnce(&mut Draft),
     ) -> Result<(), UserError> {
-        let mut state = self.locked();
-        let tokens = state.tokens.as_mut().ok_or_else(no_tokens)?;
-        let owner = tokens.get(id).ok_or_else(|| UserError::UnknownToken(id.to_owned()))?.user.clone();
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (owner, mut draft) = {
+            let state = self.locked();
+            let tokens = state.tokens.as_ref().ok_or_else(no_tokens)?;
+            let record = tokens.get(id).ok_or_else(|| UserError::UnknownToken(id.to_owned()))?;
+            (record.user.clone(), tokens.draft())
+        };
         self.check_token_change(by, &owner)?;
-        change(tokens)?;
-        self.note_token(&mut state, by, origin, operation, id);
+        change(&mut draft);
+        self.put_tokens(draft)?;
+        self.note_token(&mut self.locked(), by, origin, operation, id);
         Ok(())
     }
 
@@ -434,10 +458,17 @@ impl Auth {
             }
         };
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let users = changed_users(&self.locked().users, change, hash, &self.roles())?;
-        if let (UserChange::Remove { name }, Some(tokens)) = (change, self.locked().tokens.as_mut()) {
+        let before = self.locked().users.clone();
+        self.check_grants(by, change, &before)?;
+        let users = changed_users(&before, change, hash, &self.roles())?;
+        if let UserChange::Remove { name } = change {
             // Who comes later with the same name has none of them. They go first: a user without tokens makes new ones.
-            tokens.remove(|record| record.user == *name)?;
+            let draft = self.locked().tokens.as_ref().map(Tokens::draft);
+            if let Some(mut draft) = draft
+                && draft.remove(|record| record.user == *name)
+            {
+                self.put_tokens(draft)?;
+            }
         }
         // Nothing is in force that would not be there after a start.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
@@ -456,6 +487,25 @@ impl Auth {
         };
         state.ledger.note(event, self.clock.now_ns());
         Ok(())
+    }
+
+    /// Refuses to give roles that `by` may not give, and to change or remove others who have such.
+    fn check_grants(&self, by: &Identity, change: &UserChange, users: &[UserRecord]) -> Result<(), UserError> {
+        let Some(grantable) = grantable_roles(&self.roles(), by) else { return Ok(()) };
+        let had = users.iter().find(|user| user.name == change.name() && user.name != by.user);
+        let given: &[String] = match change {
+            UserChange::Add { roles, .. } | UserChange::Edit { roles: Some(roles), .. } => roles,
+            UserChange::Edit { roles: None, .. } | UserChange::Remove { .. } => &[],
+        };
+        let kept = had.into_iter().flat_map(|user| &user.roles);
+        match given.iter().chain(kept).find(|role| !grantable.contains(*role)) {
+            Some(role) => Err(UserError::Forbidden(format!(
+                "user {} may not give or take the role {role}: grantableRoles of the user's roles has {}",
+                by.user,
+                grantable.into_iter().collect::<Vec<_>>().join(", ")
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Notes that a caller has changed something: `operation` in Splunk's words, and what it was done to.

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use quarry_conf::permissions::SearchLimits;
+use quarry_conf::permissions::{EDIT_ROLES, SearchLimits};
 use quarry_conf::{Permissions, RoleSettings, Roles};
 
 use crate::Identity;
@@ -23,7 +23,17 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
     };
     let capabilities = roles.iter().flat_map(|role| role.capabilities.iter().cloned()).collect();
     let (allowed, default) = (joined(|role| &role.allowed_indexes), joined(|role| &role.default_indexes));
-    let limits = SearchLimits { filter: filter_of(&roles), window_s: window_of(&roles), jobs: jobs_of(&roles) };
+    let most = |of: fn(&RoleSettings) -> usize| -> Option<usize> {
+        // 0 is any number, and nothing is bounded where no role is known.
+        if roles.iter().any(|role| of(role) == 0) { None } else { roles.iter().map(|role| of(role)).max() }
+    };
+    let limits = SearchLimits {
+        filter: filter_of(&roles),
+        window_s: window_of(&roles),
+        jobs: most(|role| role.jobs_quota),
+        disk_bytes: most(|role| role.disk_quota_mb).map(|megabytes| (megabytes as u64).saturating_mul(1 << 20)),
+        time_s: roles.iter().map(|role| role.time_max_s).max().filter(|seconds| *seconds > 0),
+    };
     Permissions::of_user(&identity.user, capabilities, allowed, default)
         .not_searching(joined(|role| &role.disallowed_indexes))
         .deleting_from(joined(|role| &role.delete_indexes))
@@ -72,9 +82,12 @@ fn window_of(roles: &[&RoleSettings]) -> Option<u64> {
     roles.iter().filter_map(|role| u64::try_from(role.time_window_s).ok()).max()
 }
 
-/// The most searches at once.
-fn jobs_of(roles: &[&RoleSettings]) -> Option<usize> {
-    if roles.iter().any(|role| role.jobs_quota == 0) { None } else { roles.iter().map(|role| role.jobs_quota).max() }
+/// The roles that a user may give to others; `None` for all of them. Who changes roles is not bound by what roles say.
+pub fn grantable_roles(known: &Roles, identity: &Identity) -> Option<BTreeSet<String>> {
+    let roles = with_imports(known, &identity.roles);
+    let is_bound = roles.iter().any(|role| !role.grantable.is_empty())
+        && !roles.iter().any(|role| role.capabilities.contains(EDIT_ROLES));
+    is_bound.then(|| roles.iter().flat_map(|role| role.grantable.iter().cloned()).collect())
 }
 
 #[cfg(test)]
@@ -120,7 +133,7 @@ mod tests {
         let text = "[role_web]\nimportRoles = loop\nsrchFilter = host=web*\nsrchTimeWin = 60\nsrchJobsQuota = 1\n\
                     [role_db]\nsrchFilter = host=db*\nsrchTimeWin = 3600\nsrchJobsQuota = 2\nsrchIndexesDisallowed = secret\n\
                     [role_narrow]\nsrchFilter = NOT card\nsrchFilterSelecting = false\n\
-                    [role_all]\nsrchFilter = *\nsrchTimeWin = 0\nsrchJobsQuota = 0\n[role_loop]\nimportRoles = web\nsrchJobsQuota = 1\n";
+                    [role_all]\nsrchFilter = *\nsrchTimeWin = 0\nsrchJobsQuota = 0\nsrchDiskQuota = 0\nsrchMaxTime = 2h\n[role_loop]\nimportRoles = web\nsrchJobsQuota = 1\n";
         let (layer, file) = (Layer::SystemLocal, "etc/system/local/authorize.conf".to_owned());
         let known = Roles::new(&Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]));
         let limits = |roles: &[&str]| of_known(&known, roles).limits;
@@ -135,6 +148,26 @@ mod tests {
             (limits(&["web"]).jobs, limits(&["web", "db"]).jobs, limits(&["all"]).jobs),
             (Some(1), Some(2), None)
         );
+        assert_eq!((limits(&["web"]).disk_bytes, limits(&["all"]).disk_bytes), (Some(100 << 20), None));
+        assert_eq!((limits(&["all"]).time_s, limits(&["web", "all"]).time_s), (Some(7_200), Some(8_640_000)));
         assert_eq!(of_known(&known, &["web", "db"]).disallowed_indexes, ["secret"]);
+    }
+
+    #[test]
+    fn roles_say_which_roles_are_given_unless_somebody_changes_roles() {
+        let text =
+            "[role_desk]\nedit_user = enabled\ngrantableRoles = user;power\n[role_more]\ngrantableRoles = team\n";
+        let (layer, file) = (Layer::SystemLocal, "etc/system/local/authorize.conf".to_owned());
+        let known = Roles::new(&Layers::new([ConfSource { layer, app: None, file, text: text.to_owned() }]));
+        let of = |roles: &[&str]| {
+            let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+            let grantable = grantable_roles(&known, &Identity { user: "eva".to_owned(), roles, is_console: false });
+            grantable.map(|roles| roles.into_iter().collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(
+            (of(&["desk"]).as_deref(), of(&["desk", "more"]).as_deref()),
+            (Some("power user"), Some("power team user"))
+        );
+        assert_eq!((of(&["user"]), of(&["admin"]), of(&["desk", "admin"])), (None, None, None));
     }
 }

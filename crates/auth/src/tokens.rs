@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -106,7 +107,7 @@ impl TokensFile {
     pub fn read_or_begin(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
-        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Box::new(self) })
+        Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Arc::new(self) })
     }
 
     /// Removes the tokens of a user, while no node runs.
@@ -172,7 +173,13 @@ pub struct Tokens {
     records: BTreeMap<String, TokenRecord>,
     /// When and from where each was used last, since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
-    keeper: Box<dyn TokenKeeper>,
+    keeper: Arc<dyn TokenKeeper>,
+}
+
+/// Records with a change that is not in force yet: they are written while others look at those that are.
+pub(crate) struct Draft {
+    records: BTreeMap<String, TokenRecord>,
+    keeper: Arc<dyn TokenKeeper>,
 }
 
 /// A token as it is shown: its record, and when and from where it was used last.
@@ -192,28 +199,19 @@ impl Tokens {
         self.records.get(id)
     }
 
-    /// Makes a token; gives it as clients show it, this one time.
-    pub(crate) fn issue(&mut self, record: TokenRecord) -> Result<String, UserError> {
-        if self.records.len() >= TOKENS_MAX {
-            return Err(UserError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
-        }
-        if self.records.values().filter(|other| other.user == record.user).count() >= TOKENS_PER_USER_MAX {
-            let user = &record.user;
-            return Err(UserError::Invalid(format!(
-                "user {user} has {TOKENS_PER_USER_MAX} tokens already: remove some first"
-            )));
-        }
-        if record.audience.is_empty() || record.audience.chars().count() > AUDIENCE_CHARS_MAX {
-            return Err(UserError::Invalid(format!(
-                "audience: say what the token is for, in {AUDIENCE_CHARS_MAX} characters at most"
-            )));
-        }
-        let token = self.signed(&record);
-        self.change(|records| drop(records.insert(record.id.clone(), record)))?;
-        Ok(token)
+    /// The records, to be changed.
+    pub(crate) fn draft(&self) -> Draft {
+        Draft { records: self.records.clone(), keeper: Arc::clone(&self.keeper) }
     }
 
-    fn signed(&self, record: &TokenRecord) -> String {
+    /// Puts what was written in force; whoever shows a token that is gone is refused from now on.
+    pub(crate) fn put_in_force(&mut self, draft: Draft) {
+        self.records = draft.records;
+        self.uses.retain(|id, _| self.records.contains_key(id));
+    }
+
+    /// The token of a record as clients show it, this one time.
+    pub(crate) fn signed(&self, record: &TokenRecord) -> String {
         let header = json!({ "kid": KEY_ID, "alg": ALGORITHM, "ver": "v2", "ttyp": "static" });
         let claims = json!({
             "iss": record.issuer, "sub": record.user, "aud": record.audience, "idp": "Splunk", "jti": record.id,
@@ -239,33 +237,47 @@ impl Tokens {
         }
         Some((record, is_good))
     }
+}
+
+impl Draft {
+    /// Adds a token.
+    pub(crate) fn add(&mut self, record: TokenRecord) -> Result<(), UserError> {
+        if self.records.len() >= TOKENS_MAX {
+            return Err(UserError::Invalid(format!("there are {TOKENS_MAX} tokens already: remove some first")));
+        }
+        if self.records.values().filter(|other| other.user == record.user).count() >= TOKENS_PER_USER_MAX {
+            let user = &record.user;
+            return Err(UserError::Invalid(format!(
+                "user {user} has {TOKENS_PER_USER_MAX} tokens already: remove some first"
+            )));
+        }
+        if record.audience.is_empty() || record.audience.chars().count() > AUDIENCE_CHARS_MAX {
+            return Err(UserError::Invalid(format!(
+                "audience: say what the token is for, in {AUDIENCE_CHARS_MAX} characters at most"
+            )));
+        }
+        self.records.insert(record.id.clone(), record);
+        Ok(())
+    }
 
     /// Switches a token on or off.
-    pub(crate) fn switch(&mut self, id: &str, is_enabled: bool) -> Result<(), UserError> {
-        self.change(|records| {
-            if let Some(record) = records.get_mut(id) {
-                record.is_enabled = is_enabled;
-            }
-        })
-    }
-
-    /// Removes the tokens of which `is_gone` says so; whoever shows one is refused from now on.
-    pub(crate) fn remove(&mut self, is_gone: impl Fn(&TokenRecord) -> bool) -> Result<(), UserError> {
-        if self.records.values().any(&is_gone) {
-            self.change(|records| records.retain(|_, record| !is_gone(record)))?;
-            self.uses.retain(|id, _| self.records.contains_key(id));
+    pub(crate) fn switch(&mut self, id: &str, is_enabled: bool) {
+        if let Some(record) = self.records.get_mut(id) {
+            record.is_enabled = is_enabled;
         }
-        Ok(())
     }
 
-    /// Makes a change that is on disk before it is in force.
-    fn change(&mut self, work: impl FnOnce(&mut BTreeMap<String, TokenRecord>)) -> Result<(), UserError> {
-        let mut records = self.records.clone();
-        work(&mut records);
-        let kept: Vec<TokenRecord> = records.values().cloned().collect();
-        self.keeper.keep(&kept).map_err(UserError::Failed)?;
-        self.records = records;
-        Ok(())
+    /// Removes the tokens of which `is_gone` says so; whether there were any.
+    pub(crate) fn remove(&mut self, is_gone: impl Fn(&TokenRecord) -> bool) -> bool {
+        let before = self.records.len();
+        self.records.retain(|_, record| !is_gone(record));
+        self.records.len() < before
+    }
+
+    /// Writes the records. Blocks for the disk.
+    pub(crate) fn keep(&self) -> Result<(), UserError> {
+        let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
+        self.keeper.keep(&kept).map_err(UserError::Failed)
     }
 }
 
@@ -294,12 +306,25 @@ mod tests {
         }
     }
 
+    fn change<T>(tokens: &mut Tokens, work: impl FnOnce(&mut Draft) -> T) -> T {
+        let mut draft = tokens.draft();
+        let done = work(&mut draft);
+        draft.keep().unwrap();
+        tokens.put_in_force(draft);
+        done
+    }
+
+    fn issue(tokens: &mut Tokens, record: TokenRecord) -> Result<String, UserError> {
+        let token = tokens.signed(&record);
+        change(tokens, |draft| draft.add(record)).map(|()| token)
+    }
+
     #[test]
     fn tokens_outlive_the_process_and_their_records_say_whether_they_are_good() {
         let folder = tempfile::tempdir().unwrap();
         let open = || TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
         let mut tokens = open();
-        let token = tokens.issue(record("a1", "eva")).unwrap();
+        let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         assert_eq!(token.split('.').count(), 3);
         let mut tokens = open();
         let good = |tokens: &mut Tokens, now_s| {
@@ -309,11 +334,11 @@ mod tests {
             assert_eq!(good(&mut tokens, now_s), Some(("eva".to_owned(), is_good)), "{now_s}");
         }
         assert_eq!(tokens.list()[0].1, Some((199, CLIENT)));
-        tokens.switch("a1", false).unwrap();
+        change(&mut tokens, |draft| draft.switch("a1", false));
         assert_eq!(good(&mut open(), 150), Some(("eva".to_owned(), false)));
-        tokens.switch("a1", true).unwrap();
+        change(&mut tokens, |draft| draft.switch("a1", true));
         assert_eq!(good(&mut tokens, 150), Some(("eva".to_owned(), true)));
-        tokens.remove(|record| record.user == "eva").unwrap();
+        change(&mut tokens, |draft| assert!(draft.remove(|record| record.user == "eva")));
         assert_eq!((good(&mut tokens, 150), good(&mut open(), 150)), (None, None));
         let kept = std::fs::read_to_string(folder.path().join(KEY_FILE)).unwrap();
         assert_eq!(kept, "07".repeat(32));
@@ -323,7 +348,7 @@ mod tests {
     fn what_is_not_signed_with_the_key_is_no_token() {
         let folder = tempfile::tempdir().unwrap();
         let mut tokens = TokensFile::of(folder.path()).read_or_begin(&|bytes| bytes.fill(7)).unwrap();
-        let token = tokens.issue(record("a1", "eva")).unwrap();
+        let token = issue(&mut tokens, record("a1", "eva")).unwrap();
         let parts: Vec<&str> = token.split('.').collect();
         let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
         let forged = URL_SAFE_NO_PAD.encode(claims.replace("eva", "admin"));
@@ -332,7 +357,7 @@ mod tests {
             key: [8; 32],
             records: BTreeMap::new(),
             uses: BTreeMap::new(),
-            keeper: Box::new(TokensFile::of(folder.path())),
+            keeper: Arc::new(TokensFile::of(folder.path())),
         };
         for wrong in [
             format!("{}.{forged}.{}", parts[0], parts[2]),
@@ -358,9 +383,9 @@ mod tests {
         for number in 0..TOKENS_PER_USER_MAX {
             tokens.records.insert(number.to_string(), record(&number.to_string(), "eva"));
         }
-        assert!(matches!(tokens.issue(record("x", "eva")), Err(UserError::Invalid(_))));
-        assert!(tokens.issue(record("x", "tom")).is_ok());
+        assert!(matches!(issue(&mut tokens, record("x", "eva")), Err(UserError::Invalid(_))));
+        assert!(issue(&mut tokens, record("x", "tom")).is_ok());
         let long = TokenRecord { audience: "x".repeat(AUDIENCE_CHARS_MAX + 1), ..record("y", "tom") };
-        assert!(matches!(tokens.issue(long), Err(UserError::Invalid(_))));
+        assert!(matches!(issue(&mut tokens, long), Err(UserError::Invalid(_))));
     }
 }

@@ -65,6 +65,10 @@ pub struct SearchLimits {
     pub window_s: Option<u64>,
     /// Searches at once (`srchJobsQuota`); `None` is any number.
     pub jobs: Option<usize>,
+    /// Bytes that jobs keep on disk (`srchDiskQuota`); `None` is any number.
+    pub disk_bytes: Option<u64>,
+    /// Seconds after which a search ends with what it has (`srchMaxTime`).
+    pub time_s: Option<u64>,
 }
 
 impl Permissions {

@@ -5,6 +5,7 @@
 //! them: handing over twice takes a fifth of the time of a search for one event.
 
 mod row_source;
+pub(crate) mod shape;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use quarry_spl::{Diagnostic, Parsed, Severity, excerpt};
 use quarry_store::{DELETION_BYTES_MAX, MemoryStore};
 
 use self::row_source::{MadeRows, Work};
+use self::shape::SearchShape;
 use crate::custom::{CommandSource, NoCommands};
 use crate::explain::{Explainer, Explanation, FaultSearch};
 use crate::field_formats::ShownFormats;
@@ -195,7 +197,17 @@ impl Engine {
 
     /// Starts a search. Faults of its text come back at once, all others from the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(Workplace::OwnThread, request, source)
+        self.start_apart(request, &SearchShape::default(), source)
+    }
+
+    /// As [`Engine::start`], with what a request makes of the search besides.
+    pub fn start_apart(
+        &self,
+        request: SearchRequest,
+        shape: &SearchShape,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Result<Job, Vec<Diagnostic>> {
+        self.start_at(Workplace::OwnThread, request, shape, source)
     }
 
     /// Starts a search whose rows are made on the thread that reads them. A thread with a stack of [`STACK_BYTES`] and some
@@ -203,17 +215,29 @@ impl Engine {
     ///
     /// [`STACK_BYTES`]: crate::STACK_BYTES
     pub fn start_here(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(Workplace::Reader, request, source)
+        self.start_shaped(request, &SearchShape::default(), source)
+    }
+
+    /// As [`Engine::start_here`], with what a request makes of the search besides.
+    pub fn start_shaped(
+        &self,
+        request: SearchRequest,
+        shape: &SearchShape,
+        source: Arc<dyn SnapshotSource>,
+    ) -> Result<Job, Vec<Diagnostic>> {
+        self.start_at(Workplace::Reader, request, shape, source)
     }
 
     fn start_at(
         &self,
         workplace: Workplace,
         request: SearchRequest,
+        shape: &SearchShape,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
         with_stack(|| {
-            let (_, parsed, spans) = self.parsed(&request)?;
+            let (_, mut parsed, spans) = self.parsed(&request)?;
+            shape.apply(&mut parsed).map_err(|fault| vec![Diagnostic { span: spans.original(fault.span), ..fault }])?;
             let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
             let job = self.job(workplace, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));

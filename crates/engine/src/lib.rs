@@ -38,6 +38,7 @@ pub use explain::{
     ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, Sieve, StageShape,
 };
 pub use ingest::IngestExpressions;
+pub use job::shape::SearchShape;
 pub use job::{Engine, EngineOptions, Job, ResultKind, SearchRequest, Stopper};
 pub use knowledge::{EventType, KnowledgeSource, NoKnowledge, Tag, has_bundled_model};
 pub use node::{DeletionRecord, KeptJob, NoNode, NodeEntry, NodeSource};

@@ -35,6 +35,14 @@ impl CollectedRows {
         &self.fields
     }
 
+    /// The same with these columns alone, in the order asked for; those that no row has are left out.
+    pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
+        if !wanted.is_empty() {
+            self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
+        }
+        self
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows.num_rows()

@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
 use quarry_conf::Permissions;
 use quarry_engine::{
-    Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest,
+    Engine, EngineError, Explanation, Job, NodeEntry, Previews, ResultKind, ScanProgress, SearchRequest, SearchShape,
     SnapshotSource, Stopper, SummaryReport, SummaryRequest,
 };
 use quarry_event::time::{NS_PER_SEC, parse_time};
@@ -40,6 +40,12 @@ pub struct SearchParams {
     pub permissions: Arc<Permissions>,
     /// Name of the job that keeps the rows; without one the service names the search and hands its rows to its keeper.
     pub sid: Option<String>,
+    /// What becomes of the search besides what its text says.
+    pub shape: SearchShape,
+    /// The instant that `now` means; that of the clock when absent.
+    pub now: Option<TimeNs>,
+    /// The instants that are searched, in place of `earliest` and `latest`, where they are known already.
+    pub range: Option<TimeRange>,
 }
 
 impl SearchParams {
@@ -118,7 +124,7 @@ pub struct Outcome {
 }
 
 /// How the engine starts a search.
-type StartSearch = fn(&Engine, SearchRequest, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
+type StartSearch = fn(&Engine, SearchRequest, &SearchShape, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
 /// What a service is made of.
 pub struct SearchServiceParts {
@@ -201,18 +207,18 @@ impl SearchService {
 
     /// Starts a search that runs on a thread of its own.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start)
+        self.start_with(params, Engine::start_apart)
     }
 
     /// Starts a search that runs on the thread that reads its rows, while it does. Other threads than those with a stack
     /// of [`quarry_engine::STACK_BYTES`] and some to spare get another stack for the time.
     pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
-        self.start_with(params, Engine::start_here)
+        self.start_with(params, Engine::start_shaped)
     }
 
     fn start_with(&self, params: SearchParams, start: StartSearch) -> Result<RunningSearch, SearchError> {
         let (rows_left, keeps_rows) = (params.rows_max, !params.is_narrowed);
-        let sid = params.sid.clone();
+        let (sid, shape) = (params.sid.clone(), params.shape.clone());
         let (mut request, zone) = self.request(params)?;
         let range = request.range;
         let started_ns = self.0.clock.elapsed_ns();
@@ -225,7 +231,7 @@ impl SearchService {
             Some(Keeping::new(Arc::clone(keeper), facts, keeps_rows))
         });
         request.sid = sid.or_else(|| keeping.as_ref().map(|keeping| keeping.facts.sid.clone()));
-        let job = start(&self.0.engine, request, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
+        let job = start(&self.0.engine, request, &shape, Arc::clone(&self.0.source)).map_err(SearchError::Syntax)?;
         if let Some(keeping) = &mut keeping {
             keeping.facts.events = job.kind() == ResultKind::Events;
         }
@@ -236,7 +242,7 @@ impl SearchService {
 
     /// What the engine is asked, and the zone of the user.
     fn request(&self, params: SearchParams) -> Result<(SearchRequest, TimeZone), SearchError> {
-        let now = self.0.clock.now_ns();
+        let now = params.now.unwrap_or_else(|| self.0.clock.now_ns());
         let zone = params.zone.unwrap_or_else(|| self.0.zone.clone());
         let time = |name, text: &Option<String>| match text.as_deref() {
             None | Some("") => Ok(None),
@@ -248,6 +254,7 @@ impl SearchService {
         // Splunk's "all time" is an earliest of 0; events before 1970 belong to it.
         let earliest = time("earliest", &params.earliest)?.filter(|time| *time != 0);
         let range = TimeRange { earliest, latest: time("latest", &params.latest)? };
+        let range = params.range.unwrap_or(range);
         let default_indexes = match params.permissions.is_owner() {
             true => self.0.default_indexes.clone(),
             false => params.permissions.default_indexes.clone(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::HumanCount;
 use jiff::tz::TimeZone;
-use quarry_conf::{Namespace, Permissions};
+use quarry_conf::Namespace;
 use quarry_engine::Stopper;
 use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_ingest::open_read_only;
@@ -143,8 +143,7 @@ impl Searcher {
                     zone: Some(zone.clone()),
                     rows_max: Some(HINT_ROWS_MAX),
                     is_narrowed: true,
-                    permissions: Arc::new(Permissions::owner()),
-                    sid: None,
+                    ..SearchParams::of_owner()
                 };
                 let table = service.run(params).ok()?.table;
                 let row = |row: Row<'_>| {
@@ -434,8 +433,7 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
         latest: arguments.latest.clone(),
         zone: Some(zone.clone()),
         rows_max: None,
-        permissions: Arc::new(Permissions::owner()),
-        sid: None,
+        ..SearchParams::of_owner()
     }
 }
 

@@ -7,7 +7,6 @@ use std::io::Write;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use quarry_conf::Permissions;
 use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
@@ -67,8 +66,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
         zone: Some(zone.clone()),
         rows_max: None,
         is_narrowed: false,
-        permissions: Arc::new(Permissions::owner()),
-        sid: None,
+        ..SearchParams::of_owner()
     };
     let explained = service.explain(params, store.is_some());
     let mut explanation = explained.map_err(|error| Failure::of_search(&arguments.text, error))?;

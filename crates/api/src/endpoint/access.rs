@@ -41,7 +41,7 @@ pub(crate) async fn authorise(
         Err(error) => return error.into_response(),
     };
     if let Access::Capability(capability) = row.access
-        && !caller.permissions.holds(capability)
+        && !holds(&caller, capability)
     {
         let user = &caller.identity.user;
         let text = format!(
@@ -61,6 +61,17 @@ pub(crate) async fn authorise(
     }
     answer
 }
+
+/// Whether a caller holds a capability, or that for everybody's of which it is the part for one's own.
+fn holds(caller: &Caller, capability: &str) -> bool {
+    let of_all = capability.strip_suffix(OWN).map(|stem| format!("{stem}{ALL}"));
+    caller.permissions.holds(capability) || of_all.is_some_and(|all| caller.permissions.holds(&all))
+}
+
+/// How capabilities end that are for what is one's own.
+const OWN: &str = "_own";
+/// How those end that are for everybody's.
+const ALL: &str = "_all";
 
 /// What a request changes that is to be in `_audit`; `None` where it changes nothing, or something that is told elsewhere: events,
 /// logins, users, rows of collections.

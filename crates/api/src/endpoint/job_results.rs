@@ -4,7 +4,9 @@
 //! `offset` and `count` (default 100, 0 for as many as may be) say which, `f` and `field_list` which columns. Rows are written as
 //! they are read, with the same bounds as those of export.
 //!
-//! Not here: how previews of reports are made (engine); the events behind a report, which are not kept.
+//! The events behind a report are not kept: a request for them searches again, over what the report read.
+//!
+//! Not here: how previews of reports are made (engine).
 
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use jiff::tz::TimeZone;
 use quarry_conf::permissions::SEARCH;
+use quarry_engine::SearchShape;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, parse_zone};
 use quarry_search::cell::iso_time;
@@ -24,7 +27,7 @@ use serde_json::{Map, Value, json};
 use super::blocking;
 use super::jobs::{COLLECTIONS, job_of};
 use super::row::{Access, Endpoint};
-use super::search_jobs::{Answer, PathParts, answered, body_of, mode_of, warnings};
+use super::search_jobs::{Answer, PathParts, Shown, answered, body_of, explicit, mode_of, service_of, warnings};
 use crate::ApiState;
 use crate::atom::Form;
 use crate::caller::Caller;
@@ -73,7 +76,7 @@ async fn results(
     if !job.state().is_over() {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    rows_of(&state, &caller, &job, &parameters, SearchJob::rows).await
+    rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::rows).await
 }
 
 /// The rows of a job so far.
@@ -87,10 +90,10 @@ async fn preview(
     if matches!(job.state(), JobState::Queued) {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    rows_of(&state, &caller, &job, &parameters, SearchJob::preview).await
+    rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::preview).await
 }
 
-/// The events of a job so far; those behind a report are not kept.
+/// The events of a job so far; of a report whose job says so (`adhoc_search_level=verbose`, or `status_buckets`) those behind it.
 async fn events(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -99,9 +102,20 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let job = job_of(&state, &caller, &parts).await?;
     if job.is_events() {
-        return rows_of(&state, &caller, &job, &parameters, SearchJob::rows).await;
+        return rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::rows).await;
     }
     let mode = mode_of(&parameters)?;
+    if job.status().record.shows_events() && job.state() != JobState::Failed {
+        if parameters.get("search").is_some_and(|text| !text.trim().is_empty()) {
+            return Err(ApiError::bad_request("search= is not served of the events behind a report: search again"));
+        }
+        let (offset, count, fields) = wanted_of(&parameters)?;
+        let most = offset.saturating_add(count).min(COUNT_MAX);
+        let params = job.events_behind(Arc::clone(&caller.permissions), most);
+        let service = service_of(&state, &caller, &parts).await?;
+        let shown = Shown::page(mode, offset, count, fields);
+        return answered(state.clone(), service, caller.clone(), params, shown).await;
+    }
     let mut body = String::new();
     mode.head(
         &ResultsHead {
@@ -123,20 +137,16 @@ type View = fn(&SearchJob, usize, usize) -> Result<RowsView, SearchError>;
 async fn rows_of(
     state: &ApiState,
     caller: &Caller,
-    job: &Arc<SearchJob>,
+    (job, place): (&Arc<SearchJob>, &PathParts),
     parameters: &Parameters,
     rows: View,
 ) -> Result<Response, ApiError> {
     let mode = mode_of(parameters)?;
     if let Some(text) = parameters.get("search").filter(|text| !text.trim().is_empty()) {
-        return post_processed(state, caller, job, parameters, text).await;
+        return post_processed(state, caller, (job, place), parameters, text).await;
     }
     let zone = zone_of(parameters, job)?;
-    let offset = parameters.number("offset")?.unwrap_or(0);
-    let count = parameters.number("count")?.unwrap_or(COUNT);
-    let count = if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) };
-    let mut wanted = parameters.list("f");
-    wanted.extend(parameters.list("field_list"));
+    let (offset, count, wanted) = wanted_of(parameters)?;
     let status = job.status();
     let read = Arc::clone(job);
     let view = blocking(move || rows(&read, offset, count)).await?;
@@ -150,11 +160,21 @@ async fn rows_of(
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body_of(first, answer)).into_response())
 }
 
-/// The rows of a job with further commands run over them: `search` begins with a command, or is what rows must hold.
+/// Which rows and columns a request wants: from a number on, so many, these.
+fn wanted_of(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
+    let offset = parameters.number("offset")?.unwrap_or(0);
+    let count = parameters.number("count")?.unwrap_or(COUNT);
+    let mut wanted = parameters.list("f");
+    wanted.extend(parameters.list("field_list"));
+    Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
+}
+
+/// The rows of a job with further commands run over them, with what is known in the request's namespace. `search` begins with a command, as
+/// the text of a search does; its tree goes on with the job's rows.
 async fn post_processed(
     state: &ApiState,
     caller: &Caller,
-    job: &Arc<SearchJob>,
+    (job, place): (&Arc<SearchJob>, &PathParts),
     parameters: &Parameters,
     text: &str,
 ) -> Result<Response, ApiError> {
@@ -163,18 +183,18 @@ async fn post_processed(
             "search= is for rows of a job that is done: wait for it, or leave search= out",
         ));
     }
-    let text = text.trim().trim_start_matches('|');
-    let count = parameters.number("count")?.unwrap_or(COUNT);
+    let (offset, count, fields) = wanted_of(parameters)?;
     let params = SearchParams {
-        text: format!("| loadjob {} | {text}", job.sid()),
+        text: explicit(text),
         zone: Some(zone_of(parameters, job)?),
-        rows_max: Some(if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }),
+        rows_max: Some(COUNT_MAX),
         permissions: Arc::clone(&caller.permissions),
+        shape: SearchShape { job: Some(job.sid().to_owned()), ..SearchShape::default() },
         ..SearchParams::default()
     };
-    let (node, viewer) = (state.node.clone(), Arc::clone(&caller.permissions));
-    let service = blocking(move || node.search_of(&viewer)).await??;
-    answered(state.clone(), service, caller.clone(), params, (mode_of(parameters)?, true)).await
+    let service = service_of(state, caller, place).await?;
+    let shown = Shown::page(mode_of(parameters)?, offset, count, fields).post_processed();
+    answered(state.clone(), service, caller.clone(), params, shown).await
 }
 
 pub(super) fn zone_of(parameters: &Parameters, job: &SearchJob) -> Result<TimeZone, ApiError> {

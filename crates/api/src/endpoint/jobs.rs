@@ -24,6 +24,8 @@ use quarry_stdx::{Fault, log};
 use serde_json::{Map, Value, json};
 
 use super::blocking;
+use super::job_arguments::{shape_of, told_of};
+use super::job_results::COUNT_MAX;
 use super::row::{Access, Endpoint};
 use super::search_jobs::{PathParts, SID_HEADER, oneshot, params_of, service_of};
 use crate::ApiState;
@@ -59,6 +61,9 @@ const CREATED: &[&str] = &[
     "status_buckets",
     "priority",
     "namespace",
+    "sample_ratio",
+    "dispatch.sample_ratio",
+    "adhoc_search_level",
 ];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -145,6 +150,7 @@ fn refusal(text: &str, error: CreateError) -> ApiError {
     match error {
         CreateError::Search(error) => ApiError::of_search(text, error),
         CreateError::TooMany => ApiError::too_many(error.to_string()),
+        CreateError::DiskQuota { .. } => ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
         CreateError::Folder(JobFolderError::Taken(_)) => ApiError::with_status(StatusCode::CONFLICT, error.to_string()),
         CreateError::Folder(error) => Fault::from(error).into(),
     }
@@ -166,6 +172,8 @@ fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, A
         auto_cancel_s: seconds("auto_cancel")?.unwrap_or(0),
         time_max_s: seconds("max_time")?.unwrap_or(0),
         priority: priority_of(parameters)?.unwrap_or(PRIORITY),
+        level: shape_of(parameters)?.1,
+        notes: told_of(parameters),
     })
 }
 
@@ -345,7 +353,11 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     let record = &status.record;
     let parts = SearchParts::of(record.search());
     let events = if status.is_events { status.rows as u64 } else { status.matched };
-    let available = if status.is_events { status.rows } else { 0 };
+    let available = match status.is_events {
+        true => status.rows,
+        false if record.shows_events() => usize::try_from(status.matched).unwrap_or(usize::MAX).min(COUNT_MAX),
+        false => 0,
+    };
     let mut messages = Map::new();
     if !status.messages.is_empty() {
         messages.insert("warn".to_owned(), json!(status.messages));
@@ -358,11 +370,12 @@ fn content(status: &JobStatus) -> Map<String, Value> {
         "delegate": "", "earliestTime": time(status.range.earliest.unwrap_or(0)), "eventSearch": parts.events,
         "isBatchModeSearch": false, "isRealTimeSearch": false, "isSavedSearch": record.saved().is_some(),
         "keywords": parts.events, "label": record.label().unwrap_or_default(), "normalizedSearch": record.search(),
-        "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": "1", "search": record.search(),
+        "remoteSearch": parts.events, "reportSearch": parts.report, "sampleRatio": record.sample_ratio().to_string(), "search": record.search(),
         "searchCanBeEventType": parts.report.is_empty(),
         "searchEarliestTime": seconds(status.range.earliest).unwrap_or(0), "searchProviders": [], "sid": record.sid(),
         "statusBuckets": record.status_buckets(),
-        "request": { "search": record.search(), "earliest_time": record.earliest(), "latest_time": record.latest() },
+        "request": { "search": record.search(), "earliest_time": record.earliest(), "latest_time": record.latest(),
+            "adhoc_search_level": record.level().word(), "sample_ratio": record.sample_ratio().to_string() },
     });
     let of_state = json!({
         "auto_cancel": record.auto_cancel_s(), "canSummarize": false, "defaultSaveTTL": SAVED_TTL_S.to_string(),

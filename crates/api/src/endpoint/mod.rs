@@ -14,6 +14,7 @@ pub(crate) mod fixed_facts;
 pub(crate) mod folders;
 pub(crate) mod indexes;
 pub(crate) mod inputs;
+mod job_arguments;
 pub(crate) mod job_results;
 pub(crate) mod job_stream;
 pub(crate) mod jobs;

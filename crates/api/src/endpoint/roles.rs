@@ -10,7 +10,7 @@ use axum::routing::{delete, get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY, Objects, Scope};
 use quarry_auth::{ADMIN_ROLE, Identity, permissions};
 use quarry_conf::permissions::{ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH};
-use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_PREFIX};
+use quarry_conf::settings::authorize::{AUTHORIZE_CONF, DISABLED, ENABLED, ROLE_PREFIX, span_seconds};
 use quarry_conf::{Permissions, RoleSettings, Roles};
 use serde_json::{Map, Value, json};
 
@@ -19,7 +19,7 @@ use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint};
 use super::search_jobs::PathParts;
 use crate::ApiState;
-use crate::atom::{Acl, Entry, Fields, escaped};
+use crate::atom::{Acl, Entry, Feed, Fields, Form, escaped};
 use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
@@ -32,6 +32,10 @@ const CAPABILITIES: &str = "authorization/capabilities";
 const NAME_CHARS_MAX: usize = 100;
 /// Roles at most; more are not made.
 const ROLES_MAX: usize = 1_000;
+/// Parameters that are kept and do nothing, and what is said of them.
+const WITHOUT_EFFECT: [&str; 4] =
+    ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp", "rtSrchJobsQuota"];
+const KEPT_ONLY: &str = "rtSrchJobsQuota, cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
 /// What the role of administrators cannot do without: nobody could give it back.
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
@@ -44,6 +48,7 @@ const FIELDS: Fields = Fields {
         "cumulativeSrchJobsQuota",
         "defaultApp",
         "deleteIndexesAllowed",
+        "grantableRoles",
         "imported_roles",
         "rtSrchJobsQuota",
         "srchDiskQuota",
@@ -53,13 +58,15 @@ const FIELDS: Fields = Fields {
         "srchIndexesDefault",
         "srchIndexesDisallowed",
         "srchJobsQuota",
+        "srchMaxTime",
         "srchTimeWin",
     ],
     wildcard: &[],
 };
 /// Parameters that are lists, and the settings that they are.
-const LISTS: [(&str, &str); 5] = [
+const LISTS: [(&str, &str); 6] = [
     ("deleteIndexesAllowed", "deleteIndexesAllowed"),
+    ("grantableRoles", "grantableRoles"),
     ("imported_roles", "importRoles"),
     ("srchIndexesAllowed", "srchIndexesAllowed"),
     ("srchIndexesDefault", "srchIndexesDefault"),
@@ -114,6 +121,7 @@ fn entry(known: &Roles, role: &RoleSettings, caller: &Caller) -> Entry {
         "deleteIndexesAllowed": role.delete_indexes, "srchFilter": role.search_filter,
         "imported_srchFilter": imported.limits.filter.unwrap_or_default(), "srchTimeWin": role.time_window_s,
         "imported_srchTimeWin": imported.limits.window_s.map_or(-1, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
+        "srchDiskQuota": role.disk_quota_mb, "srchMaxTime": role.time_max_s.to_string(), "grantable_roles": role.grantable,
         "srchJobsQuota": role.jobs_quota, "imported_srchJobsQuota": imported.limits.jobs.unwrap_or(0), "defaultApp": "",
     });
     entity(ROLES, &role.name, content, caller.permissions.holds(EDIT_ROLES))
@@ -147,8 +155,9 @@ async fn show(
 fn answer(state: &ApiState, caller: &Caller, name: &str, parameters: &Parameters) -> Result<Response, ApiError> {
     let known = state.auth.roles();
     let role = named(&known, name)?;
-    let entries = vec![entry(&known, &role, caller)];
-    page("roles", format!("/services/{ROLES}"), entries, &parameters.clone().only("output_mode"))
+    let told = WITHOUT_EFFECT.iter().any(|name| parameters.get(name).is_some()).then_some(KEPT_ONLY);
+    let feed = Feed::of("roles", format!("/services/{ROLES}"), vec![entry(&known, &role, caller)]);
+    Ok(Feed { told, ..feed }.answer(Form::of(parameters.get("output_mode"))))
 }
 
 async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): Settings) -> Result<Response, ApiError> {
@@ -255,6 +264,14 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
         let flag = crate::parameter_types::parse_flag(text);
         let flag = flag.ok_or_else(|| ApiError::bad_request(format!("srchFilterSelecting={text}: give 1 or 0")))?;
         settings.push(("srchFilterSelecting".to_owned(), flag.to_string()));
+    }
+    if let Some(text) = form.get("srchMaxTime").map(str::trim) {
+        if span_seconds(text).is_none() {
+            return Err(ApiError::bad_request(format!(
+                "srchMaxTime={text}: give a number with s, m, h, d or w, as in 2h"
+            )));
+        }
+        settings.push(("srchMaxTime".to_owned(), text.to_owned()));
     }
     if let Some(app) = form.get("defaultApp") {
         settings.push(("defaultApp".to_owned(), app.to_owned()));

@@ -12,12 +12,14 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use quarry_apps::objects::ConfObject;
 use quarry_conf::permissions::SEARCH;
+use quarry_engine::SearchShape;
 use quarry_search::SearchParams;
 use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
 use serde_json::{Map, json};
 
 use super::blocking;
 use super::entities::{scope_of, with_objects};
+use super::job_arguments::sample_ratio;
 use super::jobs::{APP, PRIORITY, begin, entry};
 use super::listing::{LISTED, page};
 use super::row::{Access, Endpoint};
@@ -32,6 +34,8 @@ use crate::parameters::{Parameters, Settings};
 const COLLECTION: &str = "saved/searches";
 /// The conf of saved searches.
 const CONF: &str = "savedsearches";
+/// One of how many events is looked at.
+const SAMPLE: &str = "dispatch.sample_ratio";
 /// What stands before the names of arguments.
 const ARGUMENT: &str = "args.";
 
@@ -48,6 +52,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
                 "dispatch.buckets",
                 "dispatch.max_count",
                 "dispatch.max_time",
+                SAMPLE,
                 "dispatch.ttl",
                 "force_dispatch",
                 "trigger_actions",
@@ -88,6 +93,10 @@ async fn dispatch(
         latest: option("dispatch.latest_time").map(str::to_owned),
         rows_max: Some(most),
         permissions: Arc::clone(&caller.permissions),
+        shape: SearchShape {
+            sample: option(SAMPLE).map_or(Ok(1), |text| sample_ratio(SAMPLE, text))?,
+            ..SearchShape::default()
+        },
         ..SearchParams::default()
     };
     // Periods of a schedule are none of a search that somebody runs.
@@ -102,6 +111,7 @@ async fn dispatch(
         auto_cancel_s: 0,
         time_max_s: number("dispatch.max_time")?.map_or(0, |seconds| i64::try_from(seconds).unwrap_or(i64::MAX)),
         priority: PRIORITY,
+        ..Asked::default()
     };
     begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }

@@ -6,7 +6,9 @@
 //! with the knowledge that this user has in this app. Jobs that live on after the request are those of [`super::jobs`].
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, State};
@@ -20,8 +22,10 @@ use quarry_engine::Stopper;
 use quarry_event::time::parse_zone;
 use quarry_search::{CollectedRows, ResultTable, Row, RunningSearch, SearchError, SearchParams, SearchService};
 use quarry_stdx::log;
+use tokio::task::JoinHandle;
 
 use super::blocking;
+use super::job_arguments::{shape_of, told_of};
 use super::row::{Access, Endpoint};
 use crate::ApiState;
 use crate::caller::Caller;
@@ -38,14 +42,15 @@ const COUNT_DEFAULT: usize = 100;
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// What says which events are searched.
-pub(super) const SEARCHED: &[&str] = &["earliest_time", "latest_time", "zone"];
+pub(super) const SEARCHED: &[&str] =
+    &["earliest_time", "latest_time", "zone", "sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let mut endpoints = vec![
         Endpoint::new(Method::POST, "quarry/explain", search, "Tells what a search would read.", post(explain))
             .needs(&["search"])
-            .takes(SEARCHED),
+            .takes(&["earliest_time", "latest_time", "zone"]),
     ];
     for jobs in super::jobs::COLLECTIONS {
         let path = format!("{jobs}/export");
@@ -97,9 +102,9 @@ pub(super) fn params_of(
         latest: text("latest_time"),
         zone,
         rows_max: rows_max.filter(|count| *count > 0),
-        is_narrowed: false,
         permissions: Arc::clone(&caller.permissions),
-        sid: None,
+        shape: shape_of(parameters)?.0,
+        ..SearchParams::default()
     })
 }
 
@@ -159,23 +164,80 @@ pub(super) async fn oneshot(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let params = params_of(&parameters, &caller, Some(parameters.number("count")?.unwrap_or(COUNT_DEFAULT)))?;
-    answered(state, service, caller, params, (mode_of(&parameters)?, false)).await
+    let shown = Shown { told: told_of(&parameters), ..Shown::all(mode_of(&parameters)?) };
+    answered(state, service, caller, params, shown).await
 }
 
-/// Answers with the rows of a search; `form` is that of the answer, and whether it says that kept rows were searched.
+/// How the rows of a search are shown.
+pub(super) struct Shown {
+    /// The form of the answer.
+    mode: OutputMode,
+    /// Number of the first row that is shown.
+    offset: usize,
+    /// Rows that are shown at most.
+    count: usize,
+    /// Columns that are shown; all where none is named.
+    fields: Vec<String>,
+    /// Whether the answer says how many rows there are of those of a job that were searched.
+    is_post_processed: bool,
+    /// What is told besides what the search has to say.
+    told: Vec<String>,
+}
+
+impl Shown {
+    /// All rows.
+    fn all(mode: OutputMode) -> Shown {
+        Shown { mode, offset: 0, count: usize::MAX, fields: Vec::new(), is_post_processed: false, told: Vec::new() }
+    }
+
+    /// A page of rows.
+    pub(super) fn page(mode: OutputMode, offset: usize, count: usize, fields: Vec<String>) -> Shown {
+        Shown { offset, count, fields, ..Shown::all(mode) }
+    }
+
+    /// The same of rows of a job that were searched.
+    pub(super) fn post_processed(self) -> Shown {
+        Shown { is_post_processed: true, ..self }
+    }
+
+    /// Hands on the rows that are shown, each with its number, until that fails.
+    fn each(
+        &self,
+        rows: &CollectedRows,
+        mut take: impl FnMut(Row<'_>, usize) -> Result<(), Ended>,
+    ) -> Result<(), Ended> {
+        let end = self.offset.saturating_add(self.count);
+        let mut at = 0;
+        for part in rows.parts_to_send() {
+            for row in part?.rows() {
+                if (self.offset..end).contains(&at) {
+                    take(row, at)?;
+                }
+                at += 1;
+            }
+            if at >= end {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Answers with the rows of a search.
 pub(super) async fn answered(
     state: ApiState,
     service: Arc<SearchService>,
     caller: Caller,
     params: SearchParams,
-    form: (OutputMode, bool),
+    shown: Shown,
 ) -> Result<Response, ApiError> {
-    let mode = form.0;
+    let mode = shown.mode;
     let zone = params.zone.clone().unwrap_or_else(|| service.zone());
     let text = params.text.clone();
     let turn = state.turn(&caller, Use::Search).await?;
     let attendance = Attendance::default();
     let attended = Arc::clone(&attendance.search);
+    let bound = TimeBound::of(&caller, &attendance);
     let collected = blocking(move || {
         let mut running = service.start_here(params)?;
         begin_attended(&attended, &running);
@@ -187,6 +249,7 @@ pub(super) async fn answered(
         Ok::<_, SearchError>((rows, running))
     });
     let (rows, running) = collected.await?.map_err(|error| ApiError::of_search(&text, error))?;
+    let rows = rows.with_fields(&shown.fields);
     attendance.end();
     let flag = |is_set: bool| if is_set { "1" } else { "0" };
     let content_type = (header::CONTENT_TYPE, mode.content_type());
@@ -197,11 +260,11 @@ pub(super) async fn answered(
         (EVENTS_HEADER, flag(running.is_events())),
         (SID_HEADER, sid.as_str()),
     ];
-    let messages = warnings(running.messages());
+    let messages = warnings(running.messages().into_iter().chain(bound.told()).chain(shown.told.clone()).collect());
     drop(running);
     let body = if rows.is_small() {
         let mut body = String::new();
-        let written = write_collected(&rows, &messages, form, &mut |write| {
+        let written = write_collected(&rows, &messages, &shown, &mut |write| {
             write(&mut body);
             Ok(())
         });
@@ -213,7 +276,7 @@ pub(super) async fn answered(
         }
     } else {
         let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
-        tokio::task::spawn_blocking(move || send_collected(&rows, &messages, form, &mut outlet));
+        tokio::task::spawn_blocking(move || send_collected(&rows, &messages, &shown, &mut outlet));
         body_of(None, Answer { chunks, attendance: None })
     };
     Ok((flags, body).into_response())
@@ -246,6 +309,46 @@ impl Drop for Attendance {
     fn drop(&mut self) {
         if let Some(stopper) = self.search.get_or_init(|| None).as_ref().filter(|_| !self.is_over) {
             stopper.cancel();
+        }
+    }
+}
+
+/// Ends a search with what it has when it has taken as long as the roles of its user let it (`srchMaxTime`); not when it is dropped before.
+struct TimeBound {
+    seconds: u64,
+    /// Waits for the time, and tells whether it has come.
+    work: Option<JoinHandle<()>>,
+    has_come: Arc<AtomicBool>,
+}
+
+impl TimeBound {
+    fn of(caller: &Caller, attendance: &Attendance) -> TimeBound {
+        let (search, has_come) = (Arc::clone(&attendance.search), Arc::<AtomicBool>::default());
+        let seconds = caller.permissions.limits.time_s.unwrap_or(0);
+        let said = Arc::clone(&has_come);
+        let work = (seconds > 0).then(|| {
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                if let Some(Some(stopper)) = search.get() {
+                    said.store(true, Ordering::Relaxed);
+                    stopper.finish_early();
+                }
+            })
+        });
+        TimeBound { seconds, work, has_come }
+    }
+
+    fn told(&self) -> Option<String> {
+        let seconds = self.seconds;
+        let is_over = self.has_come.load(Ordering::Relaxed);
+        is_over.then(|| format!("the search was ended after {seconds} s, the longest it may take (srchMaxTime)"))
+    }
+}
+
+impl Drop for TimeBound {
+    fn drop(&mut self) {
+        if let Some(work) = &self.work {
+            work.abort();
         }
     }
 }
@@ -307,47 +410,31 @@ pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
 }
 
 /// Writes the answer with rows that are all there.
-fn write_collected(
-    rows: &CollectedRows,
-    messages: &[WireMessage],
-    (mode, is_post_processed): (OutputMode, bool),
-    take: Take<'_>,
-) -> Result<(), Ended> {
-    let post_processed = is_post_processed.then(|| rows.len());
-    let head = ResultsHead { is_preview: false, offset: 0, fields: rows.fields(), messages, post_processed };
+fn write_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, take: Take<'_>) -> Result<(), Ended> {
+    let (mode, offset) = (shown.mode, shown.offset);
+    let post_processed = shown.is_post_processed.then(|| rows.len());
+    let head = ResultsHead { is_preview: false, offset, fields: rows.fields(), messages, post_processed };
     take(&|out| mode.head(&head, out))?;
     if mode == OutputMode::JsonCols {
         for column in 0..rows.fields().len() {
-            write_column(rows, column, take)?;
+            write_column(rows, shown, column, take)?;
         }
     } else {
-        let mut offset = 0;
-        for part in rows.parts_to_send() {
-            for row in part?.rows() {
-                take(&|out| mode.row(row, offset, offset == 0, out))?;
-                offset += 1;
-            }
-        }
+        shown.each(rows, |row, at| Ok(take(&|out| mode.row(row, at, at == offset, out))?))?;
     }
     Ok(take(&|out| mode.end(out))?)
 }
 
 /// Writes a column of the rows.
-fn write_column(rows: &CollectedRows, column: usize, take: Take<'_>) -> Result<(), Ended> {
+fn write_column(rows: &CollectedRows, shown: &Shown, column: usize, take: Take<'_>) -> Result<(), Ended> {
     take(&|out| out.push_str(if column == 0 { "[" } else { ",[" }))?;
-    let mut is_first = true;
-    for part in rows.parts_to_send() {
-        for row in part?.rows() {
-            take(&|out| column_cell(row, column, is_first, out))?;
-            is_first = false;
-        }
-    }
+    shown.each(rows, |row, at| Ok(take(&|out| column_cell(row, column, at == shown.offset, out))?))?;
     Ok(take(&|out| out.push(']'))?)
 }
 
 /// Sends the answer with rows that are all there.
-fn send_collected(rows: &CollectedRows, messages: &[WireMessage], form: (OutputMode, bool), outlet: &mut Outlet) {
-    let written = write_collected(rows, messages, form, &mut |write| outlet.write(write, &mut || {}));
+fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
+    let written = write_collected(rows, messages, shown, &mut |write| outlet.write(write, &mut || {}));
     // Who has left is told nothing.
     let _left = match written {
         Ok(()) => outlet.flush(&mut || {}),
@@ -383,8 +470,12 @@ async fn export(
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;
     let sid = running.id().to_owned();
     let attendance = Attendance::of(&running);
+    let bound = TimeBound::of(&caller, &attendance);
     let (mut outlet, chunks) = Outlet::new(&state.turns, user, Some(turn), answer_place);
-    tokio::task::spawn_blocking(move || send_rows(running, mode, &zone, &mut outlet));
+    tokio::task::spawn_blocking(move || {
+        send_rows(running, mode, &zone, &mut outlet);
+        drop(bound);
+    });
     let mut answer = Answer { chunks, attendance: Some(attendance) };
     // A search that fails before its first row is an answer of its own.
     let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
@@ -400,7 +491,7 @@ fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outl
             match running.collect_rows_to_send(zone, |_| {}) {
                 Ok(rows) => {
                     drop(running);
-                    return send_collected(&rows, &[], (mode, false), outlet);
+                    return send_collected(&rows, &[], &Shown::all(mode), outlet);
                 }
                 Err(error) => outlet.fail(error),
             }

@@ -149,7 +149,9 @@ async fn remove(
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
-    blocking(move || auth.change(&identity, &UserChange::Remove { name }, &origin)).await??;
+    let removal = UserChange::Remove { name: name.clone() };
+    blocking(move || auth.change(&identity, &removal, &origin)).await??;
+    state.turns.forget(&name);
     let mut entries = Vec::new();
     let users = if is_admin(&caller) { state.auth.users() } else { Vec::new() };
     for user in users {

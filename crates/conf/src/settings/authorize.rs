@@ -24,6 +24,10 @@ pub const ENABLED: &str = "enabled";
 pub const DISABLED: &str = "disabled";
 /// Searches of a role's user that run at once, unless it says otherwise: Splunk's default.
 const JOBS_QUOTA: &str = "3";
+/// Megabytes of jobs of a role's user, unless it says otherwise: Splunk's default.
+const DISK_QUOTA: &str = "100";
+/// Time that a search of a role's user takes at most, unless it says otherwise: Splunk's default.
+const MAX_TIME: &str = "100days";
 
 /// Settings of authorize.conf.
 pub static AUTHORIZE: ConfTable = ConfTable {
@@ -40,10 +44,7 @@ pub static AUTHORIZE: ConfTable = ConfTable {
         "defaultApp",
         "ephemeralExpiration",
         "federatedProviders",
-        "grantableRoles",
         "rtSrchJobsQuota",
-        "srchDiskQuota",
-        "srchMaxTime",
     ],
 };
 
@@ -67,6 +68,9 @@ const ROLE_ROWS: &[Row] = &[
         "",
         "whether filters of several roles are joined by OR, else by AND",
     ),
+    row("grantableRoles", Kind::Text, "", "", "roles that its users may give to others, where some are named"),
+    row("srchDiskQuota", COUNT, DISK_QUOTA, "MB", "that jobs of a user keep on disk; 0: any number"),
+    row("srchMaxTime", Kind::Text, MAX_TIME, "", "after which a search ends with what it has; 0: never"),
     row("srchJobsQuota", COUNT, JOBS_QUOTA, "searches", "of a user that run at once; 0: any number"),
     row(
         "srchTimeWin",
@@ -114,6 +118,12 @@ pub struct RoleSettings {
     pub jobs_quota: usize,
     /// Seconds before its end from which a search reads; 0 is all, -1 is unsaid.
     pub time_window_s: i64,
+    /// Megabytes of jobs on disk; 0 is any number.
+    pub disk_quota_mb: usize,
+    /// Seconds after which a search ends with what it has; 0 is never.
+    pub time_max_s: u64,
+    /// Roles that its users may give to others; none is said where it is empty.
+    pub grantable: Vec<String>,
 }
 
 /// The roles of a node, in the order in which the files tell of them, the shipped ones first.
@@ -158,6 +168,9 @@ impl Roles {
                 filter_selects: values.bool("srchFilterSelecting"),
                 jobs_quota: values.size("srchJobsQuota"),
                 time_window_s: values.integer("srchTimeWin"),
+                disk_quota_mb: values.size("srchDiskQuota"),
+                time_max_s: values.read("srchMaxTime", span_seconds).unwrap_or(0),
+                grantable: list("grantableRoles"),
             });
         }
         roles
@@ -203,6 +216,20 @@ fn is_word(value: &str) -> bool {
     [ENABLED, DISABLED].iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
+/// Seconds of a span such as `2h` or `100days`; seconds where no unit stands behind the number.
+pub fn span_seconds(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    let seconds = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "s" | "sec" | "secs" | "second" | "seconds" => 1,
+        "m" | "min" | "mins" | "minute" | "minutes" => 60,
+        "h" | "hr" | "hrs" | "hour" | "hours" => 3_600,
+        "d" | "day" | "days" => 86_400,
+        "w" | "week" | "weeks" => 604_800,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(seconds)
+}
+
 /// The parts of a list.
 fn list_of(text: &str) -> Vec<String> {
     text.split([';', ',']).map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
@@ -219,6 +246,12 @@ mod tests {
         assert_eq!(shipped.names(), "user, power, admin, can_delete");
         let user = shipped.get("user").unwrap();
         assert_eq!((user.jobs_quota, user.time_window_s, user.filter_selects), (3, -1, true));
+        assert_eq!((user.disk_quota_mb, user.time_max_s), (100, 8_640_000));
+        assert_eq!(["power", "admin"].map(|name| shipped.get(name).unwrap().disk_quota_mb), [500, 10_000]);
+        assert_eq!(
+            ["90", "2 hours", "1w", "2x", "h"].map(span_seconds),
+            [Some(90), Some(7_200), Some(604_800), None, None]
+        );
         assert!(user.capabilities.contains("search") && !shipped.get("power").unwrap().capabilities.contains("search"));
         assert_eq!(shipped.get("admin").unwrap().imports, ["power", "user"]);
         let text = "[role_user]\nrtsearch = enabled\nrun_dump = disabled\n[role_team]\nimportRoles = user;power\n\

@@ -8,7 +8,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::TimestampNanosecondType;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_engine::{Previews, ScanProgress, Stopper};
+use quarry_conf::Permissions;
+use quarry_engine::{Previews, ScanProgress, SearchShape, Stopper};
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_stdx::{SharedClock, log};
@@ -46,6 +47,34 @@ pub struct Asked {
     pub time_max_s: i64,
     /// Its priority from 0 to 10, which is shown.
     pub priority: u8,
+    /// Which fields its events have, and whether those behind a report are wanted.
+    pub level: SearchLevel,
+    /// What of the request is told with the job: parameters without effect.
+    pub notes: Vec<String>,
+}
+
+/// Which fields of events a search finds, and what it keeps (Splunk's search modes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchLevel {
+    /// The fields that the search names, and those that all events have.
+    Fast,
+    /// All fields of events; of reports the fields that they need.
+    #[default]
+    Smart,
+    /// As smart, and the events behind a report can be looked at.
+    Verbose,
+}
+
+impl SearchLevel {
+    /// Splunk's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            SearchLevel::Fast => "fast",
+            SearchLevel::Smart => "smart",
+            SearchLevel::Verbose => "verbose",
+        }
+    }
 }
 
 /// What was asked of a job, as its folder keeps it.
@@ -65,6 +94,11 @@ pub struct JobRecord {
     pub(crate) auto_cancel_s: i64,
     pub(crate) time_max_s: i64,
     pub(crate) priority: u8,
+    #[serde(default)]
+    pub(crate) level: SearchLevel,
+    /// One of so many events is looked at.
+    #[serde(default)]
+    pub(crate) sample_ratio: u32,
 }
 
 impl Asked {
@@ -83,9 +117,21 @@ impl Asked {
             status_buckets: self.status_buckets,
             ttl_s: self.ttl_s.unwrap_or(TTL_S).clamp(0, TTL_MAX_S),
             auto_cancel_s: self.auto_cancel_s,
-            time_max_s: self.time_max_s,
+            time_max_s: bounded_time(self.time_max_s, params.permissions.limits.time_s),
             priority: self.priority,
+            level: self.level,
+            sample_ratio: params.shape.sample,
         }
+    }
+}
+
+/// Seconds that a search may take: as its request says, but no longer than the roles of its user (0 is any time).
+fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
+    let of_roles = of_roles.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
+    match (asked_s, of_roles) {
+        (0, of_roles) => of_roles.unwrap_or(0),
+        (asked, Some(most)) => asked.min(most),
+        (asked, None) => asked,
     }
 }
 
@@ -221,6 +267,21 @@ impl JobRecord {
         self.status_buckets
     }
 
+    /// Which fields its events have.
+    pub fn level(&self) -> SearchLevel {
+        self.level
+    }
+
+    /// One of so many events is looked at; 1 is all.
+    pub fn sample_ratio(&self) -> u32 {
+        self.sample_ratio.max(1)
+    }
+
+    /// Whether the events behind its report can be looked at.
+    pub fn shows_events(&self) -> bool {
+        self.level == SearchLevel::Verbose || self.status_buckets > 0
+    }
+
     /// Its priority.
     pub fn priority(&self) -> u8 {
         self.priority
@@ -237,6 +298,8 @@ struct Changing {
     state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
+    /// What is told of it besides what its search has to say.
+    notes: Vec<String>,
     rows: JobRows,
     timeline: Timeline,
     is_truncated: bool,
@@ -286,13 +349,13 @@ pub struct StartedJob {
 impl StartedJob {
     pub(super) fn new(
         running: RunningSearch,
-        record: JobRecord,
+        (record, notes): (JobRecord, Vec<String>),
         zone: TimeZone,
-        kept: Arc<KeptJobs>,
+        (kept, bytes_max): (Arc<KeptJobs>, u64),
         clock: SharedClock,
     ) -> StartedJob {
-        let rows = JobRows::new(kept.rows_path(&record.sid));
-        let changing = Changing::new(JobState::Queued, rows, &record);
+        let rows = JobRows::new(kept.rows_path(&record.sid)).within(bytes_max);
+        let changing = Changing { notes, ..Changing::new(JobState::Queued, rows, &record) };
         let job = SearchJob {
             is_events: running.is_events(),
             range: running.range(),
@@ -324,8 +387,17 @@ impl StartedJob {
             self.job.locked().is_truncated = true;
         }
         let mut messages = self.running.messages();
-        if self.job.locked().rows.bytes() >= RESULT_BYTES_MAX {
-            messages.push(format!("the rows are cut: those of a job take {} MB at most", RESULT_BYTES_MAX >> 20));
+        let (bytes, bytes_max) = {
+            let changing = self.job.locked();
+            (changing.rows.bytes(), changing.rows.bytes_max())
+        };
+        if bytes >= bytes_max {
+            let why = if bytes_max < RESULT_BYTES_MAX {
+                format!("{} MB were left of srchDiskQuota for this one", bytes_max >> 20)
+            } else {
+                format!("those of a job take {} MB at most", RESULT_BYTES_MAX >> 20)
+            };
+            messages.push(format!("the rows are cut: {why}"));
         }
         self.job.end(ended, messages, self.running.elapsed_ms());
         self.job.end_turn();
@@ -384,6 +456,7 @@ impl Changing {
             state,
             failure: None,
             messages: Vec::new(),
+            notes: Vec::new(),
             rows,
             timeline: Timeline::new(record.status_buckets),
             is_truncated: false,
@@ -488,6 +561,24 @@ impl SearchJob {
         self.locked().state
     }
 
+    /// What finds the events behind its report: those that it read, and that are still there; so many at most.
+    pub fn events_behind(&self, permissions: Arc<Permissions>, rows_max: usize) -> SearchParams {
+        SearchParams {
+            text: self.record.search.clone(),
+            zone: Some(self.zone.clone()),
+            rows_max: Some(rows_max),
+            permissions,
+            shape: SearchShape {
+                sample: self.record.sample_ratio,
+                events_until: Some(self.record.began_ns),
+                ..SearchShape::default()
+            },
+            now: Some(self.record.began_ns),
+            range: Some(self.range),
+            ..SearchParams::default()
+        }
+    }
+
     /// Whether its rows are events.
     pub fn is_events(&self) -> bool {
         self.is_events
@@ -512,6 +603,11 @@ impl SearchJob {
         self.locked().until_s.is_some_and(|until| until <= self.now_s())
     }
 
+    /// Bytes of its rows, which count for its user's quota.
+    pub(super) fn bytes(&self) -> u64 {
+        self.locked().rows.bytes()
+    }
+
     pub(super) fn runs_too_long(&self) -> bool {
         let ran_ns = self.locked().started_ns.map_or(0, |started| self.clock.elapsed_ns() - started);
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
@@ -534,7 +630,10 @@ impl SearchJob {
             record: JobRecord { priority: changing.priority, ..self.record.clone() },
             state: changing.state,
             failure: changing.failure.clone(),
-            messages: changing.messages.clone(),
+            messages: match changing.state.is_over() {
+                true => changing.messages.clone(),
+                false => changing.notes.clone(),
+            },
             done: done.min(1.0),
             rows: changing.rows.len(),
             is_events: self.is_events,
@@ -625,6 +724,8 @@ impl SearchJob {
         }
         let mut changing = self.locked();
         changing.messages = messages;
+        let notes = changing.notes.clone();
+        changing.messages.extend(notes);
         changing.elapsed_ms = elapsed_ms;
         if let Some(progress) = &self.progress {
             (changing.scanned, changing.matched) = (progress.events_scanned(), progress.events_matched());
@@ -715,6 +816,16 @@ impl SearchJob {
         changing.state = if changing.started_ns.is_some() { JobState::Running } else { JobState::Queued };
         changing.turn = turn;
         stopper.resume();
+    }
+
+    /// Ends its search because it ran as long as it may.
+    pub(super) fn end_in_time(&self) {
+        self.finalize();
+        let told = format!("the search was ended after {} s, the longest it may take", self.record.time_max_s);
+        let mut changing = self.locked();
+        if changing.is_finalized && !changing.notes.contains(&told) {
+            changing.notes.push(told);
+        }
     }
 
     /// Ends its search with what it has read so far.

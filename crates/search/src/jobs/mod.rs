@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quarry_conf::Permissions;
 use quarry_stdx::{ErrorKind, Fault, HasKind, SharedClock};
 
-pub use self::job::{Asked, JobState, JobStatus, SearchJob, StartedJob};
+pub use self::job::{Asked, JobState, JobStatus, SearchJob, SearchLevel, StartedJob};
 pub use self::rows::{RESULT_BYTES_MAX, RowsView};
 pub use self::summary::{FieldSummary, FieldValue, JobSummary};
 pub use self::timeline::{SPANS_MAX, TimeSpan, Timeline};
@@ -41,6 +41,9 @@ pub const ROWS_MAX: usize = 500_000;
 /// Jobs that have not ended, at most.
 pub const UNFINISHED_MAX: usize = 2_048;
 
+/// Bytes that a quota must leave for one more job.
+const ROOM_MIN: u64 = 1 << 20;
+
 /// Jobs that are paused, at most.
 pub const PAUSED_MAX: usize = 128;
 
@@ -56,6 +59,19 @@ pub enum CreateError {
     /// As many jobs as may be are not at their end.
     #[error("{UNFINISHED_MAX} jobs wait or run, the most that may: cancel some or wait")]
     TooMany,
+    /// The user's jobs take as much of the disk as they may.
+    #[error(
+        "the jobs of user {user} take {used_mb} MB of disk, and srchDiskQuota of the user's roles is {quota_mb} MB: remove some \
+         (DELETE search/jobs/SID)"
+    )]
+    DiskQuota {
+        /// Who asks.
+        user: String,
+        /// Megabytes that the user's jobs take.
+        used_mb: u64,
+        /// Megabytes that they may take.
+        quota_mb: u64,
+    },
 }
 
 impl HasKind for CreateError {
@@ -63,7 +79,7 @@ impl HasKind for CreateError {
         match self {
             CreateError::Search(error) => error.kind(),
             CreateError::Folder(error) => error.kind(),
-            CreateError::TooMany => ErrorKind::Busy,
+            CreateError::TooMany | CreateError::DiskQuota { .. } => ErrorKind::Busy,
         }
     }
 }
@@ -80,7 +96,29 @@ impl Jobs {
     /// The jobs of the data folder of `kept`, whose server has just started.
     pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
         kept.note_interrupted(TTL_S);
-        Jobs { kept, clock, known: Mutex::default() }
+        let jobs = Jobs { kept, clock, known: Mutex::default() };
+        // Those of earlier servers count for the quotas of their users.
+        for (sid, facts) in jobs.kept.jobs_that_ended() {
+            if let Some(job) = SearchJob::of_facts(&sid, &facts, Arc::clone(&jobs.kept), Arc::clone(&jobs.clock)) {
+                jobs.locked().insert(sid, Arc::new(job));
+            }
+        }
+        jobs
+    }
+
+    /// Bytes that one more job of a user may take: what the roles leave beside the jobs there are. Those that run at the same time have
+    /// this room each.
+    fn room_of(&self, viewer: &Permissions) -> Result<u64, CreateError> {
+        let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
+        let own: Vec<Arc<SearchJob>> =
+            self.locked().values().filter(|job| job.user() == viewer.user).cloned().collect();
+        let used: u64 = own.iter().filter(|job| !job.is_over_its_time()).map(|job| job.bytes()).sum();
+        let left = quota.saturating_sub(used);
+        if left >= ROOM_MIN {
+            return Ok(left);
+        }
+        let (user, used_mb, quota_mb) = (viewer.user.clone(), used >> 20, quota >> 20);
+        Err(CreateError::DiskQuota { user, used_mb, quota_mb })
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
@@ -98,13 +136,20 @@ impl Jobs {
         if self.locked().values().filter(|job| !job.state().is_over()).count() >= UNFINISHED_MAX {
             return Err(CreateError::TooMany);
         }
+        let bytes_max = self.room_of(&params.permissions)?;
         let zone = params.zone.clone().unwrap_or_else(|| service.zone());
         let record = |sid: &str| serde_json::json!(asked.record(sid, &params, self.clock.now_ns()));
         let sid = self.kept.begin_job(asked.id.as_deref(), &record)?;
         let params = SearchParams { sid: Some(sid.clone()), ..params };
         let record = asked.record(&sid, &params, self.clock.now_ns());
         let running = service.start_here(params).inspect_err(|_| self.kept.remove_job(&sid))?;
-        let started = StartedJob::new(running, record, zone, Arc::clone(&self.kept), Arc::clone(&self.clock));
+        let started = StartedJob::new(
+            running,
+            (record, asked.notes),
+            zone,
+            (Arc::clone(&self.kept), bytes_max),
+            Arc::clone(&self.clock),
+        );
         self.locked().insert(sid, Arc::clone(started.job()));
         Ok(started)
     }
@@ -180,7 +225,7 @@ impl Jobs {
             } else if job.is_over_its_time() {
                 self.forget(&job);
             } else if job.runs_too_long() {
-                job.finalize();
+                job.end_in_time();
             }
         }
     }

@@ -55,6 +55,8 @@ pub(crate) struct JobRows {
     known: HashSet<String>,
     /// Whether the file is one that an earlier process wrote, of which parts and columns are not known yet.
     is_unread: bool,
+    /// Bytes of the file at most.
+    bytes_max: u64,
 }
 
 /// Whether more rows are taken.
@@ -80,7 +82,18 @@ impl JobRows {
             fields: Vec::new(),
             known: HashSet::new(),
             is_unread: false,
+            bytes_max: RESULT_BYTES_MAX,
         }
+    }
+
+    /// The same, of so many bytes at most, and never more than [`RESULT_BYTES_MAX`].
+    pub(crate) fn within(self, bytes_max: u64) -> JobRows {
+        JobRows { bytes_max: bytes_max.min(RESULT_BYTES_MAX), ..self }
+    }
+
+    /// Bytes of the file at most.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
     }
 
     /// So many rows in a file that an earlier process wrote, which is read when somebody asks for some.
@@ -148,7 +161,7 @@ impl JobRows {
                 self.flush()?;
             }
         }
-        Ok(if self.bytes() < RESULT_BYTES_MAX { Room::Left } else { Room::Full })
+        Ok(if self.bytes() < self.bytes_max { Room::Left } else { Room::Full })
     }
 
     /// Writes what waits in memory. Batches of other columns begin a part of their own.

@@ -5,6 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use quarry_conf::Reader;
+use quarry_conf::permissions::SearchLimits;
+use quarry_engine::SearchShape;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{EventBatch, Metadata};
 use quarry_stdx::ManualClock;
@@ -270,4 +272,71 @@ fn a_search_that_ran_when_its_server_ended_was_interrupted() {
     let status = job.status();
     assert!(status.state == JobState::Failed && status.failure.unwrap().contains("the server ended"));
     assert!(job.rows(0, 10).unwrap().is_empty());
+}
+
+#[test]
+fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let of = |world: &World, user: &str, bytes: u64, time_s: Option<u64>| {
+        let limits = SearchLimits { disk_bytes: Some(bytes), time_s, ..SearchLimits::default() };
+        let permissions = Arc::new(viewer(user).as_ref().clone().with_limits(limits));
+        let params = SearchParams { text: "*".to_owned(), permissions, ..SearchParams::default() };
+        world.jobs.create(&world.service, params, Asked::default())
+    };
+    let quota = 2 << 20;
+    let first = of(&world, "eva", quota, None).unwrap();
+    let job = Arc::clone(first.job());
+    first.run(None);
+    let status = job.status();
+    assert!(status.state == JobState::Done && status.is_truncated && status.rows < EVENTS, "{status:?}");
+    assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
+    assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
+    assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
+    // They count after a restart, and no longer when they are removed.
+    drop(world);
+    let world = World::new(folder.path());
+    assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
+    let job = world.jobs.get(job.sid(), &viewer("eva")).unwrap();
+    world.jobs.remove(&job);
+    let bounded = of(&world, "eva", quota, Some(60)).unwrap();
+    assert_eq!(bounded.job().status().record.time_max_s, 60);
+}
+
+#[test]
+fn a_sample_is_about_one_of_so_many_events_and_the_same_ones_each_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let run = |text: &str, sample: u32| {
+        let shape = SearchShape { sample, ..SearchShape::default() };
+        let params =
+            SearchParams { text: text.to_owned(), permissions: viewer("eva"), shape, ..SearchParams::default() };
+        let started = world.jobs.create(&world.service, params, Asked::default()).unwrap();
+        let job = Arc::clone(started.job());
+        started.run(None);
+        assert_eq!(job.state(), JobState::Done, "{:?}", job.status().failure);
+        job
+    };
+    let (first, second) = (run("*", 10), run("*", 10));
+    let rows = first.status().rows;
+    assert!((EVENTS / 10 - 200..EVENTS / 10 + 200).contains(&rows), "{rows}");
+    assert_eq!(first_cells(&first, 0, rows), first_cells(&second, 0, rows));
+    let counted = run("* | stats count", 10);
+    assert_eq!(first_cells(&counted, 0, 1), [rows.to_string()]);
+    assert_eq!((counted.status().record.sample_ratio(), run("*", 1).status().rows), (10, EVENTS));
+}
+
+#[test]
+fn events_behind_a_report_are_those_it_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let asked = Asked { level: SearchLevel::Verbose, ..Asked::default() };
+    let started = world.create("eva", "kind=k1 | eval a=number+1 | stats count by a", asked).unwrap();
+    let job = Arc::clone(started.job());
+    started.run(None);
+    assert!(job.status().record.shows_events() && !job.is_events());
+    let events = |job: &SearchJob, most| world.service.run(job.events_behind(viewer("eva"), most)).unwrap();
+    let outcome = events(&job, 5);
+    assert!(outcome.events && outcome.table.len() == 5 && outcome.table.fields().contains(&"a".to_owned()));
+    assert_eq!(events(&job, EVENTS).table.len() as u64, job.status().matched);
 }

@@ -184,3 +184,33 @@ fn a_filter_that_needs_fields_is_not_passed_by_commands_without_them() {
     }
     drop(server);
 }
+
+#[test]
+fn who_may_give_some_roles_gives_no_others_and_changes_nobody_who_has_such() {
+    let place = Place::new();
+    let role = "[role_desk]\nimportRoles = user\nedit_user = enabled\ngrantableRoles = user\n\
+                [role_auditor]\nlist_tokens_all = enabled\n";
+    std::fs::create_dir_all(place.data().join("etc/system/local")).unwrap();
+    std::fs::write(place.data().join("etc/system/local/authorize.conf"), role).unwrap();
+    with_users(&place, &[("admin", &["admin"]), ("eva", &["desk"]), ("tom", &["user"]), ("ann", &["auditor"])]);
+    let server = Server::start(&place);
+    let [eva, ann] = ["eva", "ann"].map(|user| key(&place, user));
+    let users = "/services/authentication/users";
+    for (path, form, expected) in [
+        (users.to_owned(), "name=bob&password=long+enough&roles=user", "201"),
+        (users.to_owned(), "name=bad&password=long+enough&roles=admin", "403"),
+        (format!("{users}/tom"), "roles=user", "200"),
+        (format!("{users}/tom"), "roles=user,power", "403"),
+        (format!("{users}/admin"), "password=mine+is+longer", "403"),
+        (format!("{users}/eva"), "roles=admin", "403"),
+    ] {
+        let answer = ask(&place, "POST", &path, &eva, form);
+        assert_eq!(status(&answer), expected, "{path} {form}: {answer}");
+    }
+    let refused = ask(&place, "DELETE", &format!("{users}/admin"), &eva, "");
+    assert!(status(&refused) == "403" && refused.contains("grantableRoles"), "{refused}");
+    // Who may list everybody's tokens may list the own ones.
+    assert_eq!(status(&ask(&place, "GET", "/services/authorization/tokens", &ann, "")), "200");
+    assert_eq!(status(&ask(&place, "POST", "/services/authorization/tokens", &ann, "name=ann&audience=x")), "403");
+    drop(server);
+}

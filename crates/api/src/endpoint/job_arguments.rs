@@ -1,0 +1,142 @@
+//! What requests ask of a search besides its text and its times: sampling, the search mode, and arguments that do nothing, which are told.
+//!
+//! Not here: arguments of the job that runs it ([`super::jobs`]).
+
+use quarry_engine::SearchShape;
+use quarry_search::jobs::SearchLevel;
+
+use crate::message::ApiError;
+use crate::parameters::Parameters;
+
+/// Arguments that say which events are looked at and which fields they have.
+pub(super) const SHAPED: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
+/// Arguments of searches that have an effect, besides [`SHAPED`].
+const KNOWN: &[&str] = &[
+    "auto_cancel",
+    "count",
+    "csv_safe",
+    "earliest_time",
+    "exec_mode",
+    "f",
+    "field_list",
+    "id",
+    "implied_search",
+    "label",
+    "latest_time",
+    "max_count",
+    "max_time",
+    "namespace",
+    "offset",
+    "output_mode",
+    "preview",
+    "priority",
+    "search",
+    "search_mode",
+    "status_buckets",
+    "timeout",
+    "zone",
+];
+/// Arguments of Splunk's that change no answer here: how its processes work, and what its pages keep with a job.
+const IDLE: &[&str] = &[
+    "allow_partial_results",
+    "check_risky_command",
+    "force_bundle_replication",
+    "indexedRealtime",
+    "indexedRealtimeOffset",
+    "now",
+    "preserve_command_order",
+    "provenance",
+    "reduce_freq",
+    "reload_macros",
+    "remote_server_list",
+    "required_field_list",
+    "reuse_max_seconds_ago",
+    "rf",
+    "rt_blocking",
+    "rt_indexfilter",
+    "rt_maxblocksecs",
+    "rt_queue_size",
+    "search_listener",
+    "spawn_process",
+    "sync_bundle_replication",
+    "time_format",
+    "ui_dispatch_app",
+    "ui_dispatch_view",
+    "workload_pool",
+];
+/// What the names of arguments begin with that only keep something with a job.
+const IDLE_BEGINNINGS: [&str; 4] = ["custom.", "data.", "display.", "request."];
+/// Arguments told of at most.
+const TOLD_MAX: usize = 20;
+/// Characters of a name that are told.
+const NAME_CHARS_MAX: usize = 80;
+
+/// What the arguments make of the search, and its mode.
+pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
+    let level = match parameters.get("adhoc_search_level").map(str::trim) {
+        Some("fast") => SearchLevel::Fast,
+        Some("verbose") => SearchLevel::Verbose,
+        _ => SearchLevel::Smart,
+    };
+    let given =
+        ["sample_ratio", "dispatch.sample_ratio"].into_iter().find_map(|name| Some((name, parameters.get(name)?)));
+    let sample = given.filter(|(_, text)| !text.trim().is_empty()).map(|(name, text)| sample_ratio(name, text));
+    let sample = sample.transpose()?.unwrap_or(1);
+    Ok((SearchShape { sample, named_fields_only: level == SearchLevel::Fast, ..SearchShape::default() }, level))
+}
+
+/// A ratio: one of so many events.
+pub(super) fn sample_ratio(name: &str, text: &str) -> Result<u32, ApiError> {
+    let ratio = text.trim().parse::<u32>().ok().filter(|ratio| *ratio > 0);
+    ratio
+        .ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give a whole number from 1, as in 100 for 1:100")))
+}
+
+/// What is told of arguments that nobody knows, or that would change the answer elsewhere and do not here.
+pub(super) fn told_of(parameters: &Parameters) -> Vec<String> {
+    let is_quiet = |name: &str| {
+        let lists = [KNOWN, &SHAPED, IDLE];
+        lists.iter().any(|list| list.contains(&name)) || IDLE_BEGINNINGS.iter().any(|begin| name.starts_with(begin))
+    };
+    let mut names: Vec<String> = parameters.clone().all().into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    names.dedup();
+    names.retain(|name| !is_quiet(name));
+    let told = |name: &String| {
+        let shown: String = name.chars().take(NAME_CHARS_MAX).flat_map(char::escape_debug).collect();
+        format!("Argument \"{shown}\" is not supported by this handler: it has no effect.")
+    };
+    names.iter().take(TOLD_MAX).map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&str, &str)]) -> Parameters {
+        Parameters::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn ratios_are_numbers_from_one() {
+        for (text, ratio) in [("1", 1), ("100", 100), ("", 1)] {
+            assert_eq!(shape_of(&of(&[("sample_ratio", text)])).unwrap().0.sample, ratio, "{text}");
+        }
+        for wrong in ["0", "-1", "1:100", "1.5"] {
+            assert!(shape_of(&of(&[("dispatch.sample_ratio", wrong)])).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn arguments_that_do_nothing_are_told_and_those_that_change_no_answer_are_not() {
+        let told = told_of(&of(&[
+            ("search", "x"),
+            ("custom.a", "b"),
+            ("rf", "a"),
+            ("colour", "red"),
+            ("index_earliest", "0"),
+        ]));
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("Argument \"colour\" is not supported"));
+    }
+}

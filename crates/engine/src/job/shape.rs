@@ -1,0 +1,173 @@
+//! What a request makes of a search besides what its text says: where its rows come from, how many of the events it reads, which part of
+//! it runs.
+//!
+//! All of it is done to the tree, before it is planned, so that plans, caches and permissions see a search like any other. Not here: what
+//! the words of requests are (api).
+
+use quarry_event::TimeNs;
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::analyse::{is_transforming, required_fields, search_fields};
+use quarry_spl::ast::{
+    BinaryOp, Command, CompareOp, Expr, ExprKind, FieldPattern, FieldsCommand, LoadJobCommand, LoadedJob, Pipeline,
+    Span, Stage, TimeText, WhereCommand,
+};
+use quarry_spl::commands::Kind;
+use quarry_spl::{Diagnostic, Parsed};
+
+/// Fields of events that are shown whatever is asked for.
+const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
+/// Hexadecimal digits of the hash by which events are sampled.
+const DIGITS: u32 = 8;
+
+/// What a request makes of its search; the default changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchShape {
+    /// The job whose rows the search begins with, in place of events.
+    pub job: Option<String>,
+    /// One of so many events is looked at, always the same ones; 0 and 1 are all.
+    pub sample: u32,
+    /// Whether events have only the fields that the search names, and those that all have.
+    pub named_fields_only: bool,
+    /// Runs what stands before the first command that makes a table or changes something, over what had arrived then.
+    pub events_until: Option<TimeNs>,
+}
+
+impl SearchShape {
+    /// The search as it runs.
+    pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
+        let pipeline = &mut parsed.pipeline;
+        if let Some(until) = self.events_until {
+            cut_to_events(pipeline, until);
+        }
+        if let Some(sid) = &self.job {
+            return begin_with_job(pipeline, sid);
+        }
+        if self.named_fields_only {
+            keep_named_fields(pipeline);
+        }
+        if self.sample > 1 {
+            sample(pipeline, self.sample);
+        }
+        Ok(())
+    }
+}
+
+fn begin_with_job(pipeline: &mut Pipeline, sid: &str) -> Result<(), Diagnostic> {
+    if let Some(stage) = pipeline.commands.first().filter(|stage| stage.command.kind() == Kind::Generating) {
+        let name = stage.command.name();
+        return Err(Diagnostic::error(
+            format!("{name} makes rows of its own: begin with what is done to those of the job"),
+            stage.span,
+        ));
+    }
+    let span = Span::default();
+    let load = LoadJobCommand { job: LoadedJob::Sid(sid.to_owned()), span, offset: 0, events: false };
+    pipeline.commands.insert(0, Stage { command: load.into(), span });
+    Ok(())
+}
+
+fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
+    let is_cut = |stage: &Stage| is_transforming(std::slice::from_ref(stage)) || stage.command.effect().is_some();
+    let end = pipeline.commands.iter().position(is_cut).unwrap_or(pipeline.commands.len());
+    pipeline.commands.truncate(end);
+    match pipeline.commands.first_mut().map(|stage| (stage.span, &mut stage.command)) {
+        Some((span, Command::Search(search))) => {
+            let (seconds, rest) = (until.div_euclid(NS_PER_SEC), until.rem_euclid(NS_PER_SEC));
+            search.time.index_latest.get_or_insert(TimeText { text: format!("{seconds}.{rest:09}"), span });
+        }
+        // Rows that come from elsewhere are no events.
+        _ => pipeline.commands.clear(),
+    }
+}
+
+/// Events lose what nothing asks for as soon as they are found.
+fn keep_named_fields(pipeline: &mut Pipeline) {
+    let Some((Stage { command: Command::Search(search), span }, rest)) = pipeline.commands.split_first() else {
+        return;
+    };
+    let span = *span;
+    let fields = |names: &[&str]| -> Stage {
+        let fields = names.iter().map(|name| FieldPattern { text: (*name).to_owned(), span }).collect();
+        Stage { command: FieldsCommand { removes: false, fields }.into(), span }
+    };
+    let mut commands = rest.to_vec();
+    commands.push(fields(&SHOWN));
+    let needs = required_fields(&commands);
+    if needs.all {
+        return;
+    }
+    let asked = search_fields(&search.expr);
+    let names = SHOWN.into_iter().chain(needs.fields.iter().map(String::as_str));
+    let mut names: Vec<&str> =
+        names.chain(needs.patterns.iter().map(String::as_str)).chain(asked.iter().map(String::as_str)).collect();
+    names.sort_unstable();
+    names.dedup();
+    let kept = fields(&names);
+    pipeline.commands.insert(1, kept);
+}
+
+/// Keeps one of `of` events: those of which a hash of time and text is a multiple.
+fn sample(pipeline: &mut Pipeline, of: u32) {
+    let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
+    let span = *span;
+    let expr = |kind| Expr { kind, span };
+    let field = |name: &str| expr(ExprKind::Field(name.to_owned()));
+    let number = |number: u32| expr(ExprKind::Number(f64::from(number), number.to_string()));
+    let binary = |op, left, right| expr(ExprKind::Binary(op, Box::new(left), Box::new(right)));
+    let call = |name: &str, arguments| expr(ExprKind::Call(name.to_owned(), arguments));
+    let hash = call("md5", vec![binary(BinaryOp::Concat, field("_time"), field("_raw"))]);
+    let hash = call("tonumber", vec![call("substr", vec![hash, number(1), number(DIGITS)]), number(16)]);
+    let condition = binary(BinaryOp::Compare(CompareOp::Eq), binary(BinaryOp::Rem, hash, number(of)), number(0));
+    pipeline.commands.insert(1, Stage { command: WhereCommand { condition }.into(), span });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shaped(text: &str, shape: &SearchShape) -> Result<String, String> {
+        let mut parsed = quarry_spl::parse(text);
+        shape.apply(&mut parsed).map_err(|fault| fault.to_string())?;
+        let names = parsed.pipeline.commands.iter().map(|stage| match &stage.command {
+            Command::Fields(fields) => {
+                let names: Vec<&str> = fields.fields.iter().map(|field| field.text.as_str()).collect();
+                format!("fields {}", names.join(","))
+            }
+            command => command.name().to_owned(),
+        });
+        Ok(names.collect::<Vec<_>>().join(" | "))
+    }
+
+    #[test]
+    fn rows_of_a_job_are_what_a_search_goes_on_with() {
+        let shape = SearchShape { job: Some("1.2".to_owned()), ..SearchShape::default() };
+        assert_eq!(shaped("search a=1 | head 5", &shape).as_deref(), Ok("loadjob | search | head"));
+        assert_eq!(shaped("| stats count by a", &shape).as_deref(), Ok("loadjob | stats"));
+        assert!(shaped("| makeresults | head 5", &shape).is_err());
+    }
+
+    #[test]
+    fn events_are_what_stands_before_a_report_or_an_effect() {
+        let shape = SearchShape { events_until: Some(5), ..SearchShape::default() };
+        for (text, events) in [
+            ("search a | eval b=1 | stats count by b | head 2", "search | eval"),
+            ("search a | collect index=x | stats count", "search"),
+            ("| tstats count | head 1", ""),
+            ("| makeresults | stats count", ""),
+        ] {
+            assert_eq!(shaped(text, &shape).as_deref(), Ok(events), "{text}");
+        }
+    }
+
+    #[test]
+    fn samples_and_named_fields_stand_behind_the_events() {
+        let sample = SearchShape { sample: 10, ..SearchShape::default() };
+        assert_eq!(shaped("search a | stats count", &sample).as_deref(), Ok("search | where | stats"));
+        assert_eq!(shaped("| makeresults | stats count", &sample).as_deref(), Ok("makeresults | stats"));
+        let one = SearchShape { sample: 1, ..SearchShape::default() };
+        assert_eq!(shaped("search a", &one).as_deref(), Ok("search"));
+        let named = SearchShape { named_fields_only: true, ..SearchShape::default() };
+        let kept = "search | fields _raw,_time,a,host,index,source,sourcetype,splunk_server | eval";
+        assert_eq!(shaped("search a=1 | eval b=c", &named).as_deref(), Ok(kept));
+    }
+}
