@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use axum::extract::{MatchedPath, Path};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
-use axum::routing::get;
+use axum::routing::{get, post};
 use quarry_apps::objects::{APP_SYSTEM, NOBODY};
 use serde_json::{Map, Value};
 
@@ -38,6 +38,8 @@ const FACTS: &[(&str, &[Fact])] = &[
     ("licenser/stacks", &[("free", &[("type", "free"), ("label", "free, unlimited"), ("quota", "MAX")])]),
     ("search/distributed/peers", &[]),
     ("search/scheduler", &[("scheduler", &[("saved_searches_disabled", "1")])]),
+    ("server/control", &[("restart", &[]), ("restart_webui", &[])]),
+    ("server/logger", &[("root", &[("level", "INFO")])]),
     ("shcluster/config", &[("config", &[("mode", "disabled"), ("disabled", "1")])]),
 ];
 
@@ -49,7 +51,32 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, "Tells what the node has of it.", get(show)),
         ]
     };
-    FACTS.iter().flat_map(of).collect()
+    let control = Access::Capability(RESTART);
+    let logger = Access::Capability(EDIT_SERVER);
+    let refusals = [
+        ("server/control/restart", control, "Refuses to restart the node.", post(no_restart)),
+        ("server/control/restart_webui", control, "Refuses to restart the node.", post(no_restart)),
+        ("server/logger/{name}", logger, "Refuses to change what is logged.", post(no_levels)),
+    ];
+    let refusals = refusals.map(|(path, access, what, serve)| Endpoint::new(Method::POST, path, access, what, serve));
+    FACTS.iter().flat_map(of).chain(refusals).collect()
+}
+
+/// Restarts the node.
+const RESTART: &str = "restart_splunkd";
+/// Changes settings of the node.
+const EDIT_SERVER: &str = "edit_server";
+
+/// A node has no parent that would start it again.
+async fn no_restart() -> ApiError {
+    ApiError::bad_request(
+        "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); changes of objects \
+         count without that, those of inputs and indexes from the next start",
+    )
+}
+
+async fn no_levels() -> ApiError {
+    ApiError::bad_request("the node logs what is of INFO and above; levels of its parts cannot be chosen")
 }
 
 async fn show(

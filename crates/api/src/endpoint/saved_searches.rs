@@ -1,8 +1,8 @@
 //! What saved searches do besides being objects: `saved/searches/NAME/dispatch` begins a job, `history` lists those that ran it,
-//! `suppress` tells whether its alerts are held back.
+//! `suppress` tells whether its alerts are held back, `scheduled_times` when its schedule falls due.
 //!
 //! `dispatch.*` of the request and then of the saved search say how the job is run; `args.NAME` stands where the search says `$NAME$`. Not
-//! here: schedules and alerts, which do not run yet, so that nothing is ever held back.
+//! here: schedules and alerts, which do not run yet, so that nothing is ever held back; the answers say so.
 
 use std::sync::Arc;
 
@@ -13,9 +13,11 @@ use axum::routing::{get, post};
 use quarry_apps::objects::ConfObject;
 use quarry_conf::permissions::SEARCH;
 use quarry_engine::SearchShape;
+use quarry_event::TimeNs;
+use quarry_event::time::{Cron, NS_PER_SEC, parse_time};
 use quarry_search::SearchParams;
 use quarry_search::jobs::{Asked, JobStatus, ROWS_MAX};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::blocking;
 use super::entities::{scope_of, with_objects};
@@ -28,6 +30,7 @@ use crate::ApiState;
 use crate::atom::{Acl, Entry, Feed, Form, escaped};
 use crate::caller::Caller;
 use crate::message::ApiError;
+use crate::parameter_types::parse_flag;
 use crate::parameters::{Parameters, Settings};
 
 /// The collection behind a root.
@@ -36,6 +39,8 @@ const COLLECTION: &str = "saved/searches";
 const CONF: &str = "savedsearches";
 /// One of how many events is looked at.
 const SAMPLE: &str = "dispatch.sample_ratio";
+/// Instants of a schedule that are told at most.
+const TIMES_MAX: usize = 1_000;
 /// What stands before the names of arguments.
 const ARGUMENT: &str = "args.";
 
@@ -61,6 +66,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
             .takes(LISTED),
         Endpoint::new(Method::GET, path("suppress"), search, "Tells whether alerts are held back.", get(suppress)),
+        Endpoint::new(Method::POST, path("suppress"), search, "Tells that no alerts are held back.", post(suppress))
+            .takes(&["expiration", "key"]),
+        Endpoint::new(Method::POST, path("acknowledge"), search, "Tells that no alert has fired.", post(acknowledge))
+            .takes(&["key"]),
+        Endpoint::new(Method::GET, path("scheduled_times"), search, "Tells when a schedule falls due.", get(scheduled))
+            .needs(&["earliest_time", "latest_time"]),
     ]
 }
 
@@ -143,6 +154,7 @@ async fn history(
     page("savedsearch", path, entries, &parameters)
 }
 
+/// Nothing is held back, whatever the request says.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -150,15 +162,60 @@ async fn suppress(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let object = saved(&state, &caller, &parts).await?;
-    let path = format!("/services/{COLLECTION}/{}/suppress", escaped(&object.name));
-    let content = match json!({ "suppressed": "0", "expiration": "0" }) {
-        serde_json::Value::Object(members) => members,
-        _ => Map::new(),
+    let told = "Searches are not run by their schedules yet: no alert fires, and none is held back.";
+    Ok(told_of(&object, "suppress", json!({ "suppressed": "0", "expiration": "0" }), told, &parameters))
+}
+
+async fn acknowledge(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    let told = "Searches are not run by their schedules yet: no alert has fired that could be acknowledged.";
+    Ok(told_of(&object, "acknowledge", json!({}), told, &parameters))
+}
+
+/// The instants between two times at which the schedule falls due, in seconds since 1970.
+async fn scheduled(
+    State(state): State<ApiState>,
+    parts: PathParts,
+    caller: Caller,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let object = saved(&state, &caller, &parts).await?;
+    let zone = service_of(&state, &caller, &parts).await?.zone();
+    let now = state.auth.now();
+    let instant = |name: &str| -> Result<TimeNs, ApiError> {
+        let text = parameters.required(name)?;
+        parse_time(text, now, &zone).map_err(|reason| ApiError::bad_request(format!("{name}={text}: {reason}")))
     };
+    let (mut at, end) = (instant("earliest_time")?.saturating_sub(1), instant("latest_time")?);
+    let is_scheduled =
+        ["is_scheduled", "enableSched"].iter().any(|name| object.get(name).and_then(parse_flag) == Some(true));
+    let schedule = object.get("cron_schedule").filter(|_| is_scheduled && !object.is_disabled()).and_then(Cron::parse);
+    let mut times = Vec::new();
+    while let Some(next) = schedule.as_ref().and_then(|schedule| schedule.next_after(at, &zone)) {
+        if next >= end || times.len() >= TIMES_MAX {
+            break;
+        }
+        times.push(next.div_euclid(NS_PER_SEC));
+        at = next;
+    }
+    let told = "Searches are not run by their schedules yet: this is when they would be.";
+    Ok(told_of(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
+}
+
+/// An answer about a saved search with something that is to be known besides.
+fn told_of(object: &ConfObject, below: &str, content: Value, told: &'static str, parameters: &Parameters) -> Response {
+    let path = format!("/services/{COLLECTION}/{}/{below}", escaped(&object.name));
+    let content = if let Value::Object(members) = content { members } else { Map::new() };
     let (author, app, links) = (object.owner.clone(), object.place.app().to_owned(), Vec::new());
-    let (name, acl) = (object.name, Acl::of_node());
+    let (name, acl) = (object.name.clone(), Acl::of_node());
     let entry = Entry { name, path: path.clone(), author, app, acl, fields: None, updated: 0, links, content };
-    Ok(Feed::of("savedsearch", path, vec![entry]).answer(Form::of(parameters.get("output_mode"))))
+    let feed = Feed::of("savedsearch", path, vec![entry]);
+    Feed { told: Some(told), ..feed }.answer(Form::of(parameters.get("output_mode")))
 }
 
 #[cfg(test)]
