@@ -11,11 +11,12 @@ use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_cha
 use crate::deletion::drop_deletion_of_forgotten;
 use crate::origin::{Origin, drop_origins_of_forgotten, read_origins, write_origins};
 use crate::position::move_position;
+use crate::remote::{RemoteCopy, read_remote};
 use crate::setting::write_setting;
 use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
-                       object_bytes, filter_bytes, created, level, thawed, checksum";
+                       object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, checksum";
 /// Name of the setting that holds the newest log record a commit covered.
 const LOG_POSITION: &str = "log_position";
 
@@ -54,6 +55,8 @@ pub struct BucketRow {
     pub thawed: bool,
     /// Sealed buckets its events came from, by ascending row; empty for a bucket as it was sealed.
     pub origins: Vec<Origin>,
+    /// Its copy on a remote store, if it has or may have one.
+    pub remote: Option<RemoteCopy>,
 }
 
 impl BucketRow {
@@ -74,6 +77,10 @@ impl BucketRow {
         }
         for origin in &self.origins {
             sum = sum.number(origin.first_row.cast_signed()).number(origin.number.cast_signed());
+        }
+        // Rows of earlier versions have none, and keep their checksums.
+        if let Some(remote) = &self.remote {
+            sum = sum.text(&remote.volume).text(&remote.folder).number(remote.state.code());
         }
         sum.finish()
     }
@@ -272,21 +279,18 @@ fn write_log_position(act: &Connection, checkpoints: &[LoggedCheckpoint], log_po
 }
 
 pub(crate) fn retire(act: &Connection, numbers: &[u64]) -> rusqlite::Result<()> {
-    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
     for number in numbers {
-        let live = act.prepare_cached(&select)?.query_row([(*number).cast_signed()], read_bucket).optional()?;
-        if let Some(live) = live {
-            let (bucket, _) = whole(act, live)?;
+        if let Some(bucket) = live_bucket(act, *number)? {
             write_bucket(act, &BucketRow { state: BucketState::Retired, ..bucket })?;
         }
     }
     Ok(())
 }
 
-fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
+pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
     let insert = format!(
         "INSERT OR REPLACE INTO bucket ({COLUMNS})
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)"
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
     );
     let sum = bucket.sum();
     let old = known_sum(act, "SELECT checksum FROM bucket WHERE number = ?1", [bucket.number.cast_signed()])?;
@@ -306,6 +310,9 @@ fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Result<()> {
         bucket.created,
         bucket.level,
         bucket.thawed,
+        bucket.remote.as_ref().map(|remote| &*remote.volume),
+        bucket.remote.as_ref().map(|remote| &*remote.folder),
+        bucket.remote.as_ref().map(|remote| remote.state.code()),
         sum,
     ])?;
     write_origins(act, bucket.number, &bucket.origins)?;
@@ -334,8 +341,16 @@ fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
         level: row.get(13)?,
         thawed: row.get(14)?,
         origins: Vec::new(),
+        remote: read_remote(row, 15)?,
     };
-    Ok((bucket, row.get(15)?))
+    Ok((bucket, row.get(18)?))
+}
+
+/// The bucket of this number if it is live.
+pub(crate) fn live_bucket(act: &Connection, number: u64) -> rusqlite::Result<Option<BucketRow>> {
+    let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 1");
+    let live = act.prepare_cached(&select)?.query_row([number.cast_signed()], read_bucket).optional()?;
+    live.map(|live| whole(act, live).map(|(bucket, _)| bucket)).transpose()
 }
 
 /// The row with its origins, compared with its checksum.

@@ -21,6 +21,7 @@ mod open;
 mod origin;
 mod position;
 mod read_only_open;
+mod remote;
 mod schema;
 mod setting;
 #[cfg(test)]
@@ -37,4 +38,5 @@ pub use deletion::{DeletionCommit, DeletionRow};
 pub use error::CatalogError;
 pub use log_segment::LogSegmentRow;
 pub use origin::Origin;
+pub use remote::{RemoteCopy, RemoteState};
 pub use unanswered_requests::UnansweredPart;

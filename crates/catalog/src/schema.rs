@@ -98,6 +98,11 @@ const MIGRATIONS: &[&str] = &[
     );
     INSERT INTO digest (name, sum) VALUES ('deletion', 0);
 ",
+    "
+    ALTER TABLE bucket ADD COLUMN volume TEXT;
+    ALTER TABLE bucket ADD COLUMN folder TEXT;
+    ALTER TABLE bucket ADD COLUMN remote INTEGER;
+",
 ];
 
 /// Version of a catalog with all migrations.
@@ -108,7 +113,8 @@ pub(crate) const VERSION: usize = MIGRATIONS.len();
 const STAND_INS: &[&str] = &[
     "",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, 0 AS level, 0 AS thawed, NULL AS checksum,
+        NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
     CREATE TEMP TABLE origin (bucket INTEGER, first_row INTEGER, number INTEGER);
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
     CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
@@ -118,7 +124,8 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
-    CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum FROM main.bucket;
+    CREATE TEMP VIEW bucket AS SELECT *, 0 AS thawed, NULL AS checksum,
+        NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
     CREATE TEMP VIEW position AS SELECT *, NULL AS checksum FROM main.position;
     CREATE TEMP VIEW checkpoint AS SELECT *, NULL AS checksum, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP VIEW setting AS SELECT *, NULL AS checksum FROM main.setting;
@@ -127,16 +134,21 @@ const STAND_INS: &[&str] = &[
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
     CREATE TEMP VIEW checkpoint AS SELECT *, x'' AS milestones FROM main.checkpoint;
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
 ",
     "
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
     CREATE TEMP TABLE deletion (bucket INTEGER, rows BLOB, checksum INTEGER);
+",
+    "
+    CREATE TEMP VIEW bucket AS SELECT *, NULL AS volume, NULL AS folder, NULL AS remote FROM main.bucket;
 ",
 ];
 
 /// Tables of a catalog of each version.
-const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9];
+const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9];
 
 /// Sets the connection up, checks what there is, and applies the migrations that are missing.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {

@@ -23,6 +23,7 @@ fn row(number: u64, index: &str, state: BucketState) -> BucketRow {
         created: 9,
         level: 0,
         thawed: false,
+        remote: None,
         origins: Vec::new(),
     }
 }
@@ -45,6 +46,10 @@ fn commit(catalog: &Catalog, bucket: &BucketRow, sealed_through: u64) {
     let buckets = [Sealed { bucket, sealed_through }];
     catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &[], log_position: 0 }).unwrap();
 }
+
+/// Takes what the version with remote copies added out of a catalog.
+const WITHOUT_REMOTE: &str = "ALTER TABLE bucket DROP COLUMN volume; ALTER TABLE bucket DROP COLUMN folder;
+    ALTER TABLE bucket DROP COLUMN remote; PRAGMA user_version = 5;";
 
 #[test]
 fn a_bucket_goes_through_its_life() {
@@ -281,6 +286,7 @@ fn a_catalog_from_before_deletions_is_read_checked_and_brought_up_to_date() {
     commit(&catalog, &row(7, "main", BucketState::Live), 7);
     drop(catalog);
     let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(WITHOUT_REMOTE).unwrap();
     let before = "DROP TABLE deletion; DELETE FROM digest WHERE name = 'deletion'; PRAGMA user_version = 4;";
     connection.execute_batch(before).unwrap();
     let old = Catalog::open_read_only(&path).unwrap();
@@ -298,6 +304,7 @@ fn a_catalog_of_the_first_version_is_read_as_it_is_and_brought_up_to_date_when_w
     let path = folder.path().join("catalog.sqlite");
     drop(Catalog::open(&path).unwrap());
     let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(WITHOUT_REMOTE).unwrap();
     connection
         .execute_batch(
             "DROP TABLE origin; DROP TABLE digest; DROP TABLE log_segment; DROP TABLE unanswered; DROP TABLE deletion;
@@ -329,6 +336,7 @@ fn rows_of_a_version_without_milestones_keep_their_checksums() {
     catalog.save_checkpoints(&[logged(b"a", 0, 10, 3)], 3).unwrap();
     drop(catalog);
     let connection = Connection::open(&path).unwrap();
+    connection.execute_batch(WITHOUT_REMOTE).unwrap();
     let before = "DROP TABLE deletion; DELETE FROM digest WHERE name = 'deletion';
          ALTER TABLE checkpoint DROP COLUMN milestones; PRAGMA user_version = 3;";
     connection.execute_batch(before).unwrap();
@@ -426,5 +434,72 @@ fn a_changed_or_missing_row_is_named() {
             assert!(matches!(error, CatalogError::Corrupt { .. }), "{error}");
             assert!(error.to_string().contains(name), "{change}: {error}");
         }
+    }
+}
+
+/// Where a bucket's copies are, by the catalog.
+fn copy_of(catalog: &Catalog, number: u64) -> Option<RemoteState> {
+    let all = [BucketState::Live, BucketState::Retired].map(|state| catalog.buckets(state).unwrap()).concat();
+    all.into_iter().find(|row| row.number == number).unwrap().remote.map(|copy| copy.state)
+}
+
+#[test]
+fn a_copy_on_a_remote_store_goes_step_by_step() {
+    use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
+    let catalog = Catalog::open_in_memory().unwrap();
+    commit(&catalog, &row(3, "main", BucketState::Live), 3);
+    assert!(!catalog.move_remote(3, Uploaded).unwrap(), "nothing was begun");
+    assert_eq!(catalog.begin_uploads(&[3, 4], "cold", "main/1").unwrap(), [3]);
+    assert_eq!(catalog.begin_uploads(&[3], "other", "main/2").unwrap(), [0; 0], "it has a place already");
+    let copy = RemoteCopy { volume: "cold".into(), folder: "main/1".into(), state: Uploading };
+    let expected = BucketRow { remote: Some(copy), ..row(3, "main", BucketState::Live) };
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), [expected]);
+    for (next, is_step) in [
+        (Evicting, false),
+        (Evicted, false),
+        (Uploaded, true),
+        (Uploading, false),
+        (Evicted, false),
+        (Evicting, true),
+        (Evicted, true),
+        (Uploading, false),
+        (Uploaded, true),
+    ] {
+        let before = copy_of(&catalog, 3);
+        assert_eq!(catalog.move_remote(3, next).unwrap(), is_step, "{before:?} to {next:?}");
+        assert_eq!(copy_of(&catalog, 3), if is_step { Some(next) } else { before });
+    }
+    catalog.retire(&[3]).unwrap();
+    assert!(!catalog.move_remote(3, Evicting).unwrap(), "what is retired stays as it is");
+    assert_eq!(copy_of(&catalog, 3), Some(Uploaded));
+    catalog.check().unwrap();
+}
+
+#[test]
+fn a_catalog_from_before_remote_copies_is_read_checked_and_brought_up_to_date() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("catalog.sqlite");
+    let catalog = Catalog::open(&path).unwrap();
+    commit(&catalog, &compacted(7, "main", BucketState::Live), 7);
+    drop(catalog);
+    Connection::open(&path).unwrap().execute_batch(WITHOUT_REMOTE).unwrap();
+    let expected = [compacted(7, "main", BucketState::Live)];
+    let old = Catalog::open_read_only(&path).unwrap();
+    old.check().unwrap();
+    assert_eq!(old.buckets(BucketState::Live).unwrap(), expected);
+    drop(old);
+    let catalog = Catalog::open_existing(&path).unwrap();
+    catalog.check().unwrap();
+    assert_eq!(catalog.buckets(BucketState::Live).unwrap(), expected);
+    assert_eq!(catalog.begin_uploads(&[7], "cold", "main").unwrap(), [7]);
+    drop(catalog);
+    for damage in ["volume = 'hot'", "folder = NULL", "remote = 3"] {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch("CREATE TABLE kept AS SELECT * FROM bucket").unwrap();
+        connection.execute_batch(&format!("UPDATE bucket SET {damage}")).unwrap();
+        assert!(Catalog::open_read_only(&path).is_err(), "{damage}");
+        let restore = "DELETE FROM bucket; INSERT INTO bucket SELECT * FROM kept; DROP TABLE kept";
+        connection.execute_batch(restore).unwrap();
+        Catalog::open_existing(&path).unwrap().check().unwrap();
     }
 }

@@ -311,6 +311,7 @@ fn row_of(segment: &HotSegment) -> BucketRow {
         created: 0,
         level: 0,
         thawed: false,
+        remote: None,
         origins: Vec::new(),
     }
 }

@@ -190,6 +190,7 @@ fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
         created: 0,
         level: 0,
         thawed: true,
+        remote: None,
         origins: Vec::new(),
     })
 }

@@ -246,6 +246,7 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
         // A bucket that is only rewritten has not multiplied its size.
         level: if inputs.len() == 1 { level.max(1) } else { level + 1 },
         thawed: false,
+        remote: None,
         origins: origins_of(inputs),
     })
 }

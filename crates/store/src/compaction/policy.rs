@@ -190,6 +190,7 @@ mod tests {
             created: 0,
             level: 0,
             thawed: false,
+            remote: None,
             origins: Vec::new(),
         }
     }
