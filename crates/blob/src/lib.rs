@@ -3,9 +3,12 @@
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
 //! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite holds them to the same promises.
 //!
-//! Not here: what the bytes mean, which objects should exist (the catalog knows) and caches.
+//! [`BlockCache`] keeps what was read of remote objects on the local disk.
+//!
+//! Not here: what the bytes mean and which objects should exist (the catalog knows).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod cache;
 mod error;
 mod local;
 mod memory;
@@ -19,6 +22,7 @@ use std::sync::Arc;
 
 use quarry_bucket::ReadAt;
 
+pub use cache::{BlockCache, CacheFigures, CacheLimits, OpenSource};
 pub use error::BlobError;
 pub use local::LocalFolder;
 pub use memory::Memory;

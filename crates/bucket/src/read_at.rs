@@ -1,5 +1,7 @@
 //! How a reader gets at an object's bytes: by range, from wherever they live.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 
 use crate::error::ReadError;
@@ -16,6 +18,15 @@ pub trait ReadAt: Send + Sync {
 
     /// Exactly `len` bytes from `offset`; a range past the end is [`ReadError::PastEnd`].
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError>;
+
+    /// The bytes of several ranges, in their order. Where each read waits for a network, they are read at once.
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+        let read = |range: &Range<u64>| {
+            let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+            self.read_at(range.start, len)
+        };
+        ranges.iter().map(read).collect()
+    }
 }
 
 /// An object that is already in memory; ranges share its bytes.

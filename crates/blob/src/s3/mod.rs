@@ -20,6 +20,7 @@ mod tests;
 mod traffic;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
@@ -31,7 +32,8 @@ use quarry_stdx::SharedClock;
 use tokio::runtime::{Builder, Runtime};
 
 use self::requests::{Part, Requests};
-use self::sums::{BLOCK_BYTES, Footer, Sums};
+pub(crate) use self::sums::BLOCK_BYTES;
+use self::sums::{Footer, Sums};
 use self::traffic::count;
 use crate::{BlobError, BlobStore};
 
@@ -46,6 +48,8 @@ const END_BYTES: u64 = 64 << 10;
 const READ_BYTES_MAX: u64 = 256 * BLOCK_BYTES;
 /// Requests for one range that are under way at once.
 const READS_AT_ONCE: usize = 8;
+/// Ranges of one call that are read at once.
+const RANGES_AT_ONCE: usize = 32;
 /// Objects of one call that are sent at once.
 const PUTS_AT_ONCE: usize = 8;
 /// How often a range is read when its checksums do not match.
@@ -192,7 +196,7 @@ impl Layout {
     }
 
     /// Reads whole blocks and compares them with their checksums.
-    async fn blocks(&self, requests: &Requests, range: std::ops::Range<u64>) -> Result<Bytes, BlobError> {
+    async fn blocks(&self, requests: &Requests, range: Range<u64>) -> Result<Bytes, BlobError> {
         for attempt in 1..=READS_MAX {
             if attempt > 1 {
                 count(&requests.counters.refetches, 1);
@@ -270,5 +274,31 @@ impl ReadAt for S3Object {
         let (requests, layout) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout));
         let read = self.core.wait(async move { layout.range(&requests, offset, len).await });
         read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+        let size = self.len();
+        for range in ranges {
+            if range.start > range.end || range.end > size {
+                let len = range.end.saturating_sub(range.start) as usize;
+                return Err(ReadError::PastEnd { offset: range.start, len, size });
+            }
+        }
+        let (requests, layout, ranges) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout), ranges.to_vec());
+        let read = self.core.wait(async move {
+            let read = |range: Range<u64>| {
+                let (requests, layout) = (&requests, &layout);
+                async move {
+                    match range.end - range.start {
+                        0 => Ok(Bytes::new()),
+                        len => layout.range(requests, range.start, len as usize).await,
+                    }
+                }
+            };
+            let read: Vec<Result<Bytes, BlobError>> =
+                stream::iter(ranges).map(read).buffered(RANGES_AT_ONCE).collect().await;
+            read.into_iter().collect::<Result<Vec<Bytes>, BlobError>>()
+        });
+        read.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })
     }
 }

@@ -1,0 +1,179 @@
+//! What goes first when the cache is full.
+//!
+//! A segmented LRU (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994): what was used
+//! once goes before what was used again, so that one search over everything does not push out what every search needs.
+//! What serves every search of an object, its directory and filter, goes last. Each of the two protected classes has a
+//! share of the cache; beyond it its oldest take their place among those that were used once.
+//!
+//! Uses close together are one use: a search reads neighbouring pages one after the other.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+
+/// Uses within this time of the last one count as the same, in nanoseconds.
+const SAME_USE_NS: i64 = 5_000_000_000;
+/// Share of the cache that what was used again may take, in quarters.
+const AGAIN_QUARTERS: u64 = 2;
+/// Share of the cache that what lasts longest may take, in quarters.
+const LASTING_QUARTERS: u64 = 1;
+
+/// How well something is kept, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Class {
+    Once,
+    Again,
+    Lasting,
+}
+
+const CLASSES: [Class; 3] = [Class::Once, Class::Again, Class::Lasting];
+
+#[derive(Debug)]
+struct Entry {
+    class: Class,
+    /// Number of the last use, which orders entries.
+    used: u64,
+    /// When the use began that counts.
+    used_at: i64,
+    bytes: u64,
+}
+
+/// Things in the order in which they go.
+#[derive(Debug)]
+pub(super) struct Order<K> {
+    entries: HashMap<K, Entry>,
+    by_use: [BTreeMap<u64, K>; 3],
+    bytes: [u64; 3],
+    uses: u64,
+}
+
+impl<K> Default for Order<K> {
+    fn default() -> Order<K> {
+        Order { entries: HashMap::new(), by_use: Default::default(), bytes: [0; 3], uses: 0 }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Order<K> {
+    /// Bytes of all.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.iter().sum()
+    }
+
+    /// Notes a use; something new has no bytes yet.
+    pub(super) fn touch(&mut self, key: &K, lasting: bool, now: i64) {
+        let first = Entry { class: Class::Once, used: self.uses, used_at: now, bytes: 0 };
+        let (before, is_new) = self.take(key).map_or((first, true), |entry| (entry, false));
+        let is_another = !is_new && now.saturating_sub(before.used_at) >= SAME_USE_NS;
+        let class = match (lasting, is_another) {
+            (true, _) => Class::Lasting,
+            (false, true) => before.class.max(Class::Again),
+            (false, false) => before.class,
+        };
+        let used_at = if is_new || is_another { now } else { before.used_at };
+        self.uses += 1;
+        self.put(key.clone(), Entry { class, used: self.uses, used_at, bytes: before.bytes });
+    }
+
+    /// Whether something was touched and not taken out.
+    pub(super) fn knows(&self, key: &K) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// Sets the bytes of something that was touched.
+    pub(super) fn set_bytes(&mut self, key: &K, bytes: u64) {
+        if let Some(entry) = self.take(key) {
+            self.put(key.clone(), Entry { bytes, ..entry });
+        }
+    }
+
+    /// Takes something out.
+    pub(super) fn remove(&mut self, key: &K) {
+        self.take(key);
+    }
+
+    /// What goes next of what may go, in a cache of `bytes_max`.
+    pub(super) fn next(&mut self, bytes_max: u64, may_go: impl Fn(&K) -> bool) -> Option<K> {
+        self.demote(Class::Lasting, bytes_max / 4 * LASTING_QUARTERS);
+        self.demote(Class::Again, bytes_max / 4 * AGAIN_QUARTERS);
+        CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| may_go(key)).cloned())
+    }
+
+    /// Moves the oldest of a class to those that were used once until it has at most this many bytes.
+    fn demote(&mut self, class: Class, bytes_max: u64) {
+        while self.bytes[class as usize] > bytes_max {
+            let Some(oldest) = self.by_use[class as usize].values().next().cloned() else { return };
+            let Some(entry) = self.take(&oldest) else { return };
+            self.put(oldest, Entry { class: Class::Once, ..entry });
+        }
+    }
+
+    fn take(&mut self, key: &K) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        self.by_use[entry.class as usize].remove(&entry.used);
+        self.bytes[entry.class as usize] -= entry.bytes;
+        Some(entry)
+    }
+
+    fn put(&mut self, key: K, entry: Entry) {
+        self.bytes[entry.class as usize] += entry.bytes;
+        let before = self.by_use[entry.class as usize].insert(entry.used, key.clone());
+        assert!(before.is_none(), "a use has one number");
+        self.entries.insert(key, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes out what goes until nothing is left, in a cache of this size.
+    fn order(mut all: Order<u32>, bytes_max: u64) -> Vec<u32> {
+        std::iter::from_fn(|| all.next(bytes_max, |_| true).inspect(|key| all.remove(key))).collect()
+    }
+
+    fn of(keys: &[u32]) -> Order<u32> {
+        let mut all = Order::default();
+        for key in keys {
+            all.touch(key, false, 0);
+            all.set_bytes(key, 10);
+        }
+        all
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let mut all = of(&[1, 2, 3]);
+        all.touch(&1, false, 1);
+        assert_eq!(all.bytes(), 30);
+        assert_eq!(order(all, 1_000), [2, 3, 1]);
+    }
+
+    #[test]
+    fn what_was_used_again_outlives_a_search_over_everything() {
+        let mut all = of(&[1, 2]);
+        all.touch(&1, false, SAME_USE_NS);
+        for key in 10..20 {
+            all.touch(&key, false, SAME_USE_NS + 1);
+            all.set_bytes(&key, 10);
+        }
+        let gone = order(all, 1_000);
+        assert_eq!((gone[0], gone.last()), (2, Some(&1)));
+    }
+
+    #[test]
+    fn a_share_of_the_cache_is_protected_and_no_more() {
+        let mut all = of(&[1, 2, 3, 4]);
+        for key in [1, 2, 3] {
+            all.touch(&key, true, 1);
+        }
+        // Of 40 bytes a quarter lasts: the newest of the three.
+        assert_eq!(order(all, 40), [4, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_may_not_go_is_passed_over() {
+        let mut all = of(&[1, 2]);
+        assert_eq!(all.next(0, |key| *key != 1), Some(2));
+        all.remove(&2);
+        assert_eq!((all.next(0, |key| *key != 1), all.bytes()), (None, 10));
+    }
+}

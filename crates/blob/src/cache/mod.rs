@@ -1,0 +1,633 @@
+//! Blocks of remote objects on the local disk, so that what was read once is not fetched again.
+//!
+//! Objects never change, so a block of one is right for as long as it is whole. Reads are cut into blocks of 16 KiB;
+//! those that are here are read and held against their checksums, the others are fetched, neighbours together and all
+//! runs at once, and kept. Two readers never fetch the same block at the same time. Blocks live in files of up to 1 MiB
+//! ([`extent`]), which go one by one when the cache is full or the disk nearly is ([`eviction`]); no search depends on
+//! one of them: a block that is gone, damaged or cannot be written is fetched.
+//!
+//! The files stay over a restart. Not here: which objects exist, and whole copies of them.
+
+mod eviction;
+mod extent;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use bytes::{Bytes, BytesMut};
+use quarry_bucket::{ReadAt, ReadError};
+use quarry_stdx::SharedClock;
+
+use self::eviction::Order;
+use self::extent::ExtentFile;
+use crate::BlobError;
+
+/// Bytes that are kept or fetched together; those of one checksum of remote objects.
+const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
+/// Blocks of one file.
+const EXTENT_BLOCKS: usize = 64;
+/// Files that stay open.
+const FILES_MAX: usize = 512;
+/// Blocks between two runs that are fetched along with them, for one request less.
+const GAP_BLOCKS: u64 = 2;
+/// Bytes that are kept between two looks at the disk's free space.
+const LOOK_BYTES: u64 = 16 << 20;
+/// Share of the cache that makes room when the disk is full.
+const FULL_DISK_SHARE: u64 = 8;
+/// Longest wait for blocks that another reader fetches before looking again.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// How large a cache may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// Bytes of all files.
+    pub bytes_max: u64,
+    /// Bytes that stay free on the disk.
+    pub free_bytes_min: u64,
+}
+
+/// What a cache did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheFigures {
+    /// Bytes it holds now.
+    pub bytes: u64,
+    /// Bytes that were read from it.
+    pub bytes_read: u64,
+    /// Bytes that were fetched because it did not have them.
+    pub bytes_fetched: u64,
+    /// Runs of blocks that were fetched.
+    pub fetches: u64,
+    /// Bytes that went to make room.
+    pub bytes_evicted: u64,
+    /// Blocks that were not what was written, and fetched again.
+    pub damaged_blocks: u64,
+    /// Blocks that could not be written.
+    pub failed_writes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    bytes_read: AtomicU64,
+    bytes_fetched: AtomicU64,
+    fetches: AtomicU64,
+    bytes_evicted: AtomicU64,
+    damaged_blocks: AtomicU64,
+    failed_writes: AtomicU64,
+}
+
+/// A file by the name of its object and its number in it.
+type Key = (Arc<str>, u32);
+
+/// What is known of a file.
+#[derive(Debug, Default)]
+struct Extent {
+    /// Blocks that are here, as bits; nothing is known of them before the file was opened.
+    present: u64,
+    /// Blocks that somebody fetches.
+    coming: u64,
+    /// Whether the file was opened, or made, since the start.
+    is_known: bool,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    extents: BTreeMap<Key, Extent>,
+    order: Order<Key>,
+    files: BTreeMap<Key, Arc<ExtentFile>>,
+    /// Bytes kept since the disk was last looked at.
+    kept: u64,
+}
+
+/// A cache of blocks in a folder of its own.
+#[derive(Debug)]
+pub struct BlockCache {
+    folder: PathBuf,
+    bytes_max: AtomicU64,
+    free_bytes_min: u64,
+    clock: SharedClock,
+    /// Whether blocks are kept: otherwise those that are there are read and nothing is changed.
+    writes: bool,
+    state: Mutex<State>,
+    /// A fetch ended.
+    fetched: Condvar,
+    counters: Counters,
+}
+
+/// Opens an object on its store.
+pub type OpenSource = Box<dyn Fn() -> Result<Arc<dyn ReadAt>, BlobError> + Send + Sync>;
+
+impl BlockCache {
+    /// The cache in `folder`, which is made when missing.
+    pub fn open(folder: &Path, limits: CacheLimits, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
+        fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
+        BlockCache::of(folder, limits, clock, true)
+    }
+
+    /// The cache in `folder`, if there is one, of which nothing is changed.
+    pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
+        BlockCache::of(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
+    }
+
+    fn of(folder: &Path, limits: CacheLimits, clock: SharedClock, writes: bool) -> Result<Arc<BlockCache>, BlobError> {
+        let mut state = State::default();
+        let mut found = files_in(folder)?;
+        found.sort_by_key(|file| file.modified);
+        for file in found {
+            state.order.touch(&file.key, false, i64::MIN / 2);
+            state.order.set_bytes(&file.key, file.bytes);
+            state.extents.insert(file.key, Extent::default());
+        }
+        let cache = BlockCache {
+            folder: folder.to_owned(),
+            bytes_max: AtomicU64::new(limits.bytes_max),
+            free_bytes_min: limits.free_bytes_min,
+            clock,
+            writes,
+            state: Mutex::new(state),
+            fetched: Condvar::new(),
+            counters: Counters::default(),
+        };
+        if writes {
+            cache.make_room(&mut lock(&cache.state));
+        }
+        Ok(Arc::new(cache))
+    }
+
+    /// An object of `size` bytes, read through the cache; `open` is asked for it when a block is missing. What is read of
+    /// a `lasting` one stays longer than the rest.
+    pub fn object(self: &Arc<BlockCache>, name: &str, size: u64, lasting: bool, open: OpenSource) -> Arc<dyn ReadAt> {
+        Arc::new(CachedObject {
+            cache: Arc::clone(self),
+            name: name.into(),
+            size,
+            lasting,
+            open,
+            source: Mutex::new(None),
+        })
+    }
+
+    /// Drops all blocks of an object.
+    pub fn forget(&self, name: &str) {
+        let name: Arc<str> = name.into();
+        let mut state = lock(&self.state);
+        let range = (Arc::clone(&name), 0)..=(name, u32::MAX);
+        let keys: Vec<Key> = state.extents.range(range).map(|(key, _)| key.clone()).collect();
+        keys.iter().for_each(|key| self.drop_file(&mut state, key));
+    }
+
+    /// Changes how many bytes it may hold.
+    pub fn set_bytes_max(&self, bytes_max: u64) {
+        self.bytes_max.store(bytes_max, Ordering::Relaxed);
+        self.make_room(&mut lock(&self.state));
+    }
+
+    /// Names of objects of which blocks are here.
+    pub fn names(&self) -> BTreeSet<Arc<str>> {
+        lock(&self.state).extents.keys().map(|(name, _)| Arc::clone(name)).collect()
+    }
+
+    /// What it holds, and what it did.
+    pub fn figures(&self) -> CacheFigures {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CacheFigures {
+            bytes: lock(&self.state).order.bytes(),
+            bytes_read: of(&self.counters.bytes_read),
+            bytes_fetched: of(&self.counters.bytes_fetched),
+            fetches: of(&self.counters.fetches),
+            bytes_evicted: of(&self.counters.bytes_evicted),
+            damaged_blocks: of(&self.counters.damaged_blocks),
+            failed_writes: of(&self.counters.failed_writes),
+        }
+    }
+
+    fn path(&self, (name, number): &Key) -> PathBuf {
+        self.folder.join(&**name).join(number.to_string())
+    }
+
+    /// The open file of an extent that is here; `None`, and it is forgotten, where it is none.
+    fn file(&self, state: &mut State, key: &Key) -> Option<Arc<ExtentFile>> {
+        if let Some(file) = state.files.get(key) {
+            return Some(Arc::clone(file));
+        }
+        // Nothing was written yet where all that is known is that blocks will come.
+        let extent = state.extents.get_mut(key).filter(|extent| !extent.is_known || extent.present != 0)?;
+        let opened = ExtentFile::open(&self.path(key), first_block(key), self.writes);
+        let Ok(file) = opened.map(Arc::new) else {
+            let coming = extent.coming;
+            self.drop_file(state, key);
+            if coming != 0 {
+                state.extents.insert(key.clone(), Extent { coming, is_known: true, present: 0 });
+            }
+            return None;
+        };
+        if !extent.is_known {
+            (extent.present, extent.is_known) = (file.present(), true);
+            let bytes = extent.bytes();
+            state.order.set_bytes(key, bytes);
+        }
+        keep_open(state, key, &file);
+        Some(file)
+    }
+
+    /// Sorts blocks into those that are here, those the caller must fetch from now on, and those that others fetch.
+    fn claim(&self, name: &Arc<str>, blocks: &BTreeSet<u64>, lasting: bool) -> Claim {
+        let now = self.clock.elapsed_ns();
+        let mut state = lock(&self.state);
+        let mut claim = Claim::default();
+        let mut file: Option<(Key, Option<Arc<ExtentFile>>)> = None;
+        for block in blocks {
+            let (key, bit) = place_of(name, *block);
+            if file.as_ref().is_none_or(|(last, _)| *last != key) {
+                let opened = self.file(&mut state, &key);
+                state.order.touch(&key, lasting, now);
+                file = Some((key.clone(), opened));
+            }
+            let extent = state.extents.entry(key).or_insert_with(|| Extent { is_known: true, ..Extent::default() });
+            match &file {
+                Some((_, Some(file))) if extent.present & bit != 0 => claim.here.push((*block, Arc::clone(file))),
+                _ if extent.coming & bit != 0 => claim.others = true,
+                _ => {
+                    extent.coming |= bit;
+                    claim.fetch.push(*block);
+                }
+            }
+        }
+        claim
+    }
+
+    /// Waits until some fetch has ended.
+    fn wait(&self) {
+        let state = lock(&self.state);
+        drop(self.fetched.wait_timeout(state, WAIT).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Keeps neighbouring blocks, the first of them number `block`; what cannot be written is not kept.
+    fn keep(&self, name: &Arc<str>, block: u64, bytes: &Bytes, lasting: bool) {
+        if !self.writes {
+            return;
+        }
+        let mut at = 0;
+        while at < bytes.len() {
+            let first = block + at as u64 / BLOCK_BYTES;
+            let (key, _) = place_of(name, first);
+            let left = (first_block(&key) + EXTENT_BLOCKS as u64 - first) * BLOCK_BYTES;
+            let end = bytes.len().min(at.saturating_add(left as usize));
+            self.keep_in(&key, first, &bytes[at..end], lasting);
+            at = end;
+        }
+    }
+
+    /// Keeps neighbouring blocks of one file.
+    fn keep_in(&self, key: &Key, block: u64, bytes: &[u8], lasting: bool) {
+        let file = {
+            let mut state = lock(&self.state);
+            match self.file(&mut state, key) {
+                Some(file) => Ok(file),
+                None => ExtentFile::create(&self.path(key), first_block(key)).map(|file| {
+                    let file = Arc::new(file);
+                    keep_open(&mut state, key, &file);
+                    file
+                }),
+            }
+        };
+        let written = file.and_then(|file| file.write(block, bytes));
+        let mut state = lock(&self.state);
+        if let Err(error) = written {
+            self.counters.failed_writes.fetch_add(1, Ordering::Relaxed);
+            if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+                let bytes_max = state.order.bytes() - state.order.bytes() / FULL_DISK_SHARE;
+                self.shrink(&mut state, bytes_max);
+            }
+            return;
+        }
+        let count = (bytes.len() as u64).div_ceil(BLOCK_BYTES);
+        let now = self.clock.elapsed_ns();
+        let extent = state.extents.entry(key.clone()).or_default();
+        extent.is_known = true;
+        extent.present |= bits(block - first_block(key), count);
+        let held = extent.bytes();
+        if !state.order.knows(key) {
+            state.order.touch(key, lasting, now);
+        }
+        state.order.set_bytes(key, held);
+        state.kept += bytes.len() as u64;
+        self.make_room(&mut state);
+    }
+
+    /// Drops what goes first until the limits hold.
+    fn make_room(&self, state: &mut State) {
+        self.shrink(state, self.bytes_max.load(Ordering::Relaxed));
+        if state.kept >= LOOK_BYTES && self.free_bytes_min > 0 {
+            state.kept = 0;
+            if let Ok(disk) = rustix::fs::statvfs(&self.folder) {
+                let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+                let missing = self.free_bytes_min.saturating_sub(free);
+                let bytes_max = state.order.bytes().saturating_sub(missing);
+                self.shrink(state, bytes_max);
+            }
+        }
+    }
+
+    fn shrink(&self, state: &mut State, bytes_max: u64) {
+        while state.order.bytes() > bytes_max {
+            let State { extents, order, .. } = &mut *state;
+            let is_idle = |key: &Key| extents.get(key).is_none_or(|extent| extent.coming == 0);
+            let Some(key) = order.next(self.bytes_max.load(Ordering::Relaxed), is_idle) else { return };
+            let before = state.order.bytes();
+            self.drop_file(state, &key);
+            self.counters.bytes_evicted.fetch_add(before - state.order.bytes(), Ordering::Relaxed);
+        }
+    }
+
+    fn drop_file(&self, state: &mut State, key: &Key) {
+        state.extents.remove(key);
+        state.order.remove(key);
+        state.files.remove(key);
+        if self.writes {
+            // What stays is found at the next start.
+            let path = self.path(key);
+            drop(fs::remove_file(&path));
+            path.parent().into_iter().for_each(|folder| drop(fs::remove_dir(folder)));
+        }
+    }
+
+    /// Forgets blocks that are not what was written.
+    fn damaged(&self, name: &Arc<str>, blocks: Range<u64>) {
+        let mut state = lock(&self.state);
+        for block in blocks {
+            let (key, bit) = place_of(name, block);
+            if let Some(extent) = state.extents.get_mut(&key).filter(|extent| extent.present & bit != 0) {
+                extent.present &= !bit;
+                let held = extent.bytes();
+                state.order.set_bytes(&key, held);
+                self.counters.damaged_blocks.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Extent {
+    fn bytes(&self) -> u64 {
+        u64::from(self.present.count_ones()) * BLOCK_BYTES
+    }
+}
+
+/// Which blocks a reader takes from where.
+#[derive(Default)]
+struct Claim {
+    here: Vec<(u64, Arc<ExtentFile>)>,
+    fetch: Vec<u64>,
+    /// Whether others fetch some.
+    others: bool,
+}
+
+/// Blocks that are being fetched, until this is dropped.
+struct Fetching<'a> {
+    cache: &'a BlockCache,
+    name: &'a Arc<str>,
+    blocks: &'a [u64],
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.cache.state);
+        for block in self.blocks {
+            let (key, bit) = place_of(self.name, *block);
+            let Some(extent) = state.extents.get_mut(&key) else { continue };
+            extent.coming &= !bit;
+            if extent.coming == 0 && extent.present == 0 {
+                self.cache.drop_file(&mut state, &key);
+            }
+        }
+        self.cache.make_room(&mut state);
+        drop(state);
+        self.cache.fetched.notify_all();
+    }
+}
+
+/// An object that is read through a cache.
+struct CachedObject {
+    cache: Arc<BlockCache>,
+    name: Arc<str>,
+    size: u64,
+    lasting: bool,
+    open: OpenSource,
+    source: Mutex<Option<Arc<dyn ReadAt>>>,
+}
+
+impl fmt::Debug for CachedObject {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("CachedObject").field("name", &self.name).field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl CachedObject {
+    /// The object on its store.
+    fn source(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
+        let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
+        let mut source = lock(&self.source);
+        if let Some(source) = &*source {
+            return Ok(Arc::clone(source));
+        }
+        let opened = (self.open)().map_err(|error| failed(error.to_string()))?;
+        if opened.len() != self.size {
+            return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
+        }
+        Ok(Arc::clone(source.insert(opened)))
+    }
+
+    /// Bytes of neighbouring blocks, which the object's end may cut short.
+    fn extent_of(&self, blocks: &Range<u64>) -> Range<u64> {
+        blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
+    }
+
+    /// Adds the blocks that are missing in `found`.
+    fn complete(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
+        let mut left = blocks.clone();
+        while !left.is_empty() {
+            let claim = self.cache.claim(&self.name, &left, self.lasting);
+            let fetching = Fetching { cache: &self.cache, name: &self.name, blocks: &claim.fetch };
+            self.read_here(&claim.here, found);
+            if !claim.fetch.is_empty() {
+                self.fetch(&claim.fetch, found)?;
+            }
+            drop(fetching);
+            let before = left.len();
+            left.retain(|block| !found.contains_key(block));
+            if left.len() == before && claim.others {
+                self.cache.wait();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads blocks that are here; damaged ones are forgotten.
+    fn read_here(&self, here: &[(u64, Arc<ExtentFile>)], found: &mut BTreeMap<u64, Bytes>) {
+        let is_next = |(a, file): &(u64, Arc<ExtentFile>), (b, next): &(u64, Arc<ExtentFile>)| {
+            a + 1 == *b && Arc::ptr_eq(file, next)
+        };
+        for run in here.chunk_by(is_next) {
+            let Some((first, file)) = run.first() else { continue };
+            let blocks = *first..*first + run.len() as u64;
+            let range = self.extent_of(&blocks);
+            match file.read(*first, (range.end - range.start) as usize) {
+                Ok(Some(bytes)) => {
+                    self.cache.counters.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                    insert(found, *first, &bytes);
+                }
+                // One by one: which of them are whole?
+                _ if run.len() > 1 => run.iter().for_each(|one| self.read_here(std::slice::from_ref(one), found)),
+                _ => self.cache.damaged(&self.name, blocks),
+            }
+        }
+    }
+
+    /// Fetches blocks and keeps them.
+    fn fetch(&self, blocks: &[u64], found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for block in blocks {
+            match runs.last_mut() {
+                Some(run) if *block <= run.end + GAP_BLOCKS => run.end = block + 1,
+                _ => runs.push(*block..block + 1),
+            }
+        }
+        let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
+        let fetched = self.source()?.read_ranges(&ranges)?;
+        self.cache.counters.fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
+        for (run, bytes) in runs.iter().zip(&fetched) {
+            self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            self.cache.keep(&self.name, run.start, bytes, self.lasting);
+            insert(found, run.start, bytes);
+        }
+        Ok(())
+    }
+}
+
+impl ReadAt for CachedObject {
+    fn len(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        let past_end = ReadError::PastEnd { offset, len, size: self.size };
+        let end = offset.checked_add(len as u64).ok_or(past_end)?;
+        let mut read = self.read_ranges(std::slice::from_ref(&(offset..end)))?;
+        Ok(read.pop().unwrap_or_default())
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+        let mut blocks = BTreeSet::new();
+        for range in ranges {
+            let len = range.end.saturating_sub(range.start);
+            if range.end > self.size || range.start > range.end {
+                return Err(ReadError::PastEnd { offset: range.start, len: len as usize, size: self.size });
+            }
+            if len > 0 {
+                blocks.extend(range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES));
+            }
+        }
+        let mut found = BTreeMap::new();
+        self.complete(&blocks, &mut found)?;
+        Ok(ranges.iter().map(|range| assemble(&found, range)).collect())
+    }
+}
+
+/// Takes a run of blocks apart.
+fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
+    let starts = (0..bytes.len()).step_by(BLOCK_BYTES as usize);
+    for (block, start) in (first..).zip(starts) {
+        found.insert(block, bytes.slice(start..bytes.len().min(start + BLOCK_BYTES as usize)));
+    }
+}
+
+/// The bytes of a range, all of whose blocks are there.
+fn assemble(found: &BTreeMap<u64, Bytes>, range: &Range<u64>) -> Bytes {
+    let len = (range.end - range.start) as usize;
+    let (first, skipped) = (range.start / BLOCK_BYTES, (range.start % BLOCK_BYTES) as usize);
+    if let Some(block) = found.get(&first).filter(|block| skipped + len <= block.len()) {
+        return block.slice(skipped..skipped + len);
+    }
+    let mut bytes = BytesMut::with_capacity(len);
+    for (number, block) in found.range(first..range.end.div_ceil(BLOCK_BYTES)) {
+        let from = if *number == first { skipped } else { 0 };
+        let to = block.len().min(from + len - bytes.len());
+        bytes.extend_from_slice(&block[from..to]);
+    }
+    assert_eq!(bytes.len(), len, "all blocks of a range were found");
+    bytes.freeze()
+}
+
+/// A file that an earlier run left.
+struct FoundFile {
+    key: Key,
+    bytes: u64,
+    modified: SystemTime,
+}
+
+/// Files of blocks in a folder; others are left alone.
+fn files_in(folder: &Path) -> Result<Vec<FoundFile>, BlobError> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(inner) = folders.pop() {
+        let failed = |error: io::Error| BlobError::from_io("list", &inner, &error);
+        let entries = match fs::read_dir(&inner) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries.map_err(failed)?,
+        };
+        let name = inner.strip_prefix(folder).ok().and_then(Path::to_str).unwrap_or_default();
+        let name: Arc<str> = name.into();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let facts = entry.metadata().map_err(failed)?;
+            if facts.is_dir() {
+                folders.push(entry.path());
+            } else if let Some(number) = entry.file_name().to_str().and_then(|number| number.parse().ok()) {
+                let bytes = facts.blocks().saturating_mul(512).min(EXTENT_BLOCKS as u64 * BLOCK_BYTES);
+                let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                found.push(FoundFile { key: (Arc::clone(&name), number), bytes, modified });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Keeps a file open, instead of one of those that are when there are many.
+fn keep_open(state: &mut State, key: &Key, file: &Arc<ExtentFile>) {
+    if state.files.len() >= FILES_MAX {
+        state.files.pop_first();
+    }
+    state.files.insert(key.clone(), Arc::clone(file));
+}
+
+/// The file a block is in, and its bit there.
+fn place_of(name: &Arc<str>, block: u64) -> (Key, u64) {
+    let number = block / EXTENT_BLOCKS as u64;
+    // Objects of 4 PiB do not exist.
+    let number = u32::try_from(number).unwrap_or(u32::MAX);
+    ((Arc::clone(name), number), 1 << (block % EXTENT_BLOCKS as u64))
+}
+
+/// Number of the first block of a file.
+fn first_block(key: &Key) -> u64 {
+    u64::from(key.1) * EXTENT_BLOCKS as u64
+}
+
+/// `count` bits from `from` on.
+fn bits(from: u64, count: u64) -> u64 {
+    let ones = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
+    ones << from
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,275 @@
+//! What is read through a cache is what the object holds, whatever becomes of the cache.
+
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicI64;
+
+use proptest::prelude::*;
+use quarry_stdx::Clock;
+
+use super::*;
+
+#[derive(Debug, Default)]
+struct Hands(AtomicI64);
+
+impl Clock for Hands {
+    fn now_ns(&self) -> i64 {
+        self.elapsed_ns()
+    }
+
+    fn elapsed_ns(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// An object on a store that counts what is fetched and can be out of reach.
+#[derive(Debug, Default)]
+struct Remote {
+    bytes: Bytes,
+    fetched: Mutex<Vec<Range<u64>>>,
+    is_down: Mutex<bool>,
+}
+
+struct Source(Arc<Remote>);
+
+impl ReadAt for Source {
+    fn len(&self) -> u64 {
+        self.0.bytes.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        if *lock(&self.0.is_down) {
+            return Err(ReadError::Failed { offset, len, reason: "out of reach".to_owned() });
+        }
+        lock(&self.0.fetched).push(offset..offset + len as u64);
+        Ok(self.0.bytes.slice(offset as usize..offset as usize + len))
+    }
+}
+
+impl Remote {
+    fn of(len: usize) -> Arc<Remote> {
+        let bytes: Vec<u8> = (0..len).map(|at| (at ^ at >> 8 ^ at >> 16) as u8).collect();
+        Arc::new(Remote { bytes: bytes.into(), ..Remote::default() })
+    }
+
+    fn through(self: &Arc<Remote>, cache: &Arc<BlockCache>, name: &str, lasting: bool) -> Arc<dyn ReadAt> {
+        let remote = Arc::clone(self);
+        let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
+        cache.object(name, self.bytes.len() as u64, lasting, open)
+    }
+
+    /// Starts and ends of what was fetched since the last call.
+    fn fetched(&self) -> Vec<(u64, u64)> {
+        std::mem::take(&mut *lock(&self.fetched)).into_iter().map(|range| (range.start, range.end)).collect()
+    }
+}
+
+const BLOCK: u64 = BLOCK_BYTES;
+
+fn limits(bytes_max: u64) -> CacheLimits {
+    CacheLimits { bytes_max, free_bytes_min: 0 }
+}
+
+fn open(folder: &Path, bytes_max: u64) -> Arc<BlockCache> {
+    BlockCache::open(folder, limits(bytes_max), Arc::new(Hands::default())).unwrap()
+}
+
+#[test]
+fn blocks_are_fetched_once_neighbours_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    let remote = Remote::of(200 * BLOCK as usize + 5);
+    let object = remote.through(&cache, "v/a/1.bucket", false);
+    assert_eq!(object.read_at(10, 20).unwrap(), remote.bytes.slice(10..30));
+    assert_eq!(remote.fetched(), [(0, BLOCK)]);
+    let ranges = [BLOCK - 1..3 * BLOCK, 5 * BLOCK..5 * BLOCK + 1, 100 * BLOCK + 7..100 * BLOCK + 9, 0..0];
+    let read = object.read_ranges(&ranges).unwrap();
+    for (range, read) in ranges.iter().zip(read) {
+        assert_eq!(read, remote.bytes.slice(range.start as usize..range.end as usize));
+    }
+    // Block 0 is here; 3 and 4 lie between what is asked for.
+    assert_eq!(remote.fetched(), [(BLOCK, 6 * BLOCK), (100 * BLOCK, 101 * BLOCK)]);
+    assert_eq!(object.read_at(200 * BLOCK, 5).unwrap().len(), 5);
+    assert_eq!(remote.fetched(), [(200 * BLOCK, 200 * BLOCK + 5)]);
+    object.read_ranges(&[0..6 * BLOCK, 200 * BLOCK + 2..200 * BLOCK + 5]).unwrap();
+    assert_eq!(remote.fetched(), []);
+    let size = remote.bytes.len() as u64;
+    for (offset, len) in [(size - 1, 2), (size + 1, 0), (u64::MAX, 1), (0, usize::MAX)] {
+        assert!(matches!(object.read_at(offset, len), Err(ReadError::PastEnd { .. })), "{offset} {len}");
+    }
+    let figures = cache.figures();
+    assert_eq!((figures.fetches, figures.bytes, figures.damaged_blocks), (4, 8 * BLOCK, 0));
+}
+
+#[test]
+fn a_restart_keeps_the_cache_and_an_object_can_be_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let remote = Remote::of(3 << 20);
+    let whole = |cache: &Arc<BlockCache>, name: &str| {
+        let object = remote.through(cache, name, false);
+        assert_eq!(object.read_at(0, 3 << 20).unwrap(), remote.bytes);
+    };
+    let cache = open(folder.path(), u64::MAX);
+    ["v/a/1", "v/a/10"].into_iter().for_each(|name| whole(&cache, name));
+    remote.fetched();
+    drop(cache);
+    let cache = open(folder.path(), u64::MAX);
+    assert!(cache.figures().bytes >= 6 << 20);
+    *lock(&remote.is_down) = true;
+    ["v/a/1", "v/a/10"].into_iter().for_each(|name| whole(&cache, name));
+    assert_eq!(cache.figures().bytes, 6 << 20);
+    cache.forget("v/a/1");
+    assert_eq!(cache.names().iter().map(|name| &**name).collect::<Vec<_>>(), ["v/a/10"]);
+    whole(&cache, "v/a/10");
+    let gone = remote.through(&cache, "v/a/1", false).read_at(0, 1).unwrap_err();
+    assert!(gone.to_string().contains("out of reach"), "{gone}");
+    // A fetch that failed is no reason for the next one to wait.
+    *lock(&remote.is_down) = false;
+    whole(&cache, "v/a/1");
+    let reader = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
+    remote.fetched();
+    whole(&reader, "v/a/10");
+    assert_eq!(remote.fetched(), []);
+    whole(&reader, "v/b/7");
+    assert!(!folder.path().join("v/b").exists(), "a reader leaves nothing");
+}
+
+#[test]
+fn what_is_damaged_cut_or_gone_is_fetched_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let remote = Remote::of(130 * BLOCK as usize);
+    for (at, harm) in (0..).zip(["flip", "sum", "cut", "magic", "remove", "flip open"]) {
+        let name = format!("v/{at}");
+        let whole = |cache: &Arc<BlockCache>| {
+            let object = remote.through(cache, &name, false);
+            assert_eq!(object.read_at(0, remote.bytes.len()).unwrap(), remote.bytes, "{harm}");
+        };
+        let cache = open(folder.path(), u64::MAX);
+        whole(&cache);
+        remote.fetched();
+        let path = folder.path().join(&name).join("1");
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let kept = harm.ends_with("open").then_some(cache);
+        match harm {
+            "flip" | "flip open" => file.write_all_at(&[0xff, 0xff], 4_096 + 3 * BLOCK).unwrap(),
+            "sum" => file.write_all_at(&[0xff, 0xff], 8 + 3 * 8).unwrap(),
+            "cut" => file.set_len(4_096 + 3 * BLOCK + 1).unwrap(),
+            "magic" => file.write_all_at(b"x", 0).unwrap(),
+            _ => fs::remove_file(&path).unwrap(),
+        }
+        let cache = kept.unwrap_or_else(|| open(folder.path(), u64::MAX));
+        whole(&cache);
+        let fetched: u64 = remote.fetched().iter().map(|(start, end)| end - start).sum();
+        let expected = match harm {
+            "cut" => 61,
+            "magic" | "remove" => 64,
+            _ => 1,
+        };
+        assert_eq!(fetched, expected * BLOCK, "{harm}");
+        whole(&cache);
+        assert_eq!(remote.fetched(), [], "{harm}");
+    }
+}
+
+#[test]
+fn a_full_cache_keeps_what_lasts() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), 8 << 20);
+    let (filter, data) = (Remote::of(1 << 20), Remote::of(40 << 20));
+    let lasting = filter.through(&cache, "v/filter", true);
+    lasting.read_at(0, 1 << 20).unwrap();
+    let object = data.through(&cache, "v/data", false);
+    for start in (0..40 << 20).step_by(1 << 20) {
+        object.read_at(start, 1 << 20).unwrap();
+        assert!(cache.figures().bytes <= 8 << 20);
+    }
+    filter.fetched();
+    lasting.read_at(0, 1 << 20).unwrap();
+    assert_eq!(filter.fetched(), []);
+    assert_eq!(cache.figures().bytes_evicted, 33 << 20);
+    let on_disk: u64 = files_in(folder.path()).unwrap().iter().map(|file| file.bytes).sum();
+    assert!(on_disk <= 9 << 20, "{on_disk}");
+    // A smaller cache shrinks when it is opened.
+    drop(cache);
+    assert!(open(folder.path(), 2 << 20).figures().bytes <= 2 << 20);
+}
+
+#[test]
+fn a_cache_that_cannot_write_reads_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    // A file where the object's folder would be.
+    fs::write(folder.path().join("v"), b"").unwrap();
+    let remote = Remote::of(1 << 20);
+    let object = remote.through(&cache, "v/a", false);
+    for _ in 0..2 {
+        assert_eq!(object.read_at(0, 1 << 20).unwrap(), remote.bytes);
+    }
+    assert_eq!((cache.figures().failed_writes, cache.figures().bytes), (2, 0));
+}
+
+#[test]
+fn readers_beside_one_another_fetch_each_block_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    let remote = Remote::of(300 * BLOCK as usize);
+    std::thread::scope(|scope| {
+        for reader in 0..8_usize {
+            let (cache, remote) = (&cache, &remote);
+            scope.spawn(move || {
+                let object = remote.through(cache, "v/a", reader == 0);
+                for step in 0..100 {
+                    let start = (reader * 31 + step * 37) % 290 * BLOCK as usize + step;
+                    assert_eq!(
+                        object.read_at(start as u64, 40_000).unwrap(),
+                        remote.bytes.slice(start..start + 40_000)
+                    );
+                }
+            });
+        }
+    });
+    let mut blocks = BTreeSet::new();
+    for (start, end) in remote.fetched() {
+        for block in start / BLOCK..end.div_ceil(BLOCK) {
+            assert!(blocks.insert(block), "block {block} was fetched twice");
+        }
+    }
+}
+
+#[test]
+fn a_shorter_object_than_was_written_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    let remote = Remote::of(100);
+    let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
+    let error = cache.object("v/a", 101, false, open).read_at(0, 1).unwrap_err();
+    assert!(error.to_string().contains("has 100 bytes, 101 were written"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_ranges_in_any_order_give_the_objects_bytes(
+        len in 1_usize..400_000,
+        reads in prop::collection::vec(prop::collection::vec((0.0..1.0_f64, 0.0..1.0_f64), 1..6), 1..20),
+        blocks_max in 1_u64..40,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cache = open(folder.path(), blocks_max * BLOCK);
+        let remote = Remote::of(len);
+        for (at, ranges) in reads.iter().enumerate() {
+            if at % 5 == 4 {
+                cache = open(folder.path(), blocks_max * BLOCK);
+            }
+            let object = remote.through(&cache, "v/a", at % 3 == 0);
+            let ranges: Vec<Range<u64>> = ranges.iter().map(|(start, share)| {
+                let start = (start * len as f64) as u64;
+                start..start + (share * (len as u64 - start) as f64) as u64
+            }).collect();
+            let read = object.read_ranges(&ranges).unwrap();
+            for (range, read) in ranges.iter().zip(read) {
+                prop_assert_eq!(read, remote.bytes.slice(range.start as usize..range.end as usize));
+            }
+        }
+    }
+}
