@@ -17,6 +17,11 @@ pub(crate) fn objects(dir: &Path) -> PathBuf {
     dir.join("db")
 }
 
+/// Blocks of objects on remote stores.
+pub(crate) fn cache(dir: &Path) -> PathBuf {
+    dir.join("cache")
+}
+
 /// Segments of the write-ahead log.
 pub(crate) fn log(dir: &Path) -> PathBuf {
     dir.join("wal")

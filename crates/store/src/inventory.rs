@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use quarry_catalog::BucketState;
+use quarry_catalog::{BucketState, RemoteState};
 use quarry_event::TimeNs;
 use quarry_stdx::Fault;
 
@@ -20,6 +20,19 @@ pub enum ListingState {
     Sealing,
     /// In a bucket object.
     Sealed,
+}
+
+/// Where the objects of a bucket are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketCopies {
+    /// In the data directory; those of a bucket that is not sealed will be.
+    Local,
+    /// There, and they are or will soon be on their way to a volume.
+    Uploading,
+    /// There and on a volume.
+    Both,
+    /// On a volume.
+    Remote,
 }
 
 /// One bucket, sealed or not.
@@ -47,6 +60,8 @@ pub struct BucketListing {
     pub slabs: u32,
     /// How often its events were compacted.
     pub level: u32,
+    /// Where its objects are.
+    pub copies: BucketCopies,
 }
 
 /// One index as a whole.
@@ -204,6 +219,12 @@ fn sealed_listing(bucket: &SealedBucket) -> BucketListing {
         time_max: row.time_max,
         slabs: row.slabs,
         level: row.level,
+        copies: match bucket.copies.state() {
+            None => BucketCopies::Local,
+            Some(RemoteState::Uploading) => BucketCopies::Uploading,
+            Some(RemoteState::Uploaded) => BucketCopies::Both,
+            Some(RemoteState::Evicting | RemoteState::Evicted) => BucketCopies::Remote,
+        },
     }
 }
 
@@ -226,5 +247,6 @@ fn unsealed_listing(
         time_max,
         slabs: 1,
         level: 0,
+        copies: BucketCopies::Local,
     }
 }

@@ -26,10 +26,12 @@ mod log_files;
 mod log_thread;
 mod memory;
 mod new_indexes;
+mod object_names;
 mod options;
 mod order;
 mod queue;
 mod recover;
+mod remote;
 mod report;
 mod retire;
 mod scan;
@@ -51,13 +53,14 @@ pub use compaction::{CompactionReport, Merge};
 pub use deletion::{DELETION_BYTES_MAX, Deletion};
 pub use disk::{Disk, DiskFile, LocalDisk};
 pub use error::StoreError;
-pub use inventory::{BucketListing, IndexStats, ListingState, Verdict};
+pub use inventory::{BucketCopies, BucketListing, IndexStats, ListingState, Verdict};
 pub use memory::MemoryStore;
 pub use options::{
     BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX, CompactionOptions, HOT_BYTES_LEFT, MERGE_COUNT_MAX, MergeOptions,
     StoreOptions, UNCONFIGURED_INDEXES_MAX,
 };
 pub use queue::QueueFigures;
+pub use remote::copies::{RemoteOptions, RemotePath};
 pub use report::Message;
 pub use retire::{ExpiredBucket, Removed, RetentionRule};
 pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoredSlab};

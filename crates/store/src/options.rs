@@ -4,8 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
+
+use crate::remote::copies::RemoteOptions;
 
 /// Events of one batch at most: what a slab holds.
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
@@ -70,6 +73,8 @@ pub struct StoreOptions {
     pub compaction: CompactionOptions,
     /// Indexes that stand in indexes.conf, of which there may be any number.
     pub configured_indexes: BTreeSet<String>,
+    /// Where buckets are kept besides the data directory; `None` for nowhere.
+    pub remote: Option<Arc<RemoteOptions>>,
 }
 
 /// How sealed buckets are merged into larger ones.
@@ -178,6 +183,7 @@ impl StoreOptions {
             zstd_level: 1,
             compaction: CompactionOptions::default(),
             configured_indexes: BTreeSet::new(),
+            remote: None,
         }
     }
 

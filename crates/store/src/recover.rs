@@ -144,11 +144,19 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
 }
 
 /// Deletes what a crash left of unfinished seals and deletions; gives what went wrong.
-pub(crate) fn clean_up(catalog: &Catalog, blobs: &dyn BlobStore) -> Result<Vec<String>, StoreError> {
-    let mut problems = Vec::new();
+/// Retired buckets with a remote copy come back: a start waits for no network.
+pub(crate) fn clean_up(
+    catalog: &Catalog,
+    blobs: &dyn BlobStore,
+) -> Result<(Vec<String>, Vec<Arc<SealedBucket>>), StoreError> {
+    let (mut problems, mut retired) = (Vec::new(), Vec::new());
     for state in [BucketState::Sealing, BucketState::Retired] {
         let mut gone = Vec::new();
         for row in catalog.buckets(state)? {
+            if row.remote.is_some() {
+                retired.push(Arc::new(SealedBucket::new(row)));
+                continue;
+            }
             match blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter)) {
                 Ok(()) => gone.push(row.number),
                 Err(error) => problems.push(format!("objects of bucket {} stay: {error}", row.number)),
@@ -158,7 +166,7 @@ pub(crate) fn clean_up(catalog: &Catalog, blobs: &dyn BlobStore) -> Result<Vec<S
             catalog.forget_all(&gone)?;
         }
     }
-    Ok(problems)
+    Ok((problems, retired))
 }
 
 /// Removes segments without any record, which an interrupted start of a segment leaves.

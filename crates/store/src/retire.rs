@@ -230,6 +230,10 @@ impl Shared {
             return false;
         }
         let row = &bucket.row;
+        if let Err(error) = self.bring_here(bucket) {
+            self.tell(format!("bucket {} is not archived and stays: {error}", bucket.id));
+            return false;
+        }
         let expired = ExpiredBucket {
             id: bucket.id.to_string(),
             number: row.number,
@@ -266,7 +270,10 @@ impl Shared {
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let blobs = self.readers.blobs();
-        let deleted = blobs.delete(&bucket.row.object).and_then(|()| blobs.delete(&bucket.row.filter));
+        let remote = bucket.copies.remote();
+        let deleted = remote.map_or(Ok(()), |copy| self.readers.remotes().delete(&bucket.row, &copy));
+        let deleted = deleted.and_then(|()| blobs.delete(&bucket.row.object));
+        let deleted = deleted.and_then(|()| blobs.delete(&bucket.row.filter));
         let forgotten = deleted
             .map_err(StoreError::from)
             .and_then(|()| self.catalog.forget(bucket.row.number).map_err(StoreError::from));

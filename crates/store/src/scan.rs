@@ -30,6 +30,7 @@ impl Store {
             segment.pages().iter().any(|page| range.overlaps(page.time_min, page.time_max))
         };
         snapshot.segments.retain(overlaps);
+        self.shared.readers.open_ahead(&sealed);
         let arrivals = arrivals(&snapshot.segments, &sealed);
         for bucket in sealed {
             self.add_sealed(bucket, &arrivals, &mut snapshot);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::hot::{HotSegment, Spares};
+use crate::object_names::stem_of;
 use crate::sealed::SealedBucket;
 use crate::state::{Progress, Shared, State};
 use crate::sync::{lock, wait, wait_for};
@@ -24,8 +25,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 const TOGETHER_SLABS_MAX: usize = 256;
 /// Their text together.
 const TOGETHER_BYTES_MAX: usize = 8 << 20;
-/// Longest part of an object's name that comes from its index.
-const FOLDER_BYTES_MAX: usize = 64;
 /// Names tried for the objects of one bucket.
 const NAMES_MAX: u32 = 1_000;
 
@@ -284,8 +283,13 @@ fn commit(shared: &Shared, rows: Vec<BucketRow>) -> Result<(), StoreError> {
     let mut state = shared.state();
     state.checkpoints_are_committed(log_position);
     state.sealed_at = Some(shared.clock.elapsed_ns());
+    let numbers: Vec<u64> = rows.iter().map(|row| row.number).collect();
     for row in rows {
         state.add_sealed(SealedBucket::new(row));
+    }
+    drop(state);
+    if shared.options.remote.is_some() {
+        numbers.into_iter().for_each(|number| shared.uploads.add(number));
     }
     Ok(())
 }
@@ -316,17 +320,6 @@ fn row_of(segment: &HotSegment) -> BucketRow {
     }
 }
 
-/// Name of a bucket's objects without their kind.
-pub(crate) fn stem_of(index: &str, number: u64) -> String {
-    format!("{}/{number:010}", folder_of(index))
-}
-
-/// A folder name every blob store takes; the bucket number keeps objects apart, the folder only helps people.
-pub(crate) fn folder_of(index: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    index.bytes().take(FOLDER_BYTES_MAX).map(|byte| if plain(byte) { char::from(byte) } else { '_' }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use tempfile::tempdir;
@@ -334,14 +327,6 @@ mod tests {
     use super::*;
     use crate::hot::HotKey;
     use crate::tests::{all, append, expected, open, small, texts};
-
-    #[test]
-    fn every_index_has_a_folder_name() {
-        for (index, folder) in [("main", "main"), ("_internal", "_internal"), ("../x", "___x"), ("a b", "a_b")] {
-            assert_eq!(folder_of(index), folder);
-        }
-        assert_eq!(folder_of(&"x".repeat(300)).len(), FOLDER_BYTES_MAX);
-    }
 
     #[test]
     fn a_slab_that_cannot_be_sealed_stays_searchable_and_is_named() {

@@ -12,6 +12,7 @@ use crate::gaps::Gaps;
 use crate::hot::{HotKey, HotSegment, HotSlabs, Spares};
 use crate::log_files::{LogFiles, LogSegment};
 use crate::options::{QUARANTINED_SLABS_MAX, SLAB_WEIGHT};
+use crate::remote::queue::Uploads;
 use crate::report::Report;
 use crate::sealed::{Readers, SealedBucket};
 use crate::sent_requests::SentRequests;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) sent: SentRequests,
     /// Memory for further slabs and batches.
     pub(crate) spares: Spares,
+    /// What waits to be put on remote stores.
+    pub(crate) uploads: Uploads,
     state: Mutex<State>,
     /// A slab waits for its seal, or sealing must end.
     pub(crate) seal_work: Condvar,
@@ -53,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) compaction_hurry: Condvar,
     /// Held by whoever compacts.
     pub(crate) compacting: Mutex<()>,
+    /// Held while local objects of a bucket with a remote copy come or go.
+    pub(crate) copies_turn: Mutex<()>,
     /// Held from the choice of what a commit says until the state says the same.
     pub(crate) commit: Mutex<()>,
 }
@@ -159,11 +164,13 @@ impl Shared {
             gaps: Gaps::default(),
             sent,
             spares: Spares::default(),
+            uploads: Uploads::default(),
             state: Mutex::new(state),
             seal_work: Condvar::new(),
             seal_done: Condvar::new(),
             compaction_hurry: Condvar::new(),
             compacting: Mutex::new(()),
+            copies_turn: Mutex::new(()),
             commit: Mutex::new(()),
         }
     }

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use quarry_blob::{BlobStore, LocalFolder};
+use quarry_blob::{BlobStore, BlockCache, CacheLimits, LocalFolder};
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 use quarry_catalog::{Catalog, CheckpointKey, FileCheckpoint, LoggedCheckpoint, SourceIdentity, UnansweredPart};
 use quarry_event::time::NS_PER_SEC;
@@ -21,6 +21,7 @@ use crate::new_indexes::NewIndexes;
 use crate::order::FileOrder;
 use crate::queue::{Closing, PendingAppend, Queue, QueueFigures};
 use crate::recover::{clean_up, recover, remove_empty};
+use crate::remote::copies::Remotes;
 use crate::report::Message;
 use crate::sealed::Readers;
 use crate::sent_requests::{PartState, SentRequests};
@@ -31,7 +32,7 @@ use crate::wal::mark::DurableMark;
 use crate::wal::read::Repair;
 use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
-use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, seal};
+use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
 /// Events to store, and how far their file has been read with them.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +41,14 @@ pub struct AppendRequest {
     pub batch: EventBatch,
     /// Becomes true together with the events.
     pub checkpoint: Option<FileCheckpoint>,
+}
+
+/// The volumes of a store that is written to, and the cache before them.
+fn remotes_of(options: &StoreOptions, clock: &SharedClock) -> Result<Remotes, StoreError> {
+    let Some(remote) = &options.remote else { return Ok(Remotes::none()) };
+    let free_bytes_min = options.free_bytes_min.saturating_add(remote.eviction_padding);
+    let limits = CacheLimits { bytes_max: remote.cache_bytes_max, free_bytes_min };
+    Ok(Remotes::new(remote, BlockCache::open(&data_dir::cache(&options.dir), limits, clock.clone())?))
 }
 
 /// An open data directory.
@@ -92,7 +101,13 @@ impl Store {
         let catalog = data_dir::open_catalog_read_only(&options.dir)?;
         let blobs = Arc::new(LocalFolder::open_existing(&data_dir::objects(&options.dir)));
         let recovered = recover(&options, &catalog, Repair::Leave)?;
-        let readers = Readers::new(blobs, &options);
+        let remotes = match &options.remote {
+            None => Remotes::none(),
+            Some(remote) => {
+                Remotes::new(remote, BlockCache::open_read_only(&data_dir::cache(&options.dir), clock.clone())?)
+            }
+        };
+        let readers = Readers::new(blobs, remotes, &options);
         let log_files = LogFiles::new(Arc::new(LocalDisk), recovered.segments);
         let found =
             RecoveredStore { state: recovered.state, log_damage: recovered.log_damage, sent: SentRequests::none() };
@@ -119,10 +134,11 @@ impl Store {
         let now = clock.elapsed_ns();
         recovered.state.hot.iter_mut().for_each(|(_, slab)| slab.appended_at = now);
         recovered.state.next_bucket = recovered.next_bucket;
-        let messages = clean_up(&catalog, &*blobs)?;
+        let (messages, retired) = clean_up(&catalog, &*blobs)?;
+        recovered.state.retired = retired;
         let writer = LogWriter::new(disk.clone(), data_dir::log(&options.dir), options.free_bytes_min);
         let queue = Arc::new(Queue::new(options.pending_bytes_max, options.pipeline_sets));
-        let readers = Readers::new(blobs, &options);
+        let readers = Readers::new(blobs, remotes_of(&options, &clock)?, &options);
         let next_lsn = recovered.next_lsn;
         let log = data_dir::log(&options.dir);
         let (sent, note) = SentRequests::begin(&*disk, &log, &catalog, next_lsn, recovered.sent, now)?;
@@ -148,6 +164,11 @@ impl Store {
         for _ in 0..store.shared.options.sealer_threads() {
             let shared = store.shared.clone();
             store.spawn("quarry-seal", move || seal::run(&shared))?;
+        }
+        if store.shared.options.remote.is_some() {
+            store.shared.resume_uploads()?;
+            let shared = store.shared.clone();
+            store.spawn("quarry-upload", move || remote::run(&shared))?;
         }
         if store.shared.options.compaction.any_background() {
             let shared = store.shared.clone();
@@ -380,6 +401,7 @@ impl Store {
     pub fn close(&self) {
         let Some(writer) = &self.writer else { return };
         writer.queue.stop();
+        self.shared.uploads.stop();
         self.shared.seal_work.notify_all();
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {

@@ -20,7 +20,7 @@ use quarry_catalog::{BucketRow, BucketState, CompactionCommit};
 use quarry_event::PageColumns;
 use quarry_stdx::Fault;
 
-use crate::seal::folder_of;
+use crate::object_names::folder_of;
 use crate::sealed::SealedBucket;
 use crate::state::Shared;
 use crate::sync::lock;

@@ -16,7 +16,8 @@ use crate::compaction::pace::{Pace, Stopped};
 use crate::compaction::regroup::{Regroup, SlabLimits};
 use crate::compaction::report::Merge;
 use crate::deletion::{Moved, Ranks};
-use crate::seal::{choose_names, stem_of};
+use crate::object_names::stem_of;
+use crate::seal::choose_names;
 use crate::sealed::{Live, SealedBucket};
 use crate::state::Shared;
 use crate::sync::lock;
@@ -305,6 +306,9 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let mut state = shared.state();
     let to = state.add_sealed(SealedBucket::new(live));
+    if shared.options.remote.is_some() {
+        shared.uploads.add(row.number);
+    }
     let mut first_row = 0;
     for bucket in inputs {
         let moved = Moved { to: Arc::clone(&to.hold), first_row, dropped: bucket.deleted.clone() };

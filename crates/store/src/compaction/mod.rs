@@ -87,7 +87,9 @@ pub(crate) fn is_due(shared: &Shared, state: &State) -> bool {
 fn choose(shared: &Shared, state: &State, request: Request) -> Vec<Arc<SealedBucket>> {
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
+        // What is on its volume alone was used least, and would come over the network in small parts.
+        let is_here = bucket.copies.is_local();
+        is_here && !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
     };
     policy::choose(state, &is_whole, &shared.options.compaction, request)
 }
@@ -129,6 +131,10 @@ pub(crate) fn merge_noted(
 impl Shared {
     /// Writes a bucket anew without its deleted events; what goes wrong is told. The caller holds `compacting`.
     pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
+        if let Err(error) = self.bring_here(bucket) {
+            self.tell(format!("bucket {} is not written anew: {error}", bucket.id));
+            return;
+        }
         drop(merge_noted(self, vec![Arc::clone(bucket)], &mut Pace::full(self), BucketEncoder::add_slab));
     }
 }

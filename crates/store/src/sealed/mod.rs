@@ -10,11 +10,12 @@ mod live_rows;
 mod segment;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
-use quarry_blob::BlobStore;
+use quarry_blob::{BlobError, BlobStore};
 use quarry_bucket::{BucketError, BucketReader, ReadAt, ReadError, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
@@ -23,12 +24,17 @@ use quarry_stdx::{Fault, HasKind};
 
 use crate::cache::Cache;
 use crate::deletion::{Hold, RowSet};
+use crate::remote::copies::{Copies, Part, Remotes};
+use crate::sync::lock;
 use crate::{PageInfo, StoreError, StoreOptions};
 
 pub(crate) use self::cut::{Cut, cuts};
 use self::fault::Faults;
 pub(crate) use self::live_rows::Live;
 pub(crate) use self::segment::SealedSegment;
+
+/// Buckets on volumes that one search opens at once.
+const OPENED_AT_ONCE: usize = 16;
 
 /// A live bucket.
 #[derive(Debug)]
@@ -41,6 +47,10 @@ pub(crate) struct SealedBucket {
     pub(crate) deleted: Option<Arc<RowSet>>,
     /// Shared with what the bucket was before its last events were deleted.
     pub(crate) hold: Arc<Hold>,
+    /// Which copies of its objects there are.
+    pub(crate) copies: Arc<Copies>,
+    /// Number of its last use among those of all buckets.
+    pub(crate) used: Arc<AtomicU64>,
 }
 
 impl SealedBucket {
@@ -51,7 +61,8 @@ impl SealedBucket {
             origins.push(Origin { first_row: 0, number: row.number });
         }
         let hold = Arc::new(Hold { bucket: row.number, moved: OnceLock::new() });
-        SealedBucket { row, id, origins, deleted: None, hold }
+        let copies = Copies::new(row.remote.take());
+        SealedBucket { row, id, origins, deleted: None, hold, copies, used: Arc::default() }
     }
 
     /// The bucket with these rows deleted, all that were deleted before among them.
@@ -62,6 +73,8 @@ impl SealedBucket {
             origins: self.origins.clone(),
             deleted: Some(Arc::new(deleted)),
             hold: Arc::clone(&self.hold),
+            copies: Arc::clone(&self.copies),
+            used: Arc::clone(&self.used),
         }
     }
 
@@ -115,10 +128,13 @@ pub(crate) struct Readers {
     filters: Cache<u64, Arc<TermFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
+    /// Uses of buckets so far.
+    uses: AtomicU64,
 }
 
 struct Objects {
     blobs: Arc<dyn BlobStore>,
+    remotes: Remotes,
     open: Cache<u64, Arc<dyn ReadAt>>,
 }
 
@@ -129,23 +145,52 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    fn get(&self, number: u64, name: &str) -> Result<Arc<dyn ReadAt>, ReadError> {
-        if let Some(object) = self.open.get(&number) {
+    /// The bucket's object, as it is kept open. Its directory is read through one of its own, because that stays in the
+    /// cache for longer.
+    fn get(&self, row: &BucketRow, copies: &Copies) -> Result<Arc<dyn ReadAt>, ReadError> {
+        if let Some(object) = self.open.get(&row.number) {
             return Ok(object);
         }
-        let opened = self.blobs.open(name);
+        let opened = self.open(row, copies, Part::Object, false);
         let object = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
-        self.open.put(number, object.clone(), 1);
+        self.open.put(row.number, object.clone(), 1);
         Ok(object)
+    }
+
+    /// Opens an object of a bucket here, or on its volume where the local copy is gone.
+    fn open(&self, row: &BucketRow, copies: &Copies, part: Part, lasting: bool) -> Result<Arc<dyn ReadAt>, BlobError> {
+        let local = || self.blobs.open(part.name(row));
+        let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else { return local() };
+        let remote = || self.remotes.open(row, part, &copy, lasting);
+        if !copy.state.is_local_whole() {
+            return remote();
+        }
+        match local() {
+            // It went this moment, or somebody took it away.
+            Err(BlobError::NotFound { .. }) => remote(),
+            opened => opened,
+        }
     }
 }
 
 /// An object whose file is opened when it is read.
 struct LazyObject {
     objects: Arc<Objects>,
-    number: u64,
-    name: String,
+    /// Not the bucket itself, which would never be free.
+    row: BucketRow,
+    copies: Arc<Copies>,
+    /// What its directory is read through while the bucket is opened.
+    directory: Mutex<Option<Arc<dyn ReadAt>>>,
     len: u64,
+}
+
+impl LazyObject {
+    fn get(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
+        match &*lock(&self.directory) {
+            Some(directory) => Ok(Arc::clone(directory)),
+            None => self.objects.get(&self.row, &self.copies),
+        }
+    }
 }
 
 impl ReadAt for LazyObject {
@@ -154,20 +199,25 @@ impl ReadAt for LazyObject {
     }
 
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
-        self.objects.get(self.number, &self.name)?.read_at(offset, len)
+        self.get()?.read_at(offset, len)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+        self.get()?.read_ranges(ranges)
     }
 }
 
 impl Readers {
-    pub(crate) fn new(blobs: Arc<dyn BlobStore>, options: &StoreOptions) -> Readers {
+    pub(crate) fn new(blobs: Arc<dyn BlobStore>, remotes: Remotes, options: &StoreOptions) -> Readers {
         let open = Cache::new(options.open_buckets_max);
         Readers {
             instance: INSTANCES.fetch_add(1, Ordering::Relaxed),
-            objects: Arc::new(Objects { blobs, open }),
+            objects: Arc::new(Objects { blobs, remotes, open }),
             open: Cache::new(options.open_buckets_max),
             filters: Cache::new(options.filter_cache_bytes),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
+            uses: AtomicU64::new(0),
         }
     }
 
@@ -175,8 +225,43 @@ impl Readers {
         &*self.objects.blobs
     }
 
+    /// Volumes and the cache of what was read of them.
+    pub(crate) fn remotes(&self) -> &Remotes {
+        &self.objects.remotes
+    }
+
+    /// Closes the file of a bucket's object, so that its space is free once it is deleted.
+    pub(crate) fn close_object(&self, number: u64) {
+        self.objects.open.remove_if(|key| *key == number);
+    }
+
+    /// Opens buckets that are on volumes beside one another: each waits for a network, where none of it is cached. Those
+    /// that fail are tried again, and told of, by whoever wants them.
+    pub(crate) fn open_ahead(&self, buckets: &[Arc<SealedBucket>]) {
+        let is_far =
+            |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
+        let far: Vec<&Arc<SealedBucket>> = buckets.iter().filter(is_far).collect();
+        if far.len() < 2 {
+            return;
+        }
+        let next = AtomicUsize::new(0);
+        let some = || {
+            while let Some(bucket) = far.get(next.fetch_add(1, Ordering::Relaxed)) {
+                drop(self.open(bucket));
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..OPENED_AT_ONCE.min(far.len()) - 1 {
+                // A thread that does not start is not missed.
+                drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, some));
+            }
+            some();
+        });
+    }
+
     /// Opens a bucket or takes it from the cache.
     pub(crate) fn open(&self, bucket: &SealedBucket) -> Result<Arc<OpenBucket>, StoreError> {
+        bucket.used.store(self.uses.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(open) = self.open.get(&bucket.row.number) {
             return Ok(open);
         }
@@ -191,10 +276,24 @@ impl Readers {
 
     /// Opens a bucket whatever the cache holds.
     pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
-        let (number, name) = (bucket.row.number, bucket.row.object.clone());
-        let len = self.objects.get(number, &name)?.len();
-        let object = LazyObject { objects: self.objects.clone(), number, name, len };
-        let reader = BucketReader::open(Arc::new(object))?;
+        let directory = self.objects.open(&bucket.row, &bucket.copies, Part::Object, true);
+        let directory =
+            directory.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let len = directory.len();
+        let object = Arc::new(LazyObject {
+            objects: self.objects.clone(),
+            row: bucket.row.clone(),
+            copies: Arc::clone(&bucket.copies),
+            directory: Mutex::new(Some(directory)),
+            len,
+        });
+        let reader = BucketReader::open(Arc::clone(&object) as Arc<dyn ReadAt>);
+        let directory = lock(&object.directory).take();
+        let reader = reader?;
+        // What is here is opened once for all reads.
+        if let Some(directory) = directory.filter(|_| bucket.copies.is_local()) {
+            self.objects.open.put(bucket.row.number, directory, 1);
+        }
         let info_of = |page: &quarry_bucket::PageInfo| PageInfo {
             first_row: page.first_row,
             events: page.events,
@@ -235,7 +334,7 @@ impl Readers {
 
     /// The term filter's object, if it is there and as long as it should be.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
-        let opened = self.objects.blobs.open(&bucket.row.filter);
+        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Filter, true);
         let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
         let object = opened.map_err(|error| failed(error.to_string()))?;
         if object.len() != bucket.row.filter_bytes {

@@ -12,6 +12,7 @@ mod gaps;
 mod life;
 mod log_damage;
 mod many_indexes;
+mod remote;
 pub(crate) mod sample;
 mod sent;
 mod sets;

@@ -1,0 +1,28 @@
+//! What the objects of a bucket are called in the data directory.
+
+/// Longest part of an object's name that comes from its index.
+const FOLDER_BYTES_MAX: usize = 64;
+
+/// Name of a bucket's objects without their kind.
+pub(crate) fn stem_of(index: &str, number: u64) -> String {
+    format!("{}/{number:010}", folder_of(index))
+}
+
+/// A folder name every blob store takes; the bucket number keeps objects apart, the folder only helps people.
+pub(crate) fn folder_of(index: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    index.bytes().take(FOLDER_BYTES_MAX).map(|byte| if plain(byte) { char::from(byte) } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_index_has_a_folder_name() {
+        for (index, folder) in [("main", "main"), ("_internal", "_internal"), ("../x", "___x"), ("a b", "a_b")] {
+            assert_eq!(folder_of(index), folder);
+        }
+        assert_eq!(folder_of(&"x".repeat(300)).len(), FOLDER_BYTES_MAX);
+    }
+}

@@ -1,0 +1,77 @@
+//! Lets local copies of uploaded buckets go.
+//!
+//! Copies and cached blocks share the room that the cache may take; each may use what the other leaves, and half of it
+//! in any case. The least used copies go first, those of recent events last. Searches that hold a bucket go on reading:
+//! its open file stays readable, and what they open later they find on the volume.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use quarry_catalog::RemoteState;
+use quarry_event::time::NS_PER_SEC;
+
+use super::copies::Part;
+use crate::StoreError;
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::sync::lock;
+
+impl Shared {
+    /// Deletes local copies until what is left has room.
+    pub(super) fn evict(&self) -> Result<(), StoreError> {
+        let Some(remote) = &self.options.remote else { return Ok(()) };
+        let _turn = self.uploads.turn();
+        let Some(cache) = &self.readers.remotes().cache else { return Ok(()) };
+        let recent = i64::try_from(remote.hotlist_recency_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
+        let recent_from = self.clock.now_ns().saturating_sub(recent);
+        let is_copy = |bucket: &&Arc<SealedBucket>| bucket.copies.state() == Some(RemoteState::Uploaded);
+        let mut copies: Vec<Arc<SealedBucket>> = self.state().sealed.values().filter(is_copy).cloned().collect();
+        let mut bytes: u64 = copies.iter().map(|bucket| bucket.row.stored_bytes()).sum();
+        let half = remote.cache_bytes_max / 2;
+        let mut room = remote.cache_bytes_max - cache.figures().bytes.min(half);
+        // What the disk lacks comes out of the copies first: blocks were read, copies only may be.
+        let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
+        if let Ok(disk) = rustix::fs::statvfs(&self.options.dir) {
+            let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));
+            room = room.min(bytes.saturating_sub(missing));
+        }
+        copies.sort_by_cached_key(|bucket| {
+            let is_recent = bucket.row.time_max >= recent_from;
+            Reverse((is_recent, bucket.used.load(Ordering::Relaxed), bucket.row.time_max, bucket.row.number))
+        });
+        while bytes > room
+            && let Some(bucket) = copies.pop()
+        {
+            bytes -= bucket.row.stored_bytes();
+            self.evict_one(&bucket)?;
+        }
+        cache.set_bytes_max(remote.cache_bytes_max - bytes.min(half));
+        Ok(())
+    }
+
+    fn evict_one(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let _turn = lock(&self.copies_turn);
+        {
+            let _commit = lock(&self.commit);
+            if !self.catalog.move_remote(bucket.row.number, RemoteState::Evicting)? {
+                return Ok(());
+            }
+            bucket.copies.move_to(RemoteState::Evicting);
+        }
+        self.end_eviction(bucket)
+    }
+
+    /// Deletes the local objects of a bucket that the catalog says is to be read from its volume.
+    pub(super) fn end_eviction(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        assert!(!bucket.copies.is_local(), "searches read the remote copy by now");
+        self.readers.close_object(bucket.row.number);
+        let blobs = self.readers.blobs();
+        Part::ALL.into_iter().try_for_each(|part| blobs.delete(part.name(&bucket.row)))?;
+        let _commit = lock(&self.commit);
+        if self.catalog.move_remote(bucket.row.number, RemoteState::Evicted)? {
+            bucket.copies.move_to(RemoteState::Evicted);
+        }
+        Ok(())
+    }
+}

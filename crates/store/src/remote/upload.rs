@@ -1,0 +1,236 @@
+//! Puts sealed buckets on the volumes of their indexes.
+//!
+//! Oldest first, some at once. What is uploaded was read back from the disk and held against its checksums, so that
+//! damage stays here and is told, instead of replacing what is whole. A volume that is out of reach holds up nothing but
+//! the end of local copies: buckets wait, the thread tries again, at first after seconds, then after up to a minute.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quarry_bucket::{BucketReader, MemoryObject};
+use quarry_catalog::{RemoteCopy, RemoteState};
+use quarry_stdx::number::usize_of;
+
+use super::copies::{Part, RemotePath, STORE_ID};
+use crate::sealed::SealedBucket;
+use crate::state::Shared;
+use crate::sync::lock;
+use crate::{Store, StoreError};
+
+/// How long uploads rest after a failure, at first and at most.
+const RETRY: Duration = Duration::from_secs(2);
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// How long the thread rests when there is nothing to do; it is woken when there is.
+const REST: Duration = Duration::from_secs(60);
+/// Bytes of objects that are uploaded at once; a larger one goes alone.
+const TOGETHER_BYTES_MAX: u64 = 256 << 20;
+
+/// What the thread does until the store closes.
+pub(crate) fn run(shared: &Shared) {
+    let mut retry = RETRY;
+    while !shared.uploads.is_stopping() {
+        let done = shared.upload_some();
+        let evicted = shared.evict();
+        match done.and_then(|more| evicted.map(|()| more)) {
+            Ok(more) => {
+                retry = RETRY;
+                if !more {
+                    shared.uploads.rest(REST, false);
+                }
+            }
+            Err(error) => {
+                let first = !std::mem::replace(&mut shared.uploads.waiting().is_told, true);
+                if first {
+                    shared.tell(format!("buckets are not uploaded, they stay here and are tried again: {error}"));
+                }
+                shared.uploads.rest(retry, true);
+                retry = (retry * 2).min(RETRY_MAX);
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Uploads every sealed bucket of indexes with a volume, and lets local copies go that have no room; returns when it is
+    /// done.
+    pub fn upload_all(&self) -> Result<(), StoreError> {
+        if !self.is_writable() {
+            return Err(StoreError::ReadOnly);
+        }
+        while self.shared.upload_some()? {}
+        self.shared.evict()
+    }
+}
+
+/// Buckets of one place that are uploaded together.
+type Together = (RemotePath, Vec<Arc<SealedBucket>>);
+
+impl Shared {
+    /// Uploads some of the oldest buckets that wait; `false` when none does.
+    fn upload_some(&self) -> Result<bool, StoreError> {
+        let _turn = self.uploads.turn();
+        let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
+        let numbers: Vec<u64> = buckets.iter().map(|bucket| bucket.row.number).collect();
+        for number in self.catalog.begin_uploads(&numbers, &place.volume, &place.path)? {
+            let copy =
+                RemoteCopy { volume: place.volume.clone(), folder: place.path.clone(), state: RemoteState::Uploading };
+            buckets
+                .iter()
+                .filter(|bucket| bucket.row.number == number)
+                .for_each(|bucket| bucket.copies.set(copy.clone()));
+        }
+        let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
+            let begin = |bucket| {
+                let thread = std::thread::Builder::new().name("quarry-upload-1".to_owned());
+                thread.spawn_scoped(scope, move || self.upload(bucket))
+            };
+            let threads: Vec<_> = buckets.iter().map(begin).collect();
+            let failed = |reason: String| StoreError::Io { action: "upload", path: self.options.dir.clone(), reason };
+            threads
+                .into_iter()
+                .map(|thread| match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|_| Err(failed("a thread ended".to_owned()))),
+                    Err(error) => Err(failed(error.to_string())),
+                })
+                .collect()
+        });
+        let mut waiting = self.uploads.waiting();
+        for (bucket, done) in buckets.iter().zip(&done) {
+            if done.is_ok() {
+                waiting.buckets.remove(&bucket.row.number);
+            }
+        }
+        drop(waiting);
+        done.into_iter().collect::<Result<(), StoreError>>()?;
+        if std::mem::take(&mut self.uploads.waiting().is_told) {
+            self.tell("buckets are uploaded again".to_owned());
+        }
+        Ok(true)
+    }
+
+    /// The oldest buckets that wait, of one place; what needs no upload is forgotten.
+    fn next_uploads(&self) -> Result<Option<Together>, StoreError> {
+        let Some(remote) = &self.options.remote else { return Ok(None) };
+        let store_id = self.store_id()?;
+        let numbers: Vec<u64> = self.uploads.waiting().buckets.iter().copied().collect();
+        let (mut together, mut bytes): (Option<Together>, u64) = (None, 0);
+        let mut done = Vec::new();
+        for number in numbers {
+            let found = self.state().sealed.get(&number).cloned();
+            let needs_none = |bucket: &Arc<SealedBucket>| {
+                bucket.row.thawed || bucket.copies.state().is_some_and(RemoteState::is_remote_whole)
+            };
+            let Some(bucket) = found.filter(|bucket| !needs_none(bucket)) else {
+                done.push(number);
+                continue;
+            };
+            // What was begun goes on where it was begun, whatever indexes.conf says by now.
+            let begun = bucket.copies.remote().map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
+            let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &store_id)) else {
+                done.push(number);
+                continue;
+            };
+            let (of, buckets) = together.get_or_insert_with(|| (place.clone(), Vec::new()));
+            bytes += bucket.row.stored_bytes();
+            if *of != place
+                || buckets.len() == remote.uploads_max.max(1)
+                || (!buckets.is_empty() && bytes > TOGETHER_BYTES_MAX)
+            {
+                break;
+            }
+            buckets.push(bucket);
+        }
+        let mut waiting = self.uploads.waiting();
+        waiting.buckets.retain(|number| !done.contains(number));
+        Ok(together)
+    }
+
+    /// What tells the objects of this data directory from those of others.
+    fn store_id(&self) -> Result<String, StoreError> {
+        if let Some(known) = self.catalog.setting(STORE_ID)? {
+            return Ok(known);
+        }
+        let drawn = self.options.remote.as_ref().map(|remote| remote.new_store_id.clone()).unwrap_or_default();
+        assert!(!drawn.is_empty() && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric()), "an id is part of keys");
+        self.catalog.set_setting(STORE_ID, &drawn)?;
+        Ok(drawn)
+    }
+
+    /// Puts both objects of a bucket whose upload is noted, and notes its end.
+    fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
+        let Some(copy) = bucket.copies.remote() else { return Ok(()) };
+        let row = &bucket.row;
+        let objects = match self.whole_objects(bucket) {
+            Ok(objects) => objects,
+            Err(StoreError::Corrupt { reason, .. }) => {
+                if self.uploads.waiting().damaged.insert(row.number) {
+                    self.tell(format!("bucket {} is damaged and not uploaded, it stays here: {reason}", bucket.id));
+                }
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let volume = self.readers.remotes().volume(&copy.volume)?;
+        let keys = Part::ALL.map(|part| part.key(row, &copy.folder));
+        let puts: Vec<(&str, &[u8])> =
+            keys.iter().map(String::as_str).zip(objects.iter().map(|bytes| &bytes[..])).collect();
+        volume.put_all(&puts)?;
+        let _commit = lock(&self.commit);
+        if self.catalog.move_remote(row.number, RemoteState::Uploaded)? {
+            bucket.copies.move_to(RemoteState::Uploaded);
+        }
+        Ok(())
+    }
+
+    /// The content of both objects, compared with their checksums and sizes.
+    fn whole_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
+        let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id.to_string(), reason };
+        let read = |part: Part| -> Result<Bytes, StoreError> {
+            let object = self.readers.blobs().open(part.name(&bucket.row))?;
+            if object.len() != part.bytes(&bucket.row) {
+                return Err(damaged(format!("{} has {} bytes", part.name(&bucket.row), object.len())));
+            }
+            object.read_at(0, usize_of(object.len())).map_err(|error| damaged(error.to_string()))
+        };
+        let objects = [read(Part::Object)?, read(Part::Filter)?];
+        let reader = BucketReader::open(Arc::new(MemoryObject(objects[0].clone())));
+        reader.and_then(|reader| reader.check()).map_err(|error| damaged(error.to_string()))?;
+        quarry_bucket::TermFilter::open(&objects[1]).map_err(|error| damaged(error.to_string()))?;
+        Ok(objects)
+    }
+
+    /// Makes sure that the objects of a bucket are in the data directory.
+    pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
+        let _turn = lock(&self.copies_turn);
+        let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
+        for part in Part::ALL {
+            let object = self.readers.remotes().open(&bucket.row, part, &copy, false)?;
+            let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
+                bucket: bucket.id.to_string(),
+                reason: error.to_string(),
+            };
+            let content = object.read_at(0, usize_of(object.len())).map_err(failed)?;
+            self.readers.blobs().put(part.name(&bucket.row), &content)?;
+        }
+        let _commit = lock(&self.commit);
+        if self.catalog.move_remote(bucket.row.number, RemoteState::Uploaded)? {
+            bucket.copies.move_to(RemoteState::Uploaded);
+        }
+        Ok(())
+    }
+
+    /// Lists what a start finds that is not uploaded, and ends what a crash left of evictions.
+    pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
+        let buckets: BTreeMap<u64, Arc<SealedBucket>> = self.state().sealed.clone();
+        for (number, bucket) in &buckets {
+            match bucket.copies.state() {
+                None | Some(RemoteState::Uploading) => self.uploads.add(*number),
+                Some(RemoteState::Evicting) => self.end_eviction(bucket)?,
+                Some(RemoteState::Uploaded | RemoteState::Evicted) => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,378 @@
+//! Buckets on a volume: searched whole wherever their copies are, whatever fails and whenever the machine dies.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use quarry_blob::{BlobError, BlobStore, LocalFolder, Memory};
+use quarry_bucket::ReadAt;
+use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
+use quarry_stdx::ManualClock;
+use tempfile::tempdir;
+
+use super::compaction::{objects, seal};
+use super::{all, append, expected, open, small, texts};
+use crate::remote::copies::Part;
+use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
+
+/// Acts that are left to a machine; it is dead afterwards.
+type Acts = Arc<AtomicU64>;
+
+/// Objects that fail when the machine is dead or they are out of reach.
+#[derive(Debug)]
+struct Objects<S> {
+    store: S,
+    acts: Acts,
+    is_down: AtomicBool,
+    /// A put that fails has written its object nevertheless.
+    writes_late: bool,
+    /// Names that were put.
+    put: Mutex<Vec<String>>,
+}
+
+impl<S> Objects<S> {
+    fn new(store: S, acts: &Acts, writes_late: bool) -> Arc<Objects<S>> {
+        let (is_down, put) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Objects { store, acts: acts.clone(), is_down, writes_late, put })
+    }
+
+    fn reach(&self, name: &str) -> Result<(), BlobError> {
+        let failed = || BlobError::Io { action: "reach", path: name.into(), reason: "it is out of reach".into() };
+        if self.is_down.load(Ordering::SeqCst) { Err(failed()) } else { Ok(()) }
+    }
+
+    fn act(&self, name: &str) -> Result<(), BlobError> {
+        self.reach(name)?;
+        let left = self.acts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let failed = |_| BlobError::Io { action: "reach", path: name.into(), reason: "the machine is off".into() };
+        left.map(drop).map_err(failed)
+    }
+}
+
+impl<S: BlobStore> BlobStore for Objects<S> {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        let acted = self.act(name);
+        if acted.is_ok() || self.writes_late {
+            self.store.put(name, bytes)?;
+            self.put.lock().unwrap().push(name.to_owned());
+        }
+        acted
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.reach(name)?;
+        self.store.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.act(name)?;
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+/// Options of a store whose indexes are on volume `cold`, but for `here`.
+fn options(dir: &Path, volume: Arc<dyn BlobStore>, cache_bytes_max: u64) -> StoreOptions {
+    let place = RemotePath { volume: "cold".to_owned(), path: "buckets/$_index_name".to_owned() };
+    let remote = RemoteOptions {
+        volumes: [("cold".to_owned(), volume)].into(),
+        default: Some(place),
+        of_index: [("here".to_owned(), None)].into(),
+        cache_bytes_max,
+        eviction_padding: 0,
+        hotlist_recency_secs: 0,
+        uploads_max: 3,
+        new_store_id: "00000000000005ee".to_owned(),
+    };
+    StoreOptions { remote: Some(Arc::new(remote)), ..small(dir) }
+}
+
+/// Where each bucket is, by number.
+fn states(store: &Store) -> Vec<Option<RemoteState>> {
+    store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
+}
+
+/// The volume has what the catalog says and nothing else, and so has the data directory.
+fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
+    let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
+    let keys = |row: &BucketRow| {
+        let folder = row.remote.as_ref().map(|copy| copy.folder.clone());
+        Part::ALL
+            .into_iter()
+            .filter_map(move |part| folder.as_ref().map(|folder| part.key(row, folder)))
+            .collect::<Vec<_>>()
+    };
+    let expected: BTreeSet<String> = live.iter().flat_map(keys).collect();
+    assert_eq!(volume.list().unwrap().into_iter().collect::<BTreeSet<_>>(), expected);
+    let is_local = |row: &&BucketRow| row.remote.as_ref().is_none_or(|copy| copy.state.is_local_whole());
+    let local = live.iter().filter(is_local).flat_map(|row| [row.object.clone(), row.filter.clone()]);
+    assert_eq!(objects(store).into_iter().collect::<BTreeSet<_>>(), local.collect());
+}
+
+#[test]
+fn uploaded_buckets_are_searched_from_the_volume_when_their_copies_are_gone() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Memory::default());
+    for (cache_bytes_max, after) in [(u64::MAX, RemoteState::Uploaded), (0, RemoteState::Evicted)] {
+        let options = options(dir.path(), volume.clone(), cache_bytes_max);
+        let store = open(&options);
+        if store.buckets().is_empty() {
+            seal(&store, &["main", "here"], 6, 5);
+        }
+        store.upload_all().unwrap();
+        assert_eq!(states(&store), [Some(after), None, Some(after), None, Some(after), None]);
+        let mut whole = [expected("main", 0..15), expected("here", 0..15)].concat();
+        let sorted = |store: &Store| {
+            let mut texts = texts(&all(store));
+            texts.sort();
+            texts
+        };
+        whole.sort();
+        assert_eq!(sorted(&store), whole);
+        assert_tidy(&store, &*volume);
+        assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+        drop(store);
+        let reader = Store::open_read_only(options.clone(), ManualClock::shared(0)).unwrap();
+        assert_eq!(sorted(&reader), whole);
+        drop(reader);
+        assert_eq!(sorted(&open(&options)), whole);
+    }
+    let key = &volume.list().unwrap()[0];
+    assert!(key.starts_with("buckets/main/00000000000005ee/0000000001-"), "{key}");
+    // What is too old goes everywhere.
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
+    assert_eq!((volume.list().unwrap().len(), texts(&all(&store)).len()), (0, 15));
+    assert_tidy(&store, &*volume);
+}
+
+#[test]
+fn a_search_that_began_reads_on_while_copies_go() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Memory::default());
+    let mut options = options(dir.path(), volume, 0);
+    options.open_buckets_max = 1;
+    let store = open(&options);
+    seal(&store, &["main"], 5, 5);
+    let before = all(&store);
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted); 5]);
+    assert_eq!(texts(&before), expected("main", 0..25));
+    // Somebody took a copy away that should be there.
+    let options = StoreOptions { remote: options.remote.clone(), ..small(dir.path()) };
+    drop((store, before));
+    let store = open(&options);
+    for bucket in store.shared.state().sealed.values() {
+        store.shared.bring_here(bucket).unwrap();
+    }
+    assert_eq!(states(&store), [Some(RemoteState::Uploaded); 5]);
+    std::fs::remove_dir_all(dir.path().join("db/main")).unwrap();
+    assert_eq!(texts(&all(&store)), expected("main", 0..25));
+}
+
+#[test]
+fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
+    let dir = tempdir().unwrap();
+    let volume = Objects::new(Memory::default(), &Acts::new(u64::MAX.into()), false);
+    let options = options(dir.path(), volume.clone(), 0);
+    let store = open(&options);
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    volume.is_down.store(true, Ordering::SeqCst);
+    append(&store, "main", 10, 5);
+    store.seal_all().unwrap();
+    let error = store.upload_all().unwrap_err();
+    assert!(error.to_string().contains("out of reach"), "{error}");
+    assert_eq!(states(&store)[2], Some(RemoteState::Uploading));
+    // What is here is found; of what is not, the search says so.
+    let found = all(&store);
+    assert_eq!((found.segments.len(), found.damaged.len()), (1, 2));
+    assert!(found.damaged[0].reason.contains("out of reach"), "{:?}", found.damaged);
+    assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
+    assert!(store.messages().iter().any(|message| message.text.contains("objects of retired bucket main~1 stay")));
+    drop((found, store));
+    // Also over a restart, which waits for no network.
+    let store = open(&options);
+    assert_eq!((all(&store).segments.len(), volume.list().unwrap().len()), (0, 4));
+    volume.is_down.store(false, Ordering::SeqCst);
+    assert_eq!(store.retention(&[]).unwrap(), [""; 0]);
+    assert_tidy(&store, &*volume);
+}
+
+#[test]
+fn a_bucket_whose_volume_is_not_configured_is_named_and_comes_back() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Memory::default());
+    let with = options(dir.path(), volume, 0);
+    let store = open(&with);
+    seal(&store, &["main"], 2, 5);
+    store.upload_all().unwrap();
+    drop(store);
+    let store = open(&small(dir.path()));
+    let damaged = all(&store).damaged;
+    assert_eq!(damaged.len(), 2);
+    assert!(damaged[0].reason.contains("[volume:cold], of which indexes.conf says nothing"), "{damaged:?}");
+    drop(store);
+    assert_eq!(texts(&all(&open(&with))), expected("main", 0..10));
+}
+
+#[test]
+fn a_damaged_bucket_is_not_uploaded_over_and_told() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Memory::default());
+    let down = Objects::new(Memory::default(), &Acts::new(0.into()), false);
+    let store = open(&options(dir.path(), down, 0));
+    seal(&store, &["main"], 2, 5);
+    drop(store);
+    let path = dir.path().join("db/main/0000000001.bucket");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 4;
+    std::fs::write(&path, bytes).unwrap();
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Uploading), Some(RemoteState::Evicted)]);
+    let told = store.messages();
+    assert!(told.iter().any(|it| it.text.contains("bucket main~1 is damaged and not uploaded")), "{told:?}");
+    assert!(path.exists() && volume.list().unwrap().len() == 2);
+}
+
+#[test]
+fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
+    let dir = tempdir().unwrap();
+    let volume = Arc::new(Memory::default());
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal(&store, &["main"], 4, 5);
+    store.upload_all().unwrap();
+    assert_eq!(store.compact_all().unwrap().buckets_after, 1);
+    store.upload_all().unwrap();
+    assert_eq!((volume.list().unwrap().len(), states(&store)), (2, vec![Some(RemoteState::Uploaded)]));
+    assert_tidy(&store, &*volume);
+    drop(store);
+    let store = open(&options(dir.path(), volume.clone(), 0));
+    store.upload_all().unwrap();
+    assert_eq!(states(&store), [Some(RemoteState::Evicted)]);
+    drop(store);
+    // What is only on the volume is not merged over the network.
+    let store = open(&options(dir.path(), volume.clone(), u64::MAX));
+    seal_more(&store);
+    assert_eq!(store.compact_all().unwrap().buckets_after, 2);
+    let rule = crate::RetentionRule {
+        index: "main".to_owned(),
+        max_age_secs: 0,
+        max_stored_bytes: None,
+        archives: true,
+        empties_after_secs: 0,
+    };
+    let given = Mutex::new(Vec::new());
+    let archive = |bucket: &crate::ExpiredBucket| {
+        let here = bucket.objects.iter().all(|object| dir.path().join("db").join(object).exists());
+        given.lock().unwrap().push(here);
+        Ok(())
+    };
+    store.retention_by(&[rule], &archive).unwrap();
+    assert_eq!(*given.lock().unwrap(), [true, true]);
+    assert_eq!((volume.list().unwrap().len(), texts(&all(&store)).len()), (0, 0));
+    assert_tidy(&store, &*volume);
+}
+
+fn seal_more(store: &Store) {
+    for first in [20, 25] {
+        append(store, "main", first, 5);
+        store.seal_all().unwrap();
+    }
+}
+
+/// A store on a machine that dies after so many acts on objects, here and on the volume; says whether it was over before.
+fn crash_after(acts: u64, writes_late: bool) -> bool {
+    let dir = tempdir().unwrap();
+    let (local, volume) = (LocalFolder::open(&data_dir::objects(dir.path())).unwrap(), Arc::new(Memory::default()));
+    let left: Acts = Arc::new(acts.into());
+    let mut tried = 0;
+    {
+        let remote = Objects::new(Shared(volume.clone()), &left, writes_late);
+        let options = options(dir.path(), remote, 1_500);
+        let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
+        let blobs = Objects::new(local, &left, writes_late);
+        let opened =
+            Store::open_with(options.clone(), Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(1_000_000));
+        let mut work = |store: &Store| -> Result<(), StoreError> {
+            for round in 0..3_u64 {
+                for first in [round * 12, round * 12 + 6] {
+                    append(store, "main", first, 6);
+                    tried = first + 6;
+                    store.seal_all()?;
+                }
+                store.upload_all()?;
+                if round == 1 {
+                    store.compact_all()?;
+                }
+            }
+            store.upload_all()
+        };
+        if let Ok(store) = opened {
+            drop(work(&store));
+        }
+    }
+    let is_over = left.load(Ordering::SeqCst) > 0;
+    let store = open(&options(dir.path(), volume.clone(), 1_500));
+    assert_eq!(texts(&all(&store)), expected("main", 0..tried), "{acts} acts");
+    store.seal_all().unwrap();
+    store.upload_all().unwrap();
+    store.close();
+    store.retention(&[]).unwrap();
+    assert_eq!(texts(&all(&store)), expected("main", 0..tried), "{acts} acts");
+    assert_tidy(&store, &*volume);
+    assert!(store.verify().iter().all(|verdict| verdict.result.is_ok()));
+    store.retention(&[("main".to_owned(), 0)]).unwrap();
+    // The thread that uploads may have held one of them.
+    store.close();
+    store.retention(&[]).unwrap();
+    assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));
+    is_over
+}
+
+/// A store that several hold.
+#[derive(Debug)]
+struct Shared(Arc<Memory>);
+
+impl BlobStore for Shared {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.0.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.0.open(name)
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.0.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.0.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.0.list()
+    }
+}
+
+#[test]
+fn a_crash_at_any_step_of_a_bucket_loses_and_repeats_nothing() {
+    for writes_late in [false, true] {
+        let mut acts = 0;
+        while !crash_after(acts, writes_late) {
+            acts += 1 + u64::from(writes_late);
+        }
+        assert!(acts > 30, "six seals, as many uploads, a merge and evictions: {acts}");
+    }
+}
