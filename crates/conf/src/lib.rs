@@ -49,5 +49,9 @@ pub use settings::program_input::{ChangeFilter, ChangeInput, ProgramInput, Progr
 pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tags};
 pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};
+pub use settings::volumes::{
+    CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace,
+    VolumeSettings,
+};
 pub use text::{Conf, Setting, Stanza};
 pub use warning::{ConfWarning, Problem};

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use quarry_stdx::{ErrorKind, HasKind};
+use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
 /// Failure of the write side.
@@ -12,6 +12,9 @@ pub enum IngestError {
     /// There is nothing to open.
     #[error("there is no data folder {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
+    /// The configuration of volumes cannot be carried out.
+    #[error(transparent)]
+    Volumes(#[from] Fault),
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -27,6 +30,7 @@ impl HasKind for IngestError {
     fn kind(&self) -> ErrorKind {
         match self {
             IngestError::NoDataFolder(_) => ErrorKind::NotFound,
+            IngestError::Volumes(fault) => fault.kind(),
             IngestError::Store(error) => error.kind(),
             IngestError::Thread(_) => ErrorKind::Unavailable,
             IngestError::SetEnded => ErrorKind::Bug,

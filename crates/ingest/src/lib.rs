@@ -18,6 +18,7 @@ mod monitors;
 mod open;
 mod pipeline_sets;
 mod store_sink;
+mod volumes;
 
 pub use archive::archive;
 pub use audit::{
@@ -28,6 +29,8 @@ pub use error::IngestError;
 pub use ingest::Ingest;
 pub use metrics::{write_figures, write_messages};
 pub use monitors::{Sinks, Watching, start as watch_files};
-pub use open::{check_exists, index_settings, open_existing, open_read_only, open_to_add, open_to_serve, retention};
+pub use open::{
+    Variables, check_exists, index_settings, open_existing, open_read_only, open_to_add, open_to_serve, retention,
+};
 pub use pipeline_sets::{Files, InTurn, Turns, run as add_files};
 pub use store_sink::StoreSink;

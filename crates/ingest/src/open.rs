@@ -10,6 +10,7 @@ use quarry_stdx::{SharedClock, private_folder};
 use quarry_store::{MergeOptions, RetentionRule, Store, StoreError, StoreOptions};
 
 use crate::error::IngestError;
+use crate::volumes::remote_options;
 
 /// Seconds for which the last events of an index must have been too old before they go.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
@@ -38,27 +39,42 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
     indexes.into_iter().map(rule).collect()
 }
 
+/// Variables of the process in which keys of remote stores may be found, with their values.
+pub type Variables = [(String, String)];
+
 /// Opens the store of `data_dir` for adding; the folder is made when missing.
-pub fn open_to_add(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+pub fn open_to_add(
+    data_dir: &Path,
+    settings: &InputSettings,
+    variables: &Variables,
+) -> Result<Arc<Store>, IngestError> {
     private_folder::close(data_dir);
-    let options = store_options(data_dir, settings);
+    let options = store_options(data_dir, settings, variables)?;
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
 }
 
 /// As [`open_to_add`], for a server: buckets are merged in the background.
-pub fn open_to_serve(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+pub fn open_to_serve(
+    data_dir: &Path,
+    settings: &InputSettings,
+    variables: &Variables,
+) -> Result<Arc<Store>, IngestError> {
     private_folder::close(data_dir);
-    let mut options = store_options(data_dir, settings);
+    let mut options = store_options(data_dir, settings, variables)?;
     options.compaction.bucket_merging = true;
     let store = when_free(|| Store::open(options.clone(), settings.clock.clone()))?;
     Ok(store)
 }
 
 /// Opens the store of `data_dir` for writing, where there is data already.
-pub fn open_existing(data_dir: &Path, settings: &InputSettings) -> Result<Arc<Store>, IngestError> {
+pub fn open_existing(
+    data_dir: &Path,
+    settings: &InputSettings,
+    variables: &Variables,
+) -> Result<Arc<Store>, IngestError> {
     check_exists(data_dir)?;
-    open_to_add(data_dir, settings)
+    open_to_add(data_dir, settings, variables)
 }
 
 /// Refuses a data folder that is not there.
@@ -70,9 +86,16 @@ pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
 }
 
 /// Opens the store of `data_dir` for reading.
-pub fn open_read_only(data_dir: &Path, clock: SharedClock) -> Result<Arc<Store>, IngestError> {
+pub fn open_read_only(
+    data_dir: &Path,
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &Variables,
+) -> Result<Arc<Store>, IngestError> {
     check_exists(data_dir)?;
-    Ok(when_free(|| Store::open_read_only(StoreOptions::at(data_dir), clock.clone()))?)
+    let remote = remote_options(layers, clock, variables)?;
+    let options = StoreOptions { remote, ..StoreOptions::at(data_dir) };
+    Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
 /// Opens a store, waiting a moment for another command that has it open: a process that is just ending, or an add
@@ -88,13 +111,18 @@ fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<St
 }
 
 /// Options of the store of a data folder that is added to.
-fn store_options(data_dir: &Path, settings: &InputSettings) -> StoreOptions {
+fn store_options(
+    data_dir: &Path,
+    settings: &InputSettings,
+    variables: &Variables,
+) -> Result<StoreOptions, IngestError> {
     let free_bytes_min = ServerSettings::new(&settings.layers).free_bytes_min;
     let mut options =
         StoreOptions { pipeline_sets: settings.pipeline_sets(), free_bytes_min, ..StoreOptions::at(data_dir) };
     set_merges(&mut options, &settings.layers);
     options.configured_indexes = IndexesConf::new(&settings.layers).names().map(str::to_owned).collect();
-    options
+    options.remote = remote_options(&settings.layers, &settings.clock, variables)?;
+    Ok(options)
 }
 
 /// Takes over what indexes.conf says of merging.

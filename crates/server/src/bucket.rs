@@ -7,14 +7,14 @@ use std::io::Write;
 use std::path::Path;
 
 use jiff::Timestamp;
-use quarry_ingest::{IngestError, open_existing, open_read_only};
+use quarry_ingest::IngestError;
 use quarry_search::cell::{iso_time, write_csv};
-use quarry_stdx::{ErrorKind, HasKind, SystemClock, log};
-use quarry_store::{CompactionReport, ListingState, Store};
+use quarry_stdx::{ErrorKind, HasKind, log};
+use quarry_store::{BucketCopies, CompactionReport, ListingState, Store};
 use serde_json::{Value, json};
 
 use crate::cli::{ListForm, ThawArgs};
-use crate::data_folder::Settings;
+use crate::data_folder::{Settings, open_existing, open_read_only};
 use crate::failure::{self, Failure};
 use crate::output::grid::{Grid, Heading};
 use crate::server_client::Remote;
@@ -30,6 +30,7 @@ const LIST_COLUMNS: &[&str] = &[
     "stored_bytes",
     "slabs",
     "level",
+    "copies",
     "earliest",
     "latest",
 ];
@@ -42,7 +43,7 @@ const COMPACT_COLUMNS: &[&str] = &["bucket", "first", "last", "parts", "events",
 pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*open_read_only(data_dir, SystemClock::shared())?),
+        None => listing(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
     };
     print(&rows, LIST_COLUMNS, form)?;
     Ok(0)
@@ -52,7 +53,7 @@ pub(crate) fn list(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.buckets()?,
-        None => listing(&*open_read_only(data_dir, SystemClock::shared())?),
+        None => listing(&*open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir))?),
     };
     print(&stats_of(&rows), STATS_COLUMNS, form)?;
     Ok(0)
@@ -62,7 +63,7 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.verify()?,
-        None => match open_read_only(data_dir, SystemClock::shared()) {
+        None => match open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir)) {
             Ok(store) => verdicts(&store),
             // Who asks whether something is damaged is told in the same way.
             Err(IngestError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
@@ -85,7 +86,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
-        None => compaction(&open_existing(data_dir, &Settings::of_data_dir(data_dir).inputs())?.compact_all()?),
+        None => compaction(&open_existing(data_dir, &Settings::of_data_dir(data_dir))?.compact_all()?),
     };
     print(&report["merges"], COMPACT_COLUMNS, form)?;
     let [buckets, after, bytes, bytes_after] =
@@ -109,7 +110,7 @@ pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure>
         None => {
             let settings = Settings::of_data_dir(data_dir);
             settings.check_index(index)?;
-            thawing(&open_existing(data_dir, &settings.inputs())?.thaw(index, &folder)?)
+            thawing(&open_existing(data_dir, &settings)?.thaw(index, &folder)?)
         }
     };
     writeln!(std::io::stdout(), "{}", text(&thawed["bucket"]))?;
@@ -152,6 +153,12 @@ pub(crate) fn listing(store: &Store) -> Value {
         ListingState::Sealing => "sealing",
         ListingState::Sealed => "sealed",
     };
+    let copies = |copies| match copies {
+        BucketCopies::Local => "local",
+        BucketCopies::Uploading => "uploading",
+        BucketCopies::Both => "local and remote",
+        BucketCopies::Remote => "remote",
+    };
     let zone = zone::machine();
     let row = |bucket: quarry_store::BucketListing| {
         json!({
@@ -164,6 +171,7 @@ pub(crate) fn listing(store: &Store) -> Value {
             "stored_bytes": bucket.stored_bytes,
             "slabs": bucket.slabs,
             "level": bucket.level,
+            "copies": copies(bucket.copies),
             "earliest": iso_time(bucket.time_min, &zone),
             "latest": iso_time(bucket.time_max, &zone),
         })

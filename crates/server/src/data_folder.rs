@@ -8,7 +8,7 @@ use quarry_apps::{read_apps, read_configuration, read_readable, read_view, read_
 use quarry_conf::{Layers, Namespace, PropsResolver, Readable, Reader, ServerSettings, View, missing_rules};
 use quarry_engine::{DeletionRecord, IngestExpressions};
 use quarry_event::EventBatch;
-use quarry_ingest::{Deleting, deletion_on_record};
+use quarry_ingest::{Deleting, IngestError, deletion_on_record};
 use quarry_inputs::{FilePosition, InputSettings, Sink, SinkError};
 use quarry_programs::CustomCommands;
 use quarry_search::{KeptJobs, SearchSettings, Sight, remove_left_spills};
@@ -186,16 +186,31 @@ fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: 
 
 /// Opens the store of `data_dir` for adding; the folder is made when missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    let store = quarry_ingest::open_to_add(data_dir, &settings.inputs())?;
+    let store = quarry_ingest::open_to_add(data_dir, &settings.inputs(), &variables())?;
     remove_left_spills(data_dir);
     Ok(store)
 }
 
 /// As [`open_to_add`], for a server: buckets are merged in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
-    let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs())?;
+    let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &variables())?;
     remove_left_spills(data_dir);
     Ok(store)
+}
+
+/// Opens the store of `data_dir` for writing, where there is data already.
+pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
+    quarry_ingest::open_existing(data_dir, &settings.inputs(), &variables())
+}
+
+/// Opens the store of `data_dir` for reading.
+pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
+    quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &variables())
+}
+
+/// Variables that tools of AWS find keys in.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect()
 }
 
 /// Name of this machine.

@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use quarry_ingest::open_read_only;
 use quarry_search::WantedSummaries;
 use quarry_search::summaries::rows_of;
-use quarry_stdx::{SystemClock, log};
+use quarry_stdx::log;
 use serde_json::Value;
 
 use crate::bucket::print;
 use crate::cli::ListForm;
-use crate::data_folder::Settings;
+use crate::data_folder::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::server_client::Remote;
 
@@ -46,7 +45,7 @@ pub(crate) fn status(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(_) => summaries.status(),
         None => {
-            let store = open_read_only(data_dir, SystemClock::shared())?;
+            let store = open_read_only(data_dir, &settings)?;
             let service = settings.searching(Some(data_dir)).service(Arc::clone(&store) as _)?;
             let now = settings.clock.now_ns();
             let mut rows: Vec<Value> = Vec::new();

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_eventgen::{LogFile, Plan};
-use quarry_ingest::open_read_only;
 use quarry_search::SearchParams;
 
 use crate::cli::{DemoArgs, OneshotArgs, OutputForm};
-use crate::data_folder::Settings;
+use crate::data_folder::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::output::OutputStyle;
 use crate::output::line_folding::folded;
@@ -76,7 +75,7 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     };
     add::run(&data, &oneshot)?;
     let settings = Settings::of_data_dir(&data);
-    let store = open_read_only(&data, settings.clock.clone())?;
+    let store = open_read_only(&data, &settings)?;
     let service = settings.searching(Some(&data)).service(store)?;
     let zone = zone::of_option(Some(ZONE))?;
     let mut out = io::stdout().lock();

@@ -10,7 +10,6 @@ use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::Stopper;
 use quarry_event::time::{NS_PER_SEC, parse_time};
-use quarry_ingest::open_read_only;
 use quarry_inputs::file::{OneshotOptions, Progress, Reached, Rotation, add_file, expand};
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::{Outcome, ResultTable, Row, SearchParams, SearchService};
@@ -19,7 +18,7 @@ use quarry_stdx::{SharedClock, SystemClock, log};
 use quarry_store::MemoryStore;
 
 use crate::cli::{Cli, EventOrder, OutputForm, SearchArgs};
-use crate::data_folder::{self, MemorySink, Settings};
+use crate::data_folder::{self, MemorySink, Settings, open_read_only};
 use crate::failure::{self, Failure};
 use crate::hints::{HintRow, SearchOutcome, hints};
 use crate::interrupt::Interrupt;
@@ -120,7 +119,7 @@ impl Searcher {
             return Ok(Searcher::Server(remote.in_namespace(namespace.as_ref())));
         }
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
-        let service = match open_read_only(&cli.data_dir, settings.clock.clone()) {
+        let service = match open_read_only(&cli.data_dir, &settings) {
             Ok(store) => settings.searching(Some(&cli.data_dir)).service(store)?,
             // A search that makes its own rows needs no data.
             Err(_) if makes_rows(&arguments.text) => {

@@ -10,14 +10,13 @@ use jiff::tz::TimeZone;
 use quarry_engine::{ExplainedEvents, ExplainedPlan, Explanation, Phase, SnapshotSource, StageShape};
 use quarry_event::TimeNs;
 use quarry_event::time::strftime;
-use quarry_ingest::open_read_only;
 use quarry_search::DEFAULT_INDEX;
 use quarry_search::SearchParams;
 use quarry_store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::cli::{Cli, ExplainForm, SplExplainArgs};
-use crate::data_folder::Settings;
+use crate::data_folder::{Settings, open_read_only};
 use crate::failure::Failure;
 use crate::server_client::Remote;
 use crate::{search, zone};
@@ -47,7 +46,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     let settings = Settings::of_search(&cli.data_dir, namespace)?;
     let mut messages = Vec::new();
     // A folder that is open elsewhere, or missing, still has its configuration.
-    let store = match open_read_only(&cli.data_dir, settings.clock.clone()) {
+    let store = match open_read_only(&cli.data_dir, &settings) {
         Ok(store) => Some(store),
         Err(error) => {
             messages.push(format!("nothing is counted: {error}"));

@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("api", &["apps", "inputs", "search", "engine", "spl", "auth", "catalog", "collections", "conf"]),
     ("programs", &["apps", "engine", "spl", "inputs", "pipeline", "conf"]),
     ("listen", &["inputs", "pipeline", "auth", "conf"]),
-    ("ingest", &["programs", "store", "catalog", "auth", "inputs", "conf"]),
+    ("ingest", &["programs", "store", "blob", "catalog", "auth", "inputs", "conf"]),
     (
         "server",
         &[

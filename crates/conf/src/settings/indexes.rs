@@ -1,19 +1,18 @@
 //! indexes.conf: the indexes and how long each keeps its events.
 //!
-//! Paths, volumes and bucket sizes of Splunk change nothing here: the store lays out its own folder.
+//! Paths and bucket sizes of Splunk change nothing here: the store lays out its own folder. Remote volumes are in
+//! [`super::volumes`].
 
 use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
 use std::collections::BTreeMap;
 
+use super::volumes::{REMOTE_PATH, VOLUME_PREFIX, VOLUME_ROWS};
 use crate::layers::{Layers, Merged, MergedSetting, MergedStanza};
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, at_least, row};
 use crate::text::DEFAULT_STANZA;
 use crate::values::Values;
 use crate::warning::{ConfWarning, Problem};
-
-/// What a stanza name starts with that describes a volume of disk.
-const VOLUME_PREFIX: &str = "volume:";
 
 /// Bytes of an index's name: it becomes one of folders, with more behind it.
 const INDEX_NAME_BYTES_MAX: usize = 200;
@@ -33,7 +32,10 @@ const MERGE_COUNT: Kind = Kind::Integer { min: 2, max: 1_024 };
 /// Settings of indexes.conf.
 pub static INDEXES: ConfTable = ConfTable {
     conf: "indexes",
-    sections: &[Section { stanza: StanzaName::Any, rows: ROWS }],
+    sections: &[
+        Section { stanza: StanzaName::Prefix(VOLUME_PREFIX), rows: VOLUME_ROWS },
+        Section { stanza: StanzaName::Any, rows: ROWS },
+    ],
     unsupported: &[
         "coldPath.maxDataSizeMB",
         "homePath.maxDataSizeMB",
@@ -57,7 +59,6 @@ pub static INDEXES: ConfTable = ConfTable {
         "path",
         "quarantineFutureSecs",
         "quarantinePastSecs",
-        "remotePath",
         "repFactor",
         "rotatePeriodInSecs",
         "summaryHomePath",
@@ -95,6 +96,13 @@ const ROWS: &[Row] = &[
     row("lastChanceIndex", Kind::Text, "", "", "where events go that a rule sends to an index that takes none"),
     row("frozenTimePeriodInSecs", COUNT, "188697600", "seconds", "buckets whose newest event is older are removed"),
     row(MAX_TOTAL, COUNT, "500000", "MB of objects", "above which the oldest buckets are removed; 0 for no limit"),
+    row(
+        REMOTE_PATH,
+        Kind::Text,
+        "",
+        "",
+        "volume:NAME/PATH that buckets are uploaded to; $_index_name in it is the index",
+    ),
 ];
 
 /// How sealed buckets of an index are merged.
@@ -273,7 +281,7 @@ fn check_index_name(index: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-fn is_index(stanza: &str) -> bool {
+pub(super) fn is_index(stanza: &str) -> bool {
     stanza != DEFAULT_STANZA && !stanza.starts_with(VOLUME_PREFIX)
 }
 

@@ -14,3 +14,4 @@ pub mod program_input;
 pub mod server;
 pub mod tags;
 pub mod transforms;
+pub mod volumes;

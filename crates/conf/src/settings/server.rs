@@ -2,6 +2,7 @@
 
 use crate::layers::Layers;
 use crate::settings::network_input::SslSettings;
+use crate::settings::volumes::CACHE_ROWS;
 use crate::table::{COUNT, ConfTable, Kind, Row, Section, StanzaName, row};
 use crate::values::Values;
 
@@ -9,6 +10,7 @@ use crate::values::Values;
 const GENERAL: &str = "general";
 const DISK_USAGE: &str = "diskUsage";
 const SSL: &str = "sslConfig";
+const CACHE: &str = "cachemanager";
 
 /// Settings of server.conf; the rest of Splunk's is about parts that do not exist here.
 pub static SERVER: ConfTable = ConfTable {
@@ -17,6 +19,7 @@ pub static SERVER: ConfTable = ConfTable {
         Section { stanza: StanzaName::Named(GENERAL), rows: ROWS },
         Section { stanza: StanzaName::Named(DISK_USAGE), rows: DISK_ROWS },
         Section { stanza: StanzaName::Named(SSL), rows: SSL_ROWS },
+        Section { stanza: StanzaName::Named(CACHE), rows: CACHE_ROWS },
     ],
     unsupported: &["sslPassword"],
     unused: &[

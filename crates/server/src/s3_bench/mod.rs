@@ -21,9 +21,9 @@ use quarry_stdx::{SharedClock, SystemClock, log, random};
 pub(crate) use self::arguments::S3BenchArgs;
 use self::arguments::S3Operation;
 use self::report::{Sample, Side};
-use crate::bucket;
 use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
+use crate::{bucket, data_folder};
 
 /// Requests of one thread that are kept for the report; the phase ends when they are.
 const SAMPLES_MAX: usize = 1 << 20;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &S3BenchArgs) -> Result<u8, Failure> {
 }
 
 fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
-    let variables = std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect();
+    let variables = data_folder::variables();
     let common = S3Settings {
         prefix: arguments.prefix.trim_matches('/').to_owned(),
         region: arguments.region.clone(),

@@ -33,6 +33,7 @@ mod pipeline_sets;
 mod preview;
 mod programs;
 mod readers;
+mod remote_volumes;
 mod rest_pages;
 mod roles;
 mod s3_bench;

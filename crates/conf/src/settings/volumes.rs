@@ -1,0 +1,329 @@
+//! `[volume:NAME]` and `remotePath` of indexes.conf: where indexes keep their buckets besides the data folder.
+//!
+//! The names are those of Splunk's SmartStore. A volume on disks (`storageType = local`) changes nothing here: the store
+//! lays out its own folder.
+
+use std::collections::BTreeMap;
+
+use quarry_stdx::Fault;
+use quarry_stdx::number::usize_of;
+
+use super::indexes::is_index;
+use crate::layers::{Layers, Merged};
+use crate::table::{COUNT, Kind, Row, at_least, row};
+use crate::text::DEFAULT_STANZA;
+use crate::values::Values;
+
+/// What a stanza name starts with that describes a volume, and a path that is on one.
+pub(super) const VOLUME_PREFIX: &str = "volume:";
+/// Name of the setting that puts an index on a volume.
+pub(super) const REMOTE_PATH: &str = "remotePath";
+
+const STORAGE_TYPE: &str = "storageType";
+const PART_SIZE: &str = "remote.s3.multipart_upload.part_size";
+const ENCRYPTION: &str = "remote.s3.encryption";
+const KEY_ID: &str = "remote.s3.kms.key_id";
+
+/// Settings of a volume.
+pub(super) const VOLUME_ROWS: &[Row] = &[
+    row(STORAGE_TYPE, Kind::Choice(&["local", "remote"]), "local", "", "remote: buckets are uploaded to its path"),
+    row("path", Kind::Text, "", "", "s3://CONTAINER/PREFIX, or file:///FOLDER, of a remote volume"),
+    row("remote.s3.endpoint", Kind::Text, "", "", "URLs of its servers, separated by commas; empty: that of AWS"),
+    row("remote.s3.auth_region", Kind::Text, "us-east-1", "", "the region requests are signed for"),
+    row("remote.s3.access_key", Kind::Text, "", "", "id of the key; empty: as the AWS tools find one on the machine"),
+    row("remote.s3.secret_key", Kind::Text, "", "", "its secret"),
+    row(
+        "remote.s3.url_version",
+        Kind::Choice(&["v1", "v2"]),
+        "v1",
+        "",
+        "v1: the container is in the path; v2: in the host",
+    ),
+    row("remote.s3.sslRootCAPath", Kind::Text, "", "", "PEM file of authorities to trust besides those of the system"),
+    row(
+        ENCRYPTION,
+        Kind::Choice(&["none", "sse-s3", "sse-kms"]),
+        "none",
+        "",
+        "how the server is asked to encrypt; none: as the container is set up",
+    ),
+    row(KEY_ID, Kind::Text, "", "", "id of the key of sse-kms"),
+    row(PART_SIZE, at_least(5 << 20), "16777216", "bytes", "of a part of an object that is sent in parts"),
+    row("remote.s3.timeout.connect", at_least(1), "5000", "milliseconds", "a connection may take to be made"),
+    row("remote.s3.timeout.read", at_least(1), "60000", "milliseconds", "a request may take, its body included"),
+];
+
+/// Settings of `[cachemanager]` in server.conf.
+pub(super) const CACHE_ROWS: &[Row] = &[
+    row("max_cache_size", COUNT, "0", "MB", "of local copies of uploaded buckets and cached blocks; 0 for no limit"),
+    row("eviction_padding", COUNT, "5120", "MB", "free space beyond minFreeSpace below which copies and blocks go"),
+    row("hotlist_recency_secs", COUNT, "86400", "seconds", "for which copies of recent events go after all others"),
+    row("max_concurrent_uploads", at_least(1), "8", "buckets", "that are uploaded at once"),
+];
+
+/// A volume that buckets are uploaded to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSettings {
+    /// Where its objects are.
+    pub place: VolumePlace,
+}
+
+/// Where the objects of a volume are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumePlace {
+    /// A folder of this machine, perhaps on a file system of the network.
+    Folder(String),
+    /// A store that speaks S3.
+    S3(S3VolumeSettings),
+}
+
+/// A volume on a store that speaks S3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct S3VolumeSettings {
+    /// The S3 bucket.
+    pub container: String,
+    /// What keys in it begin with.
+    pub prefix: String,
+    /// `remote.s3.endpoint`: URLs of servers.
+    pub endpoints: Vec<String>,
+    /// `remote.s3.auth_region`.
+    pub region: String,
+    /// `remote.s3.access_key` and its secret.
+    pub key: Option<(String, String)>,
+    /// `remote.s3.url_version` is v1.
+    pub path_style: bool,
+    /// `remote.s3.sslRootCAPath`.
+    pub authorities: Option<String>,
+    /// `remote.s3.encryption`.
+    pub encryption: VolumeEncryption,
+    /// `remote.s3.multipart_upload.part_size`.
+    pub part_bytes: usize,
+    /// `remote.s3.timeout.connect`, in milliseconds.
+    pub connect_timeout_ms: u64,
+    /// `remote.s3.timeout.read`, in milliseconds.
+    pub request_timeout_ms: u64,
+}
+
+/// How the server of a volume encrypts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeEncryption {
+    /// As its container is set up.
+    Container,
+    /// With keys of its own.
+    Server,
+    /// With a key of its key service.
+    KeyService(String),
+}
+
+/// `remotePath` of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemotePathSetting {
+    /// Name of the volume.
+    pub volume: String,
+    /// What follows it.
+    pub path: String,
+}
+
+/// Where all indexes keep their buckets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteStorage {
+    /// Remote volumes by name.
+    pub volumes: BTreeMap<String, VolumeSettings>,
+    /// `remotePath` of `[default]`.
+    pub default: Option<RemotePathSetting>,
+    /// That of indexes with a stanza.
+    pub of_index: BTreeMap<String, Option<RemotePathSetting>>,
+    /// `[cachemanager]`.
+    pub cache: CacheManagerSettings,
+}
+
+/// `[cachemanager]` of server.conf.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheManagerSettings {
+    /// `max_cache_size` in bytes; `None` for no limit.
+    pub bytes_max: Option<u64>,
+    /// `eviction_padding` in bytes.
+    pub eviction_padding: u64,
+    /// `hotlist_recency_secs`.
+    pub hotlist_recency_secs: u64,
+    /// `max_concurrent_uploads`.
+    pub uploads_max: usize,
+}
+
+impl RemoteStorage {
+    /// Reads indexes.conf and server.conf; says what cannot be carried out: buckets would silently stay here.
+    pub fn new(layers: &Layers) -> Result<RemoteStorage, Fault> {
+        let (indexes, server) = (layers.conf("indexes"), layers.conf("server"));
+        let mut storage = RemoteStorage { cache: cache_of(server), ..RemoteStorage::default() };
+        for stanza in indexes.stanzas() {
+            if let Some(name) = stanza.name.strip_prefix(VOLUME_PREFIX) {
+                let read = volume(indexes, &stanza.name)
+                    .map_err(|fault| fault.at(format!("indexes.conf: [{}]", stanza.name)))?;
+                storage.volumes.extend(read.map(|volume| (name.to_owned(), volume)));
+            }
+        }
+        storage.default = storage.path_of(indexes, DEFAULT_STANZA)?;
+        for stanza in indexes.stanzas().iter().filter(|stanza| is_index(&stanza.name)) {
+            let path = storage.path_of(indexes, &stanza.name)?;
+            storage.of_index.insert(stanza.name.clone(), path);
+        }
+        Ok(storage)
+    }
+
+    /// Whether any bucket is or may be on a volume.
+    pub fn is_used(&self) -> bool {
+        !self.volumes.is_empty()
+    }
+
+    fn path_of(&self, indexes: &Merged, stanza: &str) -> Result<Option<RemotePathSetting>, Fault> {
+        let Some(value) = indexes.get(stanza, REMOTE_PATH).filter(|value| !value.is_empty()) else { return Ok(None) };
+        let wrong = |why: String| {
+            Fault::invalid(format!("{REMOTE_PATH} = {value}: {why}")).at(format!("indexes.conf: [{stanza}]"))
+        };
+        let on = value.strip_prefix(VOLUME_PREFIX);
+        let on =
+            on.ok_or_else(|| wrong("write volume:NAME/PATH, as in volume:remote_store/$_index_name".to_owned()))?;
+        let (volume, path) = on.split_once('/').unwrap_or((on, "$_index_name"));
+        if !self.volumes.contains_key(volume) {
+            return Err(wrong(format!("there is no [volume:{volume}] with storageType = remote")));
+        }
+        let is_plain = |part: &str| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+            part != "." && part != ".." && part.bytes().all(plain)
+        };
+        if !path.replace("$_index_name", "").split('/').all(is_plain) {
+            return Err(wrong("its parts may have letters, digits, '.', '_' and '-', and $_index_name".to_owned()));
+        }
+        Ok(Some(RemotePathSetting { volume: volume.to_owned(), path: path.to_owned() }))
+    }
+}
+
+fn cache_of(server: &Merged) -> CacheManagerSettings {
+    let values = Values::of_stanza(CACHE_ROWS, server, "cachemanager");
+    let bytes = |name: &str| values.count(name).saturating_mul(1 << 20);
+    CacheManagerSettings {
+        bytes_max: Some(bytes("max_cache_size")).filter(|bytes| *bytes > 0),
+        eviction_padding: bytes("eviction_padding"),
+        hotlist_recency_secs: values.count("hotlist_recency_secs"),
+        uploads_max: values.size("max_concurrent_uploads"),
+    }
+}
+
+/// A volume, if it is remote.
+fn volume(indexes: &Merged, stanza: &str) -> Result<Option<VolumeSettings>, Fault> {
+    let values = Values::of_stanza(VOLUME_ROWS, indexes, stanza);
+    if !values.text(STORAGE_TYPE).eq_ignore_ascii_case("remote") {
+        return Ok(None);
+    }
+    let path = values.text("path");
+    if let Some(folder) = path.strip_prefix("file://") {
+        if !folder.starts_with('/') {
+            return Err(Fault::invalid(format!("path = {path}: write file:///FOLDER, with three slashes")));
+        }
+        return Ok(Some(VolumeSettings { place: VolumePlace::Folder(folder.to_owned()) }));
+    }
+    let on = path.strip_prefix("s3://").map(|on| on.trim_matches('/')).filter(|on| !on.is_empty());
+    let on = on.ok_or_else(|| Fault::invalid(format!("path = {path}: a remote volume is at s3://CONTAINER/PREFIX")))?;
+    let (container, prefix) = on.split_once('/').unwrap_or((on, ""));
+    let key = match (values.optional("remote.s3.access_key"), values.optional("remote.s3.secret_key")) {
+        (Some(id), Some(secret)) => Some((id, secret)),
+        (None, None) => None,
+        _ => return Err(Fault::invalid("remote.s3.access_key and remote.s3.secret_key go together; set both or none")),
+    };
+    let encryption = match values.text(ENCRYPTION).to_ascii_lowercase().as_str() {
+        "sse-s3" => VolumeEncryption::Server,
+        "sse-kms" => match values.optional(KEY_ID) {
+            Some(id) => VolumeEncryption::KeyService(id),
+            None => return Err(Fault::invalid(format!("{ENCRYPTION} = sse-kms needs {KEY_ID}"))),
+        },
+        _ => VolumeEncryption::Container,
+    };
+    let endpoints = values.text("remote.s3.endpoint");
+    let endpoints = endpoints.split(',').map(|url| url.trim().trim_end_matches('/')).filter(|url| !url.is_empty());
+    Ok(Some(VolumeSettings {
+        place: VolumePlace::S3(S3VolumeSettings {
+            container: container.to_owned(),
+            prefix: prefix.to_owned(),
+            endpoints: endpoints.map(str::to_owned).collect(),
+            region: values.text("remote.s3.auth_region").to_owned(),
+            key,
+            path_style: !values.text("remote.s3.url_version").eq_ignore_ascii_case("v2"),
+            authorities: values.optional("remote.s3.sslRootCAPath"),
+            encryption,
+            part_bytes: usize_of(values.count(PART_SIZE)),
+            connect_timeout_ms: values.count("remote.s3.timeout.connect"),
+            request_timeout_ms: values.count("remote.s3.timeout.read"),
+        }),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layers::tests::local;
+
+    fn read(indexes: &str) -> Result<RemoteStorage, String> {
+        let layers = Layers::new([local("indexes", indexes)]);
+        assert_eq!(layers.warnings().iter().map(ToString::to_string).collect::<Vec<_>>(), [""; 0], "{indexes}");
+        RemoteStorage::new(&layers).map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn volumes_and_what_is_on_them() {
+        let storage = read(
+            "[default]\nremotePath = volume:cold/$_index_name\n\
+             [volume:cold]\nstorageType = remote\npath = s3://logs/prod/quarry/\nremote.s3.endpoint = http://a:1/, http://b:1\n\
+             remote.s3.access_key = id\nremote.s3.secret_key = secret\nremote.s3.encryption = sse-s3\n\
+             [volume:nas]\nstorageType = remote\npath = file:///mnt/nas\n\
+             [volume:hot]\npath = /fast\n\
+             [web]\nremotePath = volume:nas/x/$_index_name\n[here]\nremotePath =\n",
+        )
+        .unwrap();
+        assert_eq!(storage.volumes.keys().collect::<Vec<_>>(), ["cold", "nas"]);
+        let VolumePlace::S3(cold) = &storage.volumes["cold"].place else { panic!("{storage:?}") };
+        assert_eq!((cold.container.as_str(), cold.prefix.as_str()), ("logs", "prod/quarry"));
+        assert_eq!(
+            (&cold.endpoints[..], cold.path_style),
+            (&["http://a:1".to_owned(), "http://b:1".to_owned()][..], true)
+        );
+        assert_eq!((&cold.key, &cold.encryption), (&Some(("id".into(), "secret".into())), &VolumeEncryption::Server));
+        assert_eq!(storage.volumes["nas"].place, VolumePlace::Folder("/mnt/nas".into()));
+        let path = |volume: &str, path: &str| Some(RemotePathSetting { volume: volume.into(), path: path.into() });
+        assert_eq!(storage.default, path("cold", "$_index_name"));
+        assert_eq!(
+            (&storage.of_index["web"], &storage.of_index["main"]),
+            (&path("nas", "x/$_index_name"), &storage.default)
+        );
+        assert_eq!(storage.of_index["here"], None);
+        assert!(!read("[main]\n").unwrap().is_used());
+    }
+
+    #[test]
+    fn what_cannot_be_carried_out_is_told_with_its_place() {
+        let remote = "[volume:cold]\nstorageType = remote\npath = s3://c\n";
+        for (text, told) in [
+            ("[volume:x]\nstorageType = remote\npath = /x\n", "[volume:x]: path = /x: a remote volume is at s3://"),
+            ("[volume:x]\nstorageType = remote\npath = file://x\n", "with three slashes"),
+            (&*format!("{remote}remote.s3.access_key = id\n"), "go together"),
+            (&*format!("{remote}remote.s3.encryption = sse-kms\n"), "needs remote.s3.kms.key_id"),
+            (
+                &*format!("{remote}[web]\nremotePath = volume:warm/web\n"),
+                "[web]: remotePath = volume:warm/web: there is no [volume:warm]",
+            ),
+            (&*format!("{remote}[web]\nremotePath = s3://c/web\n"), "write volume:NAME/PATH"),
+            (&*format!("{remote}[web]\nremotePath = volume:cold/../web\n"), "its parts may have letters"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(told) && error.contains("indexes.conf"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_cache_as_splunk_sets_it_up() {
+        let cache = |text: &str| RemoteStorage::new(&Layers::new([local("server", text)])).unwrap().cache;
+        let default = cache("");
+        assert_eq!((default.bytes_max, default.eviction_padding, default.uploads_max), (None, 5_120 << 20, 8));
+        let set = cache("[cachemanager]\nmax_cache_size = 2\neviction_padding = 0\nhotlist_recency_secs = 1\n");
+        assert_eq!((set.bytes_max, set.eviction_padding, set.hotlist_recency_secs), (Some(2 << 20), 0, 1));
+    }
+}

@@ -1,0 +1,92 @@
+//! The volumes of indexes.conf as stores of objects.
+//!
+//! Not here: which settings there are ([`RemoteStorage`]), and what becomes of buckets on volumes (the store).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quarry_blob::{BlobStore, LocalFolder, S3, S3Credentials, S3Encryption, S3Settings};
+use quarry_conf::{
+    Layers, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace, VolumeSettings,
+};
+use quarry_stdx::{Fault, HasKind, SharedClock, random};
+use quarry_store::{RemoteOptions, RemotePath};
+
+/// Bytes of an id that tells the objects of a data folder from those of others.
+const STORE_ID_BYTES: usize = 8;
+
+/// Where the buckets of a data folder are kept besides it; `None` where indexes.conf has no remote volume. `variables` are
+/// those of the process, in which keys may be found.
+pub(crate) fn remote_options(
+    layers: &Layers,
+    clock: &SharedClock,
+    variables: &[(String, String)],
+) -> Result<Option<Arc<RemoteOptions>>, Fault> {
+    let storage = RemoteStorage::new(layers)?;
+    if !storage.is_used() {
+        return Ok(None);
+    }
+    let mut volumes: BTreeMap<String, Arc<dyn BlobStore>> = BTreeMap::new();
+    for (name, settings) in &storage.volumes {
+        let opened = open(settings, clock, variables);
+        let opened = opened.map_err(|fault| fault.at(format!("indexes.conf: [volume:{name}]")))?;
+        volumes.insert(name.clone(), opened);
+    }
+    let path = |setting: RemotePathSetting| RemotePath { volume: setting.volume, path: setting.path };
+    let mut id = [0; STORE_ID_BYTES];
+    random::fill(&mut id);
+    let cache = storage.cache;
+    Ok(Some(Arc::new(RemoteOptions {
+        volumes,
+        default: storage.default.map(path),
+        of_index: storage.of_index.into_iter().map(|(index, setting)| (index, setting.map(path))).collect(),
+        cache_bytes_max: cache.bytes_max.unwrap_or(u64::MAX),
+        eviction_padding: cache.eviction_padding,
+        hotlist_recency_secs: cache.hotlist_recency_secs,
+        uploads_max: cache.uploads_max,
+        new_store_id: id.iter().map(|byte| format!("{byte:02x}")).collect(),
+    })))
+}
+
+fn open(
+    settings: &VolumeSettings,
+    clock: &SharedClock,
+    variables: &[(String, String)],
+) -> Result<Arc<dyn BlobStore>, Fault> {
+    let failed = |error: quarry_blob::BlobError| Fault::new(error.kind(), error.to_string());
+    Ok(match &settings.place {
+        VolumePlace::Folder(folder) => Arc::new(LocalFolder::open(Path::new(folder)).map_err(failed)?),
+        VolumePlace::S3(settings) => {
+            Arc::new(S3::open(s3_settings(settings, variables)?, clock.clone()).map_err(failed)?)
+        }
+    })
+}
+
+fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> Result<S3Settings, Fault> {
+    let credentials = match &settings.key {
+        Some((id, secret)) => S3Credentials::Key { id: id.clone(), secret: secret.clone(), token: None },
+        None => S3Credentials::Machine(variables.to_vec()),
+    };
+    let authorities = match &settings.authorities {
+        None => Vec::new(),
+        Some(path) => std::fs::read(path).map_err(|error| Fault::io(path, error).at("remote.s3.sslRootCAPath"))?,
+    };
+    let endpoints: Vec<&str> = settings.endpoints.iter().map(String::as_str).collect();
+    Ok(S3Settings {
+        prefix: settings.prefix.clone(),
+        region: settings.region.clone(),
+        path_style: settings.path_style,
+        authorities,
+        encryption: match &settings.encryption {
+            VolumeEncryption::Container => S3Encryption::Container,
+            VolumeEncryption::Server => S3Encryption::Server,
+            VolumeEncryption::KeyService(id) => S3Encryption::KeyService(id.clone()),
+        },
+        part_bytes: settings.part_bytes,
+        connect_timeout: Duration::from_millis(settings.connect_timeout_ms),
+        request_timeout: Duration::from_millis(settings.request_timeout_ms),
+        ..S3Settings::new(&settings.container, &endpoints, credentials)
+    })
+}
