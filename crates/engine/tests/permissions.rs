@@ -130,6 +130,7 @@ impl SnapshotSource for Node {
             time_max: 1,
             slabs: 1,
             level: 0,
+            copies: quarry_store::BucketCopies::Local,
         };
         Some(self.indexes.iter().map(|(name, _)| listing(name)).collect())
     }
