@@ -50,7 +50,7 @@ pub use settings::server::ServerSettings;
 pub use settings::tags::{EventType, Tag, event_types, tags};
 pub use settings::transforms::{LookupDefinition, LookupTime, ReportCut, ReportRule, Transforms, missing_rules};
 pub use settings::volumes::{
-    CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumePlace,
+    CacheManagerSettings, RemotePathSetting, RemoteStorage, S3VolumeSettings, VolumeEncryption, VolumeKey, VolumePlace,
     VolumeSettings,
 };
 pub use text::{Conf, Setting, Stanza};

@@ -66,7 +66,7 @@ fn open(
 
 fn s3_settings(settings: &S3VolumeSettings, variables: &[(String, String)]) -> Result<S3Settings, Fault> {
     let credentials = match &settings.key {
-        Some((id, secret)) => S3Credentials::Key { id: id.clone(), secret: secret.clone(), token: None },
+        Some(key) => S3Credentials::Key { id: key.id.clone(), secret: key.secret.clone(), token: None },
         None => S3Credentials::Machine(variables.to_vec()),
     };
     let authorities = match &settings.authorities {

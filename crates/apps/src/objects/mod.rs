@@ -49,7 +49,8 @@ const OBJECTS_MAX: usize = 20_000;
 /// Files of one folder at most; more are not made.
 const FILES_MAX: usize = 200;
 /// Confs that hold passwords and keys in clear: administrators alone read them.
-const SECRET: [&str; 7] = ["alert_actions", "authentication", "inputs", "outputs", "passwords", "server", "web"];
+const SECRET: [&str; 8] =
+    ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
 /// What stands in the place of an object's name in paths.
 const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 

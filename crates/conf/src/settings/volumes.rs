@@ -4,6 +4,7 @@
 //! lays out its own folder.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use quarry_stdx::Fault;
 use quarry_stdx::number::usize_of;
@@ -88,8 +89,8 @@ pub struct S3VolumeSettings {
     pub endpoints: Vec<String>,
     /// `remote.s3.auth_region`.
     pub region: String,
-    /// `remote.s3.access_key` and its secret.
-    pub key: Option<(String, String)>,
+    /// `remote.s3.access_key` and `remote.s3.secret_key`.
+    pub key: Option<VolumeKey>,
     /// `remote.s3.url_version` is v1.
     pub path_style: bool,
     /// `remote.s3.sslRootCAPath`.
@@ -102,6 +103,21 @@ pub struct S3VolumeSettings {
     pub connect_timeout_ms: u64,
     /// `remote.s3.timeout.read`, in milliseconds.
     pub request_timeout_ms: u64,
+}
+
+/// Who asks the server of a volume.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VolumeKey {
+    /// The access key's id.
+    pub id: String,
+    /// Its secret, which no message shows.
+    pub secret: String,
+}
+
+impl fmt::Debug for VolumeKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("VolumeKey").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// How the server of a volume encrypts.
@@ -226,7 +242,7 @@ fn volume(indexes: &Merged, stanza: &str) -> Result<Option<VolumeSettings>, Faul
     let on = on.ok_or_else(|| Fault::invalid(format!("path = {path}: a remote volume is at s3://CONTAINER/PREFIX")))?;
     let (container, prefix) = on.split_once('/').unwrap_or((on, ""));
     let key = match (values.optional("remote.s3.access_key"), values.optional("remote.s3.secret_key")) {
-        (Some(id), Some(secret)) => Some((id, secret)),
+        (Some(id), Some(secret)) => Some(VolumeKey { id, secret }),
         (None, None) => None,
         _ => return Err(Fault::invalid("remote.s3.access_key and remote.s3.secret_key go together; set both or none")),
     };
@@ -286,7 +302,11 @@ mod tests {
             (&cold.endpoints[..], cold.path_style),
             (&["http://a:1".to_owned(), "http://b:1".to_owned()][..], true)
         );
-        assert_eq!((&cold.key, &cold.encryption), (&Some(("id".into(), "secret".into())), &VolumeEncryption::Server));
+        assert_eq!(
+            (&cold.key, &cold.encryption),
+            (&Some(VolumeKey { id: "id".into(), secret: "secret".into() }), &VolumeEncryption::Server)
+        );
+        assert!(!format!("{storage:?}").contains("\"secret\""), "{storage:?}");
         assert_eq!(storage.volumes["nas"].place, VolumePlace::Folder("/mnt/nas".into()));
         let path = |volume: &str, path: &str| Some(RemotePathSetting { volume: volume.into(), path: path.into() });
         assert_eq!(storage.default, path("cold", "$_index_name"));
