@@ -191,11 +191,6 @@ impl BlockCache {
         self.make_room(&mut lock(&self.state));
     }
 
-    /// Names of objects of which blocks are here.
-    pub fn names(&self) -> BTreeSet<Arc<str>> {
-        lock(&self.state).extents.keys().map(|(name, _)| Arc::clone(name)).collect()
-    }
-
     /// What it holds, and what it did.
     pub fn figures(&self) -> CacheFigures {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

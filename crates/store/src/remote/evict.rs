@@ -30,7 +30,7 @@ impl Shared {
         let mut bytes: u64 = copies.iter().map(|bucket| bucket.row.stored_bytes()).sum();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.figures().bytes.min(half);
-        // What the disk lacks comes out of the copies first: blocks were read, copies only may be.
+        // On a full disk copies go before cached blocks: a block is there because a search has read it.
         let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
         if let Ok(disk) = rustix::fs::statvfs(&self.options.dir) {
             let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));

@@ -83,7 +83,7 @@ impl Shared {
         }
         let done: Vec<Result<(), StoreError>> = std::thread::scope(|scope| {
             let begin = |bucket| {
-                let thread = std::thread::Builder::new().name("quarry-upload-1".to_owned());
+                let thread = std::thread::Builder::new().name("quarry-upload".to_owned());
                 thread.spawn_scoped(scope, move || self.upload(bucket))
             };
             let threads: Vec<_> = buckets.iter().map(begin).collect();

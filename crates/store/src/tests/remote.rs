@@ -21,20 +21,17 @@ type Acts = Arc<AtomicU64>;
 
 /// Objects that fail when the machine is dead or they are out of reach.
 #[derive(Debug)]
-struct Objects<S> {
-    store: S,
+struct Objects {
+    store: Arc<dyn BlobStore>,
     acts: Acts,
     is_down: AtomicBool,
     /// A put that fails has written its object nevertheless.
     writes_late: bool,
-    /// Names that were put.
-    put: Mutex<Vec<String>>,
 }
 
-impl<S> Objects<S> {
-    fn new(store: S, acts: &Acts, writes_late: bool) -> Arc<Objects<S>> {
-        let (is_down, put) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Objects { store, acts: acts.clone(), is_down, writes_late, put })
+impl Objects {
+    fn new(store: Arc<dyn BlobStore>, acts: &Acts, writes_late: bool) -> Arc<Objects> {
+        Arc::new(Objects { store, acts: acts.clone(), is_down: AtomicBool::new(false), writes_late })
     }
 
     fn reach(&self, name: &str) -> Result<(), BlobError> {
@@ -50,12 +47,11 @@ impl<S> Objects<S> {
     }
 }
 
-impl<S: BlobStore> BlobStore for Objects<S> {
+impl BlobStore for Objects {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         let acted = self.act(name);
         if acted.is_ok() || self.writes_late {
             self.store.put(name, bytes)?;
-            self.put.lock().unwrap().push(name.to_owned());
         }
         acted
     }
@@ -181,7 +177,7 @@ fn a_search_that_began_reads_on_while_copies_go() {
 #[test]
 fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
     let dir = tempdir().unwrap();
-    let volume = Objects::new(Memory::default(), &Acts::new(u64::MAX.into()), false);
+    let volume = Objects::new(Arc::new(Memory::default()), &Acts::new(u64::MAX.into()), false);
     let options = options(dir.path(), volume.clone(), 0);
     let store = open(&options);
     seal(&store, &["main"], 2, 5);
@@ -228,7 +224,7 @@ fn a_bucket_whose_volume_is_not_configured_is_named_and_comes_back() {
 fn a_damaged_bucket_is_not_uploaded_over_and_told() {
     let dir = tempdir().unwrap();
     let volume = Arc::new(Memory::default());
-    let down = Objects::new(Memory::default(), &Acts::new(0.into()), false);
+    let down = Objects::new(Arc::new(Memory::default()), &Acts::new(0.into()), false);
     let store = open(&options(dir.path(), down, 0));
     seal(&store, &["main"], 2, 5);
     drop(store);
@@ -298,10 +294,10 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     let left: Acts = Arc::new(acts.into());
     let mut tried = 0;
     {
-        let remote = Objects::new(Shared(volume.clone()), &left, writes_late);
+        let remote = Objects::new(volume.clone(), &left, writes_late);
         let options = options(dir.path(), remote, 1_500);
         let catalog = Catalog::open(&data_dir::catalog(dir.path())).unwrap();
-        let blobs = Objects::new(local, &left, writes_late);
+        let blobs = Objects::new(Arc::new(local), &left, writes_late);
         let opened =
             Store::open_with(options.clone(), Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(1_000_000));
         let mut work = |store: &Store| -> Result<(), StoreError> {
@@ -338,32 +334,6 @@ fn crash_after(acts: u64, writes_late: bool) -> bool {
     store.retention(&[]).unwrap();
     assert_eq!((volume.list().unwrap().len(), objects(&store).len()), (0, 0));
     is_over
-}
-
-/// A store that several hold.
-#[derive(Debug)]
-struct Shared(Arc<Memory>);
-
-impl BlobStore for Shared {
-    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
-        self.0.put(name, bytes)
-    }
-
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
-        self.0.open(name)
-    }
-
-    fn delete(&self, name: &str) -> Result<(), BlobError> {
-        self.0.delete(name)
-    }
-
-    fn exists(&self, name: &str) -> Result<bool, BlobError> {
-        self.0.exists(name)
-    }
-
-    fn list(&self) -> Result<Vec<String>, BlobError> {
-        self.0.list()
-    }
 }
 
 #[test]
