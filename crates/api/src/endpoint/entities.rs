@@ -1,7 +1,7 @@
 //! Knowledge objects over REST: collections whose entities are stanzas of a conf file, each as its table row says.
 //!
 //! `GET` lists and shows, `POST` makes and changes, `DELETE` removes; `ID/acl` shows and changes whom an object belongs to and who
-//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes and makes one when it is posted to,
+//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes and makes one when a name is posted to it,
 //! `_reload` reads what was written by hand. Who sees and changes what is the work of [`quarry_apps::objects`]. Not here: what saved searches do besides
 //! ([`super::saved_searches`]), confs by name ([`super::configurations`]).
 
@@ -310,19 +310,20 @@ pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf
     rows
 }
 
+/// What `POST …/_new` does.
+const NEW_POSTED: &str = "Makes an entity; without a name it shows what one takes.";
+
 fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
     let (new, reload_all) = ("Shows what a new entity takes.", "Reads files that were changed.");
-    let make = |path: String| {
-        Endpoint::new(Method::POST, path, write, "Makes an entity.", serve!(kind, post, create))
-            .needs(&["name"])
-            .takes(fields.optional)
-    };
     vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
-        make(path.to_owned()),
+        Endpoint::new(Method::POST, path, write, "Makes an entity.", serve!(kind, post, create))
+            .needs(&["name"])
+            .takes(fields.optional),
         Endpoint::new(Method::GET, below("_new"), read, new, serve!(kind, get, template)),
-        make(below("_new")),
+        Endpoint::new(Method::POST, below("_new"), write, NEW_POSTED, serve!(kind, post, create_named))
+            .takes(fields.optional),
         Endpoint::new(Method::GET, below("_reload"), read, reload_all, serve!(kind, get, reload)),
         Endpoint::new(Method::POST, below("_reload"), read, reload_all, serve!(kind, post, reload)),
     ]
@@ -475,6 +476,15 @@ async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
         .filter(|(key, _)| matches!(key.as_str(), "f" | "output_mode"))
         .collect();
     page(request.kind.title.clone(), path, vec![request.entry(&object)], &Parameters::of(chosen))
+}
+
+/// What is posted to `_new`: an entity, if it has a name. Splunk's SDK for JavaScript changes what all begin with in this
+/// way, and its own tests want that to be answered and to change nothing.
+async fn create_named(state: ApiState, request: Request) -> Result<Response, ApiError> {
+    match request.parameters.get("name") {
+        Some(_) => create(state, request).await,
+        None => template(state, request).await,
+    }
 }
 
 /// What a new entity has unless told otherwise. Nobody changes that: it would change all others.
