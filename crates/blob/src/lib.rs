@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use quarry_bucket::ReadAt;
 
-pub use cache::{BlockCache, CacheFigures, CacheLimits, OpenSource};
+pub use cache::{BlockCache, CacheFigures, CacheLimits, CachedObject, OpenSource};
 pub use error::BlobError;
 pub use local::LocalFolder;
 pub use memory::Memory;
@@ -42,6 +42,16 @@ pub trait BlobStore: Debug + Send + Sync {
 
     /// Opens an object. What was opened stays readable after a delete or a replacement.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
+
+    /// As [`BlobStore::open`] where so many bytes of the object's end are going to be read first: they may come with it.
+    fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.open(name)
+    }
+
+    /// Whether every read is held against a checksum, so that what was damaged is not read as data.
+    fn checks_reads(&self) -> bool {
+        false
+    }
 
     /// Removes an object and whatever an interrupted put left of it. A name that does not exist is no error.
     fn delete(&self, name: &str) -> Result<(), BlobError>;

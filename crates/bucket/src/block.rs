@@ -3,6 +3,8 @@
 //! Sixteen bytes of head (kind, codec, version, a zero, raw length, checksum) and a payload. The checksum covers the
 //! payload and, as its seed, the first eight bytes of the head, so that no byte of a block goes unchecked.
 
+use std::ops::Range;
+
 use std::cell::RefCell;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -50,6 +52,13 @@ pub(crate) struct BlockAt {
     pub(crate) kind: BlockKind,
     pub(crate) offset: u64,
     pub(crate) stored_len: u32,
+}
+
+impl BlockAt {
+    /// Its bytes in the object.
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(u64::from(self.stored_len))
+    }
 }
 
 impl BlockKind {

@@ -18,7 +18,7 @@ impl BucketReader {
         if self.source.fetch(place, HEADER_BYTES)?[..] != header() {
             return Err(place.corrupt("the object does not start as a bucket of this version does"));
         }
-        let mut blocks = vec![self.directory];
+        let mut blocks = vec![self.directory()];
         let mut shared = Vec::new();
         for slab in 0..self.slabs().len() {
             self.check_slab_facts(slab)?;
@@ -185,7 +185,7 @@ impl BucketReader {
         if end != trailer {
             return Err(BlockPosition::of("trailer", trailer).corrupt(format!("the last block ends at byte {end}")));
         }
-        assert_eq!(self.directory.kind, BlockKind::Directory);
+        assert_eq!(self.directory().kind, BlockKind::Directory);
         Ok(())
     }
 }

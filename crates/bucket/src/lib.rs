@@ -26,6 +26,7 @@ mod locator;
 mod metas;
 mod rare_pages;
 mod rare_rows;
+mod read_ahead;
 mod read_at;
 mod reader;
 mod shape;
@@ -43,7 +44,7 @@ mod mutation;
 pub use columns::ShapedPage;
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
-pub use filter::TermFilter;
+pub use filter::{RangedFilter, TermFilter};
 pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
 };

@@ -122,6 +122,7 @@ impl BucketReader {
             return Ok(Some(Vec::new()));
         }
         let Some(mut shaped) = self.shaped_page(slab, page)? else { return Ok(None) };
+        shaped.fetch_columns(tests.iter().map(|(number, _)| *number))?;
         let mut rows = Vec::new();
         for (number, test) in &tests {
             if matches!(test, RareTest::Always) {

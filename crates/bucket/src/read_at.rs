@@ -27,6 +27,17 @@ pub trait ReadAt: Send + Sync {
         };
         ranges.iter().map(read).collect()
     }
+
+    /// Requests that were sent over a network to read it so far.
+    fn requests(&self) -> u64 {
+        0
+    }
+
+    /// Gives away bytes of the object's end that came when it was opened, with their offset, so that whoever keeps them
+    /// need not read them; `None` where none did, and the next time.
+    fn take_end(&self) -> Option<(u64, Bytes)> {
+        None
+    }
 }
 
 /// An object that is already in memory; ranges share its bytes.

@@ -19,6 +19,7 @@ use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
 use crate::metas::{MetaSet, matches_pattern, text_of};
+use crate::read_ahead::ReadAhead;
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
@@ -33,14 +34,20 @@ const LONG_TOKEN_BYTES: usize = 6;
 /// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
-/// An open bucket. Every method takes `&self`; share it behind an `Arc`.
-#[derive(Debug)]
+/// An open bucket. Clones share what was read of it.
+#[derive(Clone, Debug)]
 pub struct BucketReader {
     pub(crate) source: ObjectSource,
+    opened: Arc<Opened>,
+}
+
+/// What is known of a bucket without its events.
+#[derive(Debug)]
+struct Opened {
     summary: BucketSummary,
     slabs: Vec<SlabInfo>,
     parts: Vec<SlabParts>,
-    pub(crate) directory: BlockAt,
+    directory: BlockAt,
     shared: Arc<SharedCache>,
 }
 
@@ -139,9 +146,8 @@ impl BucketReader {
         let bytes = source.fetch(place, stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::Directory, place, MAX_DIRECTORY_BYTES)?.decode()?;
         let directory = place.decoded(Directory::read(&raw))?;
-        let mut reader = BucketReader {
+        let mut opened = Opened {
             summary: BucketSummary { object_bytes: source.len(), ..directory.summary },
-            source,
             slabs: Vec::with_capacity(directory.slabs.len()),
             parts: Vec::with_capacity(directory.slabs.len()),
             directory: directory_at,
@@ -150,19 +156,51 @@ impl BucketReader {
         let mut first_row = 0;
         for (number, (offset, stored_len)) in directory.slabs.into_iter().enumerate() {
             let head = BlockAt { kind: BlockKind::SlabHead, offset, stored_len };
-            first_row = reader.open_slab(number, head, first_row)?;
+            first_row = opened.add_slab(&source, number, head, first_row)?;
         }
-        if first_row != reader.summary.events {
-            let reason = format!("the slabs hold {first_row} events, the summary says {}", reader.summary.events);
+        if first_row != opened.summary.events {
+            let reason = format!("the slabs hold {first_row} events, the summary says {}", opened.summary.events);
             return Err(place.corrupt(reason));
         }
-        Ok(reader)
+        Ok(BucketReader { source, opened: Arc::new(opened) })
     }
 
+    /// The bucket for a search that is going to read these pages of a slab, all of them where that `is_certain`: what it
+    /// reads of one page is fetched of others in the same request. Panics when there is no such slab, as slice
+    /// indexing does.
+    pub fn reading_ahead(&self, slab: usize, pages: PageSet, is_certain: bool) -> BucketReader {
+        let ahead = ReadAhead::new(pages, is_certain, self.opened.parts[slab].pages.clone());
+        BucketReader { source: self.source.reading_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
+    }
+
+    /// Requests that were sent over a network to read the bucket so far, as far as its object counts them.
+    pub fn requests(&self) -> u64 {
+        self.source.requests()
+    }
+
+    /// A page of a slab that is read ahead is not read any more.
+    pub fn done_with(&self, page: usize) {
+        if let Some(search) = self.source.search() {
+            search.done_with(page);
+        }
+    }
+
+    pub(crate) fn directory(&self) -> BlockAt {
+        self.opened.directory
+    }
+}
+
+impl Opened {
     /// Reads a slab's head; returns the row after its last.
-    fn open_slab(&mut self, number: usize, head_at: BlockAt, first_row: u64) -> Result<u64, BucketError> {
+    fn add_slab(
+        &mut self,
+        source: &ObjectSource,
+        number: usize,
+        head_at: BlockAt,
+        first_row: u64,
+    ) -> Result<u64, BucketError> {
         let place = BlockPosition::of("slab head", head_at.offset).in_slab(number);
-        let bytes = self.source.fetch(place, head_at.stored_len as usize)?;
+        let bytes = source.fetch(place, head_at.stored_len as usize)?;
         let raw = open_block(&bytes, BlockKind::SlabHead, place, MAX_SLAB_HEAD_BYTES)?.decode()?;
         let head = SlabHead::read(&raw, place)?;
         let slot = |namespace: Namespace| TermDictionarySlot {
@@ -186,24 +224,26 @@ impl BucketReader {
         self.parts.push(SlabParts { head: head_at, pages: blocks, tokens, fields, shape, locator });
         Ok(row)
     }
+}
 
+impl BucketReader {
     /// Facts about the whole bucket.
     pub fn summary(&self) -> &BucketSummary {
-        &self.summary
+        &self.opened.summary
     }
 
     /// Its slabs in arrival order.
     pub fn slabs(&self) -> &[SlabInfo] {
-        &self.slabs
+        &self.opened.slabs
     }
 
     pub(crate) fn parts(&self) -> &[SlabParts] {
-        &self.parts
+        &self.opened.parts
     }
 
     /// Whether events of slab `slab` have index-time fields. Panics when there is no such slab, as slice indexing does.
     pub fn has_fields(&self, slab: usize) -> bool {
-        self.parts[slab].fields.at.is_some()
+        self.opened.parts[slab].fields.at.is_some()
     }
 
     /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Tokens of
@@ -214,7 +254,7 @@ impl BucketReader {
         query: &TermQuery,
         fields: &dyn FieldColumns,
     ) -> Result<PageSet, BucketError> {
-        let Some(info) = self.slabs.get(slab) else {
+        let Some(info) = self.opened.slabs.get(slab) else {
             return Ok(PageSet::default());
         };
         let all = PageSet::first(info.pages.len());
@@ -225,7 +265,7 @@ impl BucketReader {
     /// Pages of `among` that `query` keeps.
     fn pages_of(&self, asked: Asked<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
         let slab = asked.slab;
-        let parts = &self.parts[slab];
+        let parts = &self.opened.parts[slab];
         let found = match query {
             TermQuery::All => among.0,
             TermQuery::None => 0,
@@ -267,11 +307,11 @@ impl BucketReader {
     /// Pages whose texts hold what is wanted: by the term dictionary, and by a look at the columns it leaves out.
     fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
-        if self.are_few(slab, among) && self.parts[slab].shape.at.is_some() {
+        if self.are_few(slab, among) && self.opened.parts[slab].shape.at.is_some() {
             return Ok(among.0);
         }
         let term_dictionary = match self.is_listed(asked)? {
-            true => self.term_dictionary(slab, &self.parts[slab].tokens)?,
+            true => self.term_dictionary(slab, &self.opened.parts[slab].tokens)?,
             false => None,
         };
         let found = match (term_dictionary, wanted) {
@@ -296,7 +336,7 @@ impl BucketReader {
     }
 
     fn pages_with_meta(&self, slab: usize, matches: impl Fn(&Metadata) -> bool) -> u64 {
-        let info = &self.slabs[slab];
+        let info = &self.opened.slabs[slab];
         let wanted: Vec<bool> = info.metas.iter().map(matches).collect();
         let holds = |page: &PageInfo| page.metas.iter().any(|code| wanted.get(code as usize) == Some(&true));
         info.pages.iter().enumerate().filter(|(_, page)| holds(page)).fold(0, |set, (at, _)| set | 1 << at)
@@ -314,14 +354,14 @@ impl BucketReader {
             return Ok(Some(term_dictionary));
         }
         let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
-        let pages = self.slabs[slab].pages.len();
+        let pages = self.opened.slabs[slab].pages.len();
         let term_dictionary = TermDictionary::open(&self.source, slot.namespace, place, at.stored_len, pages)?;
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
     /// Where the rare tokens of a slab are; `None` where that is not noted.
     pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
-        let slot = &self.parts[slab].locator;
+        let slot = &self.opened.parts[slab].locator;
         let Some(at) = slot.at else {
             return Ok(None);
         };
@@ -329,21 +369,21 @@ impl BucketReader {
             return Ok(Some(locator));
         }
         let place = BlockPosition::of(at.kind.name(), at.offset).in_slab(slab);
-        let locator = Locator::open(&self.source, at, place, self.slabs[slab].pages.len())?;
+        let locator = Locator::open(&self.source, at, place, self.opened.slabs[slab].pages.len())?;
         Ok(Some(slot.opened.get_or_init(|| locator)))
     }
 
     /// The columns of a slab; `None` where its pages hold plain text.
     pub(crate) fn columns(&self, slab: usize) -> Result<Option<&Arc<SlabColumns>>, BucketError> {
-        let slot = &self.parts[slab].shape;
+        let slot = &self.opened.parts[slab].shape;
         let Some(at) = slot.at else {
             return Ok(None);
         };
         if let Some(columns) = slot.opened.get() {
             return Ok(Some(columns));
         }
-        let events: Vec<u32> = self.slabs[slab].pages.iter().map(|page| page.events).collect();
-        let columns = SlabColumns::open(&self.source, at, slab, &events, self.shared.clone())?;
+        let events: Vec<u32> = self.opened.slabs[slab].pages.iter().map(|page| page.events).collect();
+        let columns = SlabColumns::open(&self.source, at, slab, &events, self.opened.shared.clone())?;
         Ok(Some(slot.opened.get_or_init(|| Arc::new(columns))))
     }
 
@@ -380,7 +420,7 @@ impl BucketReader {
             return Ok(());
         };
         shaped.fill_all(TEXT_COLUMN, out)?;
-        let (found, expected) = (out.bytes().len() as u64, self.slabs[slab].pages[page].raw_bytes);
+        let (found, expected) = (out.bytes().len() as u64, self.opened.slabs[slab].pages[page].raw_bytes);
         if found != expected {
             return Err(shaped.place().corrupt(format!("its texts are {found} bytes, {expected} expected")));
         }
@@ -398,15 +438,16 @@ impl BucketReader {
         let Some(columns) = self.columns(slab)? else {
             return Ok(None);
         };
-        let info = &self.slabs[slab].pages[page];
-        let time_at = self.parts[slab].pages[page].iter().find(|at| at.kind == BlockKind::Time).copied();
+        columns.fetch_page_for_search(source, page)?;
+        let info = &self.opened.slabs[slab].pages[page];
+        let time_at = self.opened.parts[slab].pages[page].iter().find(|at| at.kind == BlockKind::Time).copied();
         let facts = PageFacts { page, events: info.events as usize, raw_bytes: info.raw_bytes, time_at, times };
         Ok(Some(ShapedPage::new(columns.clone(), source.clone(), facts)))
     }
 
     /// Whether a page holds index-time fields. Panics when there is no such page, as slice indexing does.
     pub fn holds_fields(&self, slab: usize, page: usize) -> bool {
-        self.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
+        self.opened.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
     }
 
     /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.
@@ -429,7 +470,7 @@ struct PageRead<'a> {
 
 impl PageRead<'_> {
     fn read(&self, columns: PageColumns) -> Result<Page, BucketError> {
-        let slab = &self.reader.slabs[self.slab];
+        let slab = &self.reader.opened.slabs[self.slab];
         let info = &slab.pages[self.page];
         let wanted = |kind: BlockKind| match kind {
             BlockKind::Time | BlockKind::Meta => true,
@@ -445,7 +486,7 @@ impl PageRead<'_> {
         if columns.index_time {
             page.index_time = self.integers(&blocks, BlockKind::IndexTime)?;
         }
-        if columns.raw && self.reader.parts[self.slab].shape.at.is_some() {
+        if columns.raw && self.reader.opened.parts[self.slab].shape.at.is_some() {
             let mut buffer = TextBuffer::default();
             self.reader.rebuild(self.slab, self.page, &page.time, &mut buffer)?;
             Texts { bytes: page.raw, ends: page.ends } = buffer.finish();
@@ -466,11 +507,11 @@ impl PageRead<'_> {
 
     fn metas(&self) -> Result<Vec<u32>, BucketError> {
         let blocks = self.fetch(&|kind| kind == BlockKind::Meta)?;
-        self.codes(&blocks, self.reader.slabs[self.slab].metas.len())
+        self.codes(&blocks, self.reader.opened.slabs[self.slab].metas.len())
     }
 
     fn blocks(&self) -> &[BlockAt] {
-        &self.reader.parts[self.slab].pages[self.page]
+        &self.reader.opened.parts[self.slab].pages[self.page]
     }
 
     fn place(&self, at: &BlockAt) -> BlockPosition {
@@ -484,6 +525,9 @@ impl PageRead<'_> {
 
     /// Fetches the wanted blocks, neighbours in one read.
     fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockAt, Bytes)>, BucketError> {
+        if let Some(search) = self.reader.source.search() {
+            self.reader.source.fetch_for_search(search.blocks_with(self.page, wanted))?;
+        }
         let needed: Vec<BlockAt> = self.blocks().iter().copied().filter(|at| wanted(at.kind)).collect();
         let near = |a: &BlockAt, b: &BlockAt| b.offset - end_of(a) <= MAX_READ_GAP_BYTES;
         let mut fetched = Vec::with_capacity(needed.len());
@@ -505,7 +549,7 @@ impl PageRead<'_> {
         };
         let place = self.place(at);
         let raw = open_block(bytes, kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;
-        let events = self.reader.slabs[self.slab].pages[self.page].events as usize;
+        let events = self.reader.opened.slabs[self.slab].pages[self.page].events as usize;
         place.decoded(decode_integers(&raw, events))
     }
 

@@ -1,11 +1,13 @@
 //! The bytes of an open object: its tail, kept since opening, and ranges fetched when needed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use crate::error::{BlockPosition, BucketError};
 use crate::limits::TAIL_READ_BYTES;
+use crate::read_ahead::ReadAhead;
 use crate::read_at::ReadAt;
 
 /// An object with its last bytes at hand.
@@ -14,8 +16,10 @@ pub(crate) struct ObjectSource {
     object: Arc<dyn ReadAt>,
     len: u64,
     tail: Bytes,
-    /// Ranges fetched ahead: where they start and their bytes.
+    /// Ranges fetched for one look at many pages: where they start and their bytes.
     ahead: Vec<(u64, Bytes)>,
+    /// What a search reads of a slab, where the object is far away.
+    search: Option<Arc<ReadAhead>>,
 }
 
 impl std::fmt::Debug for ObjectSource {
@@ -33,17 +37,56 @@ impl ObjectSource {
             let reason = format!("{} bytes were returned for {tail_len}", tail.len());
             return Err(BlockPosition::of("object", len - tail_len).corrupt(reason));
         }
-        Ok(ObjectSource { object, len, tail, ahead: Vec::new() })
+        Ok(ObjectSource { object, len, tail, ahead: Vec::new(), search: None })
     }
 
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Fetches bytes that many of the next reads lie in.
-    pub(crate) fn fetch_ahead(&mut self, place: BlockPosition, len: usize) -> Result<(), BucketError> {
-        let bytes = self.fetch(place, len)?;
-        self.ahead.push((place.offset, bytes));
+    pub(crate) fn requests(&self) -> u64 {
+        self.object.requests()
+    }
+
+    /// The same object for a search that reads ahead.
+    pub(crate) fn reading_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
+        ObjectSource { search: Some(search), ..self.clone() }
+    }
+
+    /// What the search reads ahead, where it does.
+    pub(crate) fn search(&self) -> Option<&Arc<ReadAhead>> {
+        self.search.as_ref()
+    }
+
+    /// Fetches ranges that many of the next reads lie in, at once.
+    pub(crate) fn fetch_ahead(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
+        ranges.retain(|range| range.end <= self.len);
+        let fetched = self.object.read_ranges(&ranges)?;
+        self.ahead.extend(ranges.into_iter().map(|range| range.start).zip(fetched));
+        Ok(())
+    }
+
+    /// Whether a range can be had without a request.
+    pub(crate) fn is_at_hand(&self, range: &Range<u64>) -> bool {
+        range.start >= self.len - self.tail.len() as u64
+            || range.is_empty()
+            || self.search.as_ref().is_some_and(|search| search.get(range).is_some())
+    }
+
+    /// Fetches those of the ranges that are not at hand, at once, and holds them for the search; nothing where none reads
+    /// ahead.
+    pub(crate) fn fetch_for_search(&self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
+        let Some(search) = &self.search else { return Ok(()) };
+        // What lies outside is told of by who reads it.
+        let tail_start = self.len - self.tail.len() as u64;
+        ranges.retain(|range| range.start < tail_start && range.end <= self.len);
+        let missing = search.missing(ranges);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        for (range, bytes) in missing.iter().zip(self.object.read_ranges(&missing)?) {
+            search.hold(range.start, bytes);
+        }
         Ok(())
     }
 
@@ -62,6 +105,9 @@ impl ObjectSource {
             if offset >= *start && end - start <= bytes.len() as u64 {
                 return Ok(bytes.slice((offset - start) as usize..(end - start) as usize));
             }
+        }
+        if let Some(bytes) = self.search.as_ref().and_then(|search| search.get(&(offset..end))) {
+            return Ok(bytes);
         }
         let bytes = self.object.read_at(offset, len)?;
         if bytes.len() != len {

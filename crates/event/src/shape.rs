@@ -314,7 +314,7 @@ impl Dictionary {
 }
 
 /// The values of one column in one page.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageColumn {
     /// Rows of the page that have a value, ascending; `None` when every row has one.
     pub rows: Option<Arc<[u32]>>,

@@ -178,6 +178,11 @@ impl PageSet {
         PageSet(if pages >= 64 { u64::MAX } else { (1u64 << pages) - 1 })
     }
 
+    /// The set of page `page` alone; of none where a slab has no such page.
+    pub fn one(page: usize) -> PageSet {
+        PageSet(if page < 64 { 1 << page } else { 0 })
+    }
+
     /// Whether page `page` is in the set.
     pub fn contains(self, page: usize) -> bool {
         page < 64 && self.0 >> page & 1 == 1

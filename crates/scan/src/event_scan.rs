@@ -17,7 +17,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 use quarry_event::time::NS_PER_SEC;
-use quarry_event::{Page, PageColumns, TermQuery, TimeRange};
+use quarry_event::{Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_store::{PageInfo, Segment, Snapshot, StoreError};
 
 use crate::derive::Derivations;
@@ -144,14 +144,22 @@ impl EventScan {
     /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
     pub fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
         self.report_damaged(context);
+        let segments = self.snapshot.segments.iter();
+        let segments: Vec<&Arc<dyn Segment>> =
+            segments.filter(|segment| self.may_match(segment) && !self.leaves_out(segment)).collect();
         let mut pages = Vec::new();
-        for segment in &self.snapshot.segments {
-            if self.may_match(segment) && !self.leaves_out(segment) {
-                pages.extend(self.pages_of(segment, context)?.unwrap_or_default());
-            }
+        for (segment, found) in segments.iter().zip(self.pages_of_all(&segments, context)?) {
+            let found = found.unwrap_or_default();
+            segment.read_ahead(page_set(&found), self.reads_all());
+            pages.extend(found);
         }
         self.progress.note_planned(pages.len() as u64);
         Ok(pages)
+    }
+
+    /// Whether all pages are read, in whatever order the rows are wanted.
+    pub(crate) fn reads_all(&self) -> bool {
+        self.top_k.is_some()
     }
 
     /// Whether only summaries are read and this segment has none.
@@ -430,6 +438,11 @@ impl EventScan {
         columns.extend(self.filter.given().iter().map(|field| given_column(events, selected, field)));
         rows::batch_of(columns, selected.len())
     }
+}
+
+/// The numbers of pages of one segment.
+pub(crate) fn page_set(pages: &[PageRef]) -> PageSet {
+    PageSet(pages.iter().fold(0, |set, page| set | PageSet::one(page.page).0))
 }
 
 fn raw_column(events: &Page, selected: &[u32]) -> Result<ArrayRef, EngineError> {

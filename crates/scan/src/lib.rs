@@ -13,6 +13,7 @@ mod derive;
 mod environment;
 mod event_fields;
 mod event_scan;
+mod far_segments;
 mod fields;
 mod filter;
 mod labels;

@@ -9,6 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::event_scan::EventScan;
+use crate::far_segments::Begun;
 use crate::page::PageRef;
 use arrow::array::{AsArray, UInt32Array};
 use arrow::datatypes::TimestampNanosecondType;
@@ -42,6 +43,8 @@ pub struct OrderedRows {
     open: Arc<OpenPages>,
     ready: Vec<RecordBatch>,
     ahead: usize,
+    /// Far segments that were begun before it was their turn.
+    begun: Begun,
 }
 
 /// The pages that are open.
@@ -142,7 +145,7 @@ impl OrderedRows {
             let open: Weak<OpenPages> = Arc::downgrade(&open);
             context.holdings.add(open);
         }
-        Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1 })
+        Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1, begun: Begun::default() })
     }
 
     /// The pages to be opened next: more at each call until they give a batch, so that a search for few rows opens few.
@@ -164,6 +167,11 @@ impl OrderedRows {
         let pages = self.next_pages();
         // Of a rare page a row or two is read, which takes less time than a thread.
         let shared = pages.iter().filter(|page| !page.is_rare).count();
+        let is_far = pages.iter().any(|page| page.segment.is_far());
+        let threads = if is_far { pages.len() } else { workers.min(shared) };
+        // Who reads on after many pages reads the next segments, too.
+        let is_long = is_far && (self.scan.reads_all() || self.ahead >= workers * PAGES_AHEAD_PER_WORKER);
+        let coming = if is_long { self.begun.of(&self.pages) } else { Vec::new() };
         let has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         let todo = Mutex::new(pages);
         let opened: Mutex<Vec<OpenPage>> = Mutex::default();
@@ -182,8 +190,11 @@ impl OrderedRows {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..workers.min(shared) {
+            for _ in 1..threads {
                 scope.spawn(work);
+            }
+            for page in &coming {
+                scope.spawn(|| scan.begin_apart(page, context));
             }
             work();
         });
@@ -219,7 +230,13 @@ impl OrderedRows {
             keys.extend_from_slice(&page.keys[page.next..page.next + count]);
             parts.push(page.take_next(count));
         }
-        open.retain(|page| page.next < page.keys.len());
+        open.retain(|page| {
+            let is_open = page.next < page.keys.len();
+            if !is_open {
+                page.page.done();
+            }
+            is_open
+        });
         if parts.is_empty() {
             return Ok(());
         }
@@ -347,7 +364,13 @@ fn open_page(
     may_wait: bool,
 ) -> Result<Option<OpenPage>, EngineError> {
     let Some(entry) = entry(context, &page, may_wait) else { return Ok(None) };
-    Ok(read_page(scan, context, &page)?.map(|read| OpenPage::new(page, read, entry)))
+    match read_page(scan, context, &page)? {
+        Some(read) => Ok(Some(OpenPage::new(page, read, entry))),
+        None => {
+            page.done();
+            Ok(None)
+        }
+    }
 }
 
 fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Result<Option<ReadPage>, EngineError> {

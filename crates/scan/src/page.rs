@@ -18,6 +18,11 @@ pub struct PageRef {
 }
 
 impl PageRef {
+    /// It is not read any more.
+    pub(crate) fn done(&self) {
+        self.segment.done_with(self.page);
+    }
+
     /// Place of the page's first event in the order of arrival.
     pub(crate) fn arrival(&self) -> u64 {
         (self.segment.sequence() << 32) + self.info.first_row

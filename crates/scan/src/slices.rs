@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::event_scan::{EventScan, report_damage};
+use crate::far_segments::Beginnings;
 use crate::page::PageRef;
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::messages;
 use quarry_eval::panics::caught;
+use quarry_event::PageSet;
 use quarry_store::Segment;
 
 use crate::partial::{PartKey, PlanStates, WindowPart};
@@ -52,9 +54,31 @@ impl EventScan {
     pub fn windows(&self, context: &CommandContext, states: Option<&PlanStates>) -> Result<Vec<Window>, EngineError> {
         self.report_damaged(context);
         let mut windows = Vec::new();
+        let mut segments = Vec::new();
         for segment in &self.snapshot.segments {
             if self.may_match(segment) && !self.leaves_out(segment) {
-                self.add_windows(segment, context, states, &mut windows)?;
+                segments.push((segment, self.empty_windows(segment, context, states)?));
+            }
+        }
+        let is_known = |windows: &[Window]| windows.iter().all(|window| window.known.is_some());
+        let asked = segments.iter().filter(|(segment, windows)| !is_known(windows) && !self.is_summarised(segment));
+        let asked: Vec<&Arc<dyn Segment>> = asked.map(|(segment, _)| *segment).collect();
+        let mut pages = self.pages_of_all(&asked, context)?.into_iter();
+        for (segment, of_segment) in segments {
+            if is_known(&of_segment) {
+                if let Some(damage) = segment.damage() {
+                    report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
+                }
+                windows.extend(of_segment);
+                continue;
+            }
+            // The term dictionary need not be asked where rows come from a summary.
+            let pages = match self.is_summarised(segment) {
+                true => Some(self.all_pages_of(segment)),
+                false => pages.next().flatten(),
+            };
+            if let Some(pages) = pages {
+                add_pages(of_segment, segment, pages, context, &mut windows);
             }
         }
         windows.reverse();
@@ -64,53 +88,53 @@ impl EventScan {
         Ok(windows)
     }
 
-    fn add_windows(
+    fn is_summarised(&self, segment: &Arc<dyn Segment>) -> bool {
+        self.summary.as_ref().is_some_and(|summary| summary.holds(segment))
+    }
+
+    /// The windows of a segment with what is kept of them, without their pages.
+    fn empty_windows(
         &self,
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
         states: Option<&PlanStates>,
-        windows: &mut Vec<Window>,
-    ) -> Result<(), EngineError> {
-        let first = windows.len();
-        let window_pages = context.dataflow.window_pages();
+    ) -> Result<Vec<Window>, EngineError> {
         // Tables change without a trace, and what is added may hang on the moment.
         let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
         let states = states.filter(|_| !is_derived);
-        for (number, infos) in (0u32..).zip(segment.pages().chunks(window_pages)) {
+        let infos = (0u32..).zip(segment.pages().chunks(context.dataflow.window_pages()));
+        let windows = infos.map(|(number, infos)| {
             let key = states.zip(segment.identity()).and_then(|(states, slab)| {
                 let is_whole = infos.iter().all(|info| states.covers(info.time_min, info.time_max));
                 is_whole.then(|| states.key(slab, number))
             });
             let known = states.zip(key).and_then(|(states, key)| states.get(&key));
-            windows.push(Window { pages: Vec::new(), key, known });
-        }
-        if windows[first..].iter().all(|window| window.known.is_some()) {
-            if let Some(damage) = segment.damage() {
-                report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
-            }
-            return Ok(());
-        }
-        // The term dictionary need not be asked where rows come from a summary.
-        let is_summarised = self.summary.as_ref().is_some_and(|summary| summary.holds(segment));
-        let pages = match is_summarised {
-            true => Some(self.all_pages_of(segment)),
-            false => self.pages_of(segment, context)?,
-        };
-        let Some(pages) = pages else {
-            windows.truncate(first);
-            return Ok(());
-        };
-        for page in pages {
-            let window = &mut windows[first + page.page / window_pages];
-            if window.known.is_none() {
-                window.pages.push(page);
-            }
-        }
-        let is_wanted = |window: &Window| !window.pages.is_empty() || window.key.is_some();
-        let rest = windows.split_off(first);
-        windows.extend(rest.into_iter().filter(is_wanted));
-        Ok(())
+            Window { pages: Vec::new(), key, known }
+        });
+        Ok(windows.collect())
     }
+}
+
+/// Puts the pages of a segment into its windows, and those that are read or kept to the others.
+fn add_pages(
+    mut of_segment: Vec<Window>,
+    segment: &Arc<dyn Segment>,
+    pages: Vec<PageRef>,
+    context: &CommandContext,
+    windows: &mut Vec<Window>,
+) {
+    let window_pages = context.dataflow.window_pages();
+    let mut read = 0;
+    for page in pages {
+        let window = &mut of_segment[page.page / window_pages];
+        if window.known.is_none() {
+            read |= PageSet::one(page.page).0;
+            window.pages.push(page);
+        }
+    }
+    segment.read_ahead(PageSet(read), true);
+    let is_wanted = |window: &Window| !window.pages.is_empty() || window.key.is_some();
+    windows.extend(of_segment.into_iter().filter(is_wanted));
 }
 
 /// Runs `make`'s workers over the windows of `scan` and returns them with what they have collected.
@@ -121,11 +145,14 @@ pub(crate) fn map_slices<W: SliceWork>(
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<Vec<W>, EngineError> {
     let runs = runs_of(windows, context.dataflow.workers());
+    let is_far = windows.iter().flat_map(|window| &window.pages).any(|page| page.segment.is_far());
+    let beginnings = Beginnings::of(scan, windows, &runs, is_far && make()?.reads_codes(), context);
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<W>> = Mutex::default();
     let failure: Mutex<Option<EngineError>> = Mutex::default();
-    let work = || match caught("events were read and folded", || run_worker(scan, context, windows, &runs, &next, make))
-    {
+    let work = || match caught("events were read and folded", || {
+        run_worker(scan, context, windows, &runs, &next, &beginnings, make)
+    }) {
         Ok(worker) => done.lock().unwrap_or_else(PoisonError::into_inner).push(worker),
         Err(error) => {
             next.store(runs.len(), Ordering::Relaxed);
@@ -133,11 +160,13 @@ pub(crate) fn map_slices<W: SliceWork>(
         }
     };
     let readers = windows.iter().filter(|window| !window.pages.is_empty()).count();
-    std::thread::scope(|scope| {
-        for _ in 1..context.dataflow.workers().min(readers) {
-            scope.spawn(work);
-        }
-        work();
+    beginnings.during(|| {
+        std::thread::scope(|scope| {
+            for _ in 1..context.dataflow.workers().min(readers) {
+                scope.spawn(work);
+            }
+            work();
+        });
     });
     if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
@@ -173,12 +202,15 @@ fn run_worker<W: SliceWork>(
     windows: &[Window],
     runs: &[Range<usize>],
     next: &AtomicUsize,
+    beginnings: &Beginnings<'_>,
     make: &(dyn Fn() -> Result<W, EngineError> + Sync),
 ) -> Result<W, EngineError> {
     let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
     let mut worker = make()?;
     loop {
-        let Some(run) = runs.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(worker) };
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        let Some(run) = runs.get(number) else { return Ok(worker) };
+        beginnings.reach(number);
         for at in run.clone() {
             worker.begin(at as u64)?;
             for page in windows[at].pages.iter().rev() {
@@ -192,6 +224,7 @@ fn run_worker<W: SliceWork>(
                 }
                 let rows =
                     if worker.reads_codes() { scan.read_coded(page, context)? } else { scan.read(page, context)? };
+                page.done();
                 if let Some(rows) = rows {
                     worker.page(rows)?;
                 }

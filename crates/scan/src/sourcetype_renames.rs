@@ -153,6 +153,22 @@ impl Segment for Renamed {
         self.segment.note_deleted(page, rows, deletion)
     }
 
+    fn is_far(&self) -> bool {
+        self.segment.is_far()
+    }
+
+    fn requests(&self) -> u64 {
+        self.segment.requests()
+    }
+
+    fn read_ahead(&self, pages: PageSet, is_certain: bool) {
+        self.segment.read_ahead(pages, is_certain);
+    }
+
+    fn done_with(&self, page: usize) {
+        self.segment.done_with(page);
+    }
+
     fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         self.segment.shaped_page(page)
     }

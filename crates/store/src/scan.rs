@@ -1,6 +1,6 @@
 //! Snapshots: which segments a search reads.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quarry_event::TimeRange;
 
@@ -57,7 +57,8 @@ impl Store {
                         if live.as_ref().is_some_and(|live| live.filled.is_empty()) {
                             continue;
                         }
-                        let segment = SealedSegment { bucket, open, readers, slab, cut, live, deleted, listed };
+                        let ahead = OnceLock::new();
+                        let segment = SealedSegment { bucket, open, readers, slab, cut, live, deleted, listed, ahead };
                         snapshot.segments.push(Arc::new(segment));
                     }
                 }

@@ -80,6 +80,19 @@ pub trait Segment: Debug + Send + Sync {
     fn note_deleted(&self, _page: usize, _rows: &[u32], _deletion: &mut Deletion) -> bool {
         false
     }
+    /// Whether reading it may wait for a network: several such segments are read side by side.
+    fn is_far(&self) -> bool {
+        false
+    }
+    /// Requests that were sent over a network to read its bucket so far.
+    fn requests(&self) -> u64 {
+        0
+    }
+    /// Says which pages are going to be read, all of them where that `is_certain`, so that what is read of one is fetched
+    /// of others in the same request.
+    fn read_ahead(&self, _pages: PageSet, _is_certain: bool) {}
+    /// A page is not read any more.
+    fn done_with(&self, _page: usize) {}
     /// Opens a page to read single columns of [`Segment::shapes`]; `None` where there is only plain text.
     fn shaped_page(&self, _page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         Ok(None)

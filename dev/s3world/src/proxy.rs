@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -109,6 +109,7 @@ struct Shared {
     faults: Mutex<Faults>,
     seen: Mutex<Vec<Seen>>,
     times: Mutex<BTreeMap<String, u64>>,
+    answered_bytes: AtomicU64,
     ended: AtomicBool,
     end: (Mutex<bool>, Condvar),
 }
@@ -123,6 +124,7 @@ impl FaultProxy {
             faults: Mutex::new(faults),
             seen: Mutex::default(),
             times: Mutex::default(),
+            answered_bytes: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             end: Default::default(),
         });
@@ -148,6 +150,11 @@ impl FaultProxy {
     /// From now on this goes wrong.
     pub fn set(&self, faults: Faults) {
         *lock(&self.shared.faults) = faults;
+    }
+
+    /// Bytes of the bodies that were answered so far.
+    pub fn answered_bytes(&self) -> u64 {
+        self.shared.answered_bytes.load(Ordering::Relaxed)
     }
 
     /// Requests that came so far.
@@ -221,6 +228,7 @@ impl Shared {
             }
             _ => {}
         }
+        self.answered_bytes.fetch_add(answer_body.len() as u64, Ordering::Relaxed);
         client.write_all(closing(&answer_head).as_bytes())?;
         if fault == Fault::Slow {
             for piece in answer_body.chunks(SLOW_BYTES) {

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use quarry_blob::Memory;
 use quarry_engine::{LookupSource, LookupTable, SnapshotSource};
 use quarry_event::shape::{Dictionary, Shapes};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::{Fault, ManualClock};
 use quarry_store::{
-    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot,
-    Store, StoreError, StoreOptions, StoredSlab,
+    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, RemoteOptions, RemotePath, Segment, ShapedPage,
+    SlabIdentity, Snapshot, Store, StoreError, StoreOptions, StoredSlab,
 };
 
 /// Nanoseconds of a second.
@@ -34,6 +35,22 @@ impl LookupSource for NoTables {
     fn names(&self) -> Vec<String> {
         Vec::new()
     }
+}
+
+/// The options of a store whose sealed buckets go to a volume, which is in memory; their local copies have no room, nor has
+/// what is read of the volume.
+pub fn far_away(options: StoreOptions) -> StoreOptions {
+    let remote = RemoteOptions {
+        volumes: [("far".to_owned(), Arc::new(Memory::default()) as _)].into(),
+        default: Some(RemotePath { volume: "far".to_owned(), path: "$_index_name".to_owned() }),
+        of_index: [].into(),
+        cache_bytes_max: 0,
+        eviction_padding: 0,
+        hotlist_recency_secs: 0,
+        uploads_max: 1,
+        new_store_id: "00000000000000fa".to_owned(),
+    };
+    StoreOptions { remote: Some(Arc::new(remote)), ..options }
 }
 
 /// A store that counts the reads of its sealed slabs.

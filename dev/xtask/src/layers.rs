@@ -43,7 +43,7 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("eventgen", &[]),
-    ("testworld", &["engine", "store"]),
+    ("testworld", &["engine", "store", "blob"]),
     ("s3world", &[]),
 ];
 

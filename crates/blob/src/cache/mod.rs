@@ -163,17 +163,10 @@ impl BlockCache {
         Ok(Arc::new(cache))
     }
 
-    /// An object of `size` bytes, read through the cache; `open` is asked for it when a block is missing. What is read of
-    /// a `lasting` one stays longer than the rest.
-    pub fn object(self: &Arc<BlockCache>, name: &str, size: u64, lasting: bool, open: OpenSource) -> Arc<dyn ReadAt> {
-        Arc::new(CachedObject {
-            cache: Arc::clone(self),
-            name: name.into(),
-            size,
-            lasting,
-            open,
-            source: Mutex::new(None),
-        })
+    /// An object of `size` bytes, read through the cache; `open` is asked for it when a block is missing.
+    pub fn object(self: &Arc<BlockCache>, name: &str, size: u64, open: OpenSource) -> CachedObject {
+        let source = Arc::new(Source { open, opened: Mutex::new(None), fetches: AtomicU64::new(0) });
+        CachedObject { cache: Arc::clone(self), name: name.into(), size, lasting: false, source }
     }
 
     /// Drops all blocks of an object.
@@ -411,13 +404,21 @@ impl Drop for Fetching<'_> {
 }
 
 /// An object that is read through a cache.
-struct CachedObject {
+#[derive(Clone)]
+pub struct CachedObject {
     cache: Arc<BlockCache>,
     name: Arc<str>,
     size: u64,
     lasting: bool,
+    source: Arc<Source>,
+}
+
+/// An object on its store, opened when it is first asked for.
+struct Source {
     open: OpenSource,
-    source: Mutex<Option<Arc<dyn ReadAt>>>,
+    opened: Mutex<Option<Arc<dyn ReadAt>>>,
+    /// Runs of blocks that were fetched.
+    fetches: AtomicU64,
 }
 
 impl fmt::Debug for CachedObject {
@@ -427,14 +428,19 @@ impl fmt::Debug for CachedObject {
 }
 
 impl CachedObject {
+    /// The same object; what is read of it stays longer than the rest.
+    pub fn lasting(&self) -> CachedObject {
+        CachedObject { lasting: true, ..self.clone() }
+    }
+
     /// The object on its store.
     fn source(&self) -> Result<Arc<dyn ReadAt>, ReadError> {
         let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
-        let mut source = lock(&self.source);
+        let mut source = lock(&self.source.opened);
         if let Some(source) = &*source {
             return Ok(Arc::clone(source));
         }
-        let opened = (self.open)().map_err(|error| failed(error.to_string()))?;
+        let opened = (self.source.open)().map_err(|error| failed(error.to_string()))?;
         if opened.len() != self.size {
             return Err(failed(format!("{} has {} bytes, {} were written", self.name, opened.len(), self.size)));
         }
@@ -496,9 +502,21 @@ impl CachedObject {
                 _ => runs.push(*block..block + 1),
             }
         }
+        let source = self.source()?;
+        if self.cache.writes
+            && let Some((start, bytes)) = source.take_end()
+        {
+            let end = start / BLOCK_BYTES;
+            self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            self.cache.keep(&self.name, end, &bytes, true);
+            insert(found, end, &bytes);
+            runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
+        }
         let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
-        let fetched = self.source()?.read_ranges(&ranges)?;
-        self.cache.counters.fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
+        let fetched = source.read_ranges(&ranges)?;
+        for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
+            fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
+        }
         for (run, bytes) in runs.iter().zip(&fetched) {
             self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             self.cache.keep(&self.name, run.start, bytes, self.lasting);
@@ -511,6 +529,10 @@ impl CachedObject {
 impl ReadAt for CachedObject {
     fn len(&self) -> u64 {
         self.size
+    }
+
+    fn requests(&self) -> u64 {
+        self.source.fetches.load(Ordering::Relaxed)
     }
 
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {

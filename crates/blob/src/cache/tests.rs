@@ -54,7 +54,8 @@ impl Remote {
     fn through(self: &Arc<Remote>, cache: &Arc<BlockCache>, name: &str, lasting: bool) -> Arc<dyn ReadAt> {
         let remote = Arc::clone(self);
         let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
-        cache.object(name, self.bytes.len() as u64, lasting, open)
+        let object = cache.object(name, self.bytes.len() as u64, open);
+        Arc::new(if lasting { object.lasting() } else { object })
     }
 
     /// Starts and ends of what was fetched since the last call.
@@ -241,7 +242,7 @@ fn a_shorter_object_than_was_written_is_refused() {
     let cache = open(folder.path(), u64::MAX);
     let remote = Remote::of(100);
     let open: OpenSource = Box::new(move || Ok(Arc::new(Source(Arc::clone(&remote)))));
-    let error = cache.object("v/a", 101, false, open).read_at(0, 1).unwrap_err();
+    let error = cache.object("v/a", 101, open).read_at(0, 1).unwrap_err();
     assert!(error.to_string().contains("has 100 bytes, 101 were written"), "{error}");
 }
 
@@ -272,4 +273,64 @@ proptest! {
             }
         }
     }
+}
+
+/// An object of which the last blocks came when it was opened.
+struct WithEnd(Source, Mutex<Option<(u64, Bytes)>>);
+
+impl ReadAt for WithEnd {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        self.0.read_at(offset, len)
+    }
+
+    fn take_end(&self) -> Option<(u64, Bytes)> {
+        lock(&self.1).take()
+    }
+}
+
+#[test]
+fn an_end_that_comes_with_an_object_is_kept_and_not_fetched() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = open(folder.path(), u64::MAX);
+    let remote = Remote::of(10 * BLOCK as usize + 77);
+    let of = Arc::clone(&remote);
+    let opened = move || -> Result<Arc<dyn ReadAt>, BlobError> {
+        let end = (7 * BLOCK, of.bytes.slice(7 * BLOCK as usize..));
+        Ok(Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end)))))
+    };
+    let object = cache.object("v/a", remote.bytes.len() as u64, Box::new(opened));
+    let read = |object: &CachedObject, range: Range<u64>| {
+        let bytes = object.read_at(range.start, (range.end - range.start) as usize).unwrap();
+        assert_eq!(bytes, remote.bytes.slice(range.start as usize..range.end as usize));
+    };
+    read(&object, 10 * BLOCK + 5..10 * BLOCK + 77);
+    read(&object.lasting(), 7 * BLOCK..9 * BLOCK);
+    assert_eq!((remote.fetched(), object.requests()), (vec![], 0));
+    read(&object, 6 * BLOCK + 1..8 * BLOCK);
+    assert_eq!((remote.fetched(), object.requests()), (vec![(6 * BLOCK, 7 * BLOCK)], 1));
+    // Read beside blocks that it does not have, it is not fetched along with them either.
+    let both = cache.object("v/b", remote.bytes.len() as u64, {
+        let of = Arc::clone(&remote);
+        Box::new(move || {
+            let end = (7 * BLOCK, of.bytes.slice(7 * BLOCK as usize..));
+            Ok(Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some(end)))))
+        })
+    });
+    let ranges = [0..BLOCK, 9 * BLOCK..9 * BLOCK + 3];
+    let expected: Vec<Bytes> =
+        ranges.iter().map(|range| remote.bytes.slice(range.start as usize..range.end as usize)).collect();
+    assert_eq!(both.read_ranges(&ranges).unwrap(), expected);
+    assert_eq!(remote.fetched(), [(0, BLOCK)]);
+    // A cache of which nothing is changed leaves it to the object.
+    let cache = BlockCache::open_read_only(folder.path(), Arc::new(Hands::default())).unwrap();
+    let of = Arc::clone(&remote);
+    let kept = Arc::new(WithEnd(Source(Arc::clone(&of)), Mutex::new(Some((7 * BLOCK, of.bytes.slice(..0))))));
+    let given = Arc::clone(&kept);
+    let object = cache.object("v/c", remote.bytes.len() as u64, Box::new(move || Ok(given.clone())));
+    read(&object, 0..5);
+    assert!(lock(&kept.1).is_some());
 }

@@ -21,8 +21,8 @@ mod traffic;
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
@@ -141,8 +141,17 @@ impl BlobStore for S3 {
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        self.open_with_end(name, END_BYTES)
+    }
+
+    fn checks_reads(&self) -> bool {
+        true
+    }
+
+    fn open_with_end(&self, name: &str, end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         let (requests, name) = (Arc::clone(&self.core.requests), name.to_owned());
-        let layout = self.core.wait(async move { Layout::read(&requests, name).await })?;
+        let end_bytes = end_bytes.clamp(END_BYTES, READ_BYTES_MAX);
+        let layout = self.core.wait(async move { Layout::read(&requests, name, end_bytes).await })?;
         Ok(Arc::new(S3Object { core: Arc::clone(&self.core), layout: Arc::new(layout) }))
     }
 
@@ -174,25 +183,29 @@ fn with_trailer(bytes: &[u8]) -> Bytes {
 struct Layout {
     name: String,
     sums: Sums,
-    /// Its last whole blocks, as far as they came with the trailer, and where they begin.
-    end: (u64, Bytes),
+    /// Its last whole blocks, as far as they came with the trailer and nobody took them, and where they begin.
+    end: Mutex<(u64, Bytes)>,
 }
 
 impl Layout {
-    async fn read(requests: &Requests, name: String) -> Result<Layout, BlobError> {
+    async fn read(requests: &Requests, name: String, end_bytes: u64) -> Result<Layout, BlobError> {
         for attempt in 1..=READS_MAX {
             if attempt > 1 {
                 count(&requests.counters.refetches, 1);
             }
-            let end = requests.read(&name, GetRange::Suffix(END_BYTES)).await?;
+            let end = requests.read(&name, GetRange::Suffix(end_bytes)).await?;
             if let Some((footer, trailer)) = trailer_of(requests, &name, &end).await?
                 && let Some(sums) = Sums::read(&trailer, footer)
                 && let Some(end) = whole_blocks(&sums, &end)
             {
-                return Ok(Layout { name, sums, end });
+                return Ok(Layout { name, sums, end: Mutex::new(end) });
             }
         }
         Err(BlobError::Damaged { name, reason: "its trailer does not match its checksum".to_owned() })
+    }
+
+    fn end(&self) -> MutexGuard<'_, (u64, Bytes)> {
+        self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads whole blocks and compares them with their checksums.
@@ -214,9 +227,9 @@ impl Layout {
     /// Reads a range that is not empty and not past the end.
     async fn range(&self, requests: &Requests, offset: u64, len: usize) -> Result<Bytes, BlobError> {
         let around = self.sums.around(offset, len as u64);
-        let (start, end) = &self.end;
-        let (from, found) = if around.start >= *start {
-            (*start, end.clone())
+        let (start, end) = self.end().clone();
+        let (from, found) = if around.start >= start && around.end <= start + end.len() as u64 {
+            (start, end)
         } else {
             let pieces = around.clone().step_by(READ_BYTES_MAX as usize);
             let read = |from: u64| self.blocks(requests, from..(from + READ_BYTES_MAX).min(around.end));
@@ -274,6 +287,11 @@ impl ReadAt for S3Object {
         let (requests, layout) = (Arc::clone(&self.core.requests), Arc::clone(&self.layout));
         let read = self.core.wait(async move { layout.range(&requests, offset, len).await });
         read.map_err(|error| ReadError::Failed { offset, len, reason: error.to_string() })
+    }
+
+    fn take_end(&self) -> Option<(u64, Bytes)> {
+        let (start, bytes) = std::mem::take(&mut *self.layout.end());
+        (!bytes.is_empty()).then_some((start, bytes))
     }
 
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {

@@ -57,6 +57,7 @@ impl ShapedPage {
     /// The texts of a column in these few rows, each of which must have one.
     pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
+        self.fetch_below(column)?;
         self.few.counts.clear();
         let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {

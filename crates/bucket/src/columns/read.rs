@@ -4,6 +4,7 @@
 //! templates and is worked out when a single column is wanted; rebuilding whole texts takes the values in order.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -84,13 +85,14 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches what lies in these pages of some columns, a column at once.
+    /// Fetches what lies in these pages of some columns, all at once.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
         columns: &[u32],
         pages: PageSet,
     ) -> Result<(), BucketError> {
+        let mut ranges = Vec::new();
         for column in columns {
             let Some(Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. }) =
                 self.layout.stored.get(*column as usize).map(|it| &it.values)
@@ -101,14 +103,102 @@ impl SlabColumns {
             let (Some(first), Some(last)) = ((0..lens.len()).find(wanted), (0..lens.len()).rfind(wanted)) else {
                 continue;
             };
-            let start = Stored::block_of(*offset, lens, first);
-            let len: u64 = lens[first..=last].iter().map(|len| u64::from(*len)).sum();
-            if last > first && len <= MAX_AHEAD_BYTES {
-                let place = BlockPosition { block: start.kind.name(), offset: start.offset, ..self.place };
-                source.fetch_ahead(place, len as usize)?;
+            let range =
+                Stored::block_of(*offset, lens, first).offset..Stored::block_of(*offset, lens, last).range().end;
+            if last > first && range.end - range.start <= MAX_AHEAD_BYTES {
+                ranges.push(range);
             }
         }
-        Ok(())
+        source.fetch_ahead(ranges)
+    }
+
+    /// Where a search reads ahead: fetches what some columns have in a page and in those that it reads next, with their
+    /// pools and dictionaries.
+    pub(super) fn fetch_for_search(
+        &self,
+        source: &ObjectSource,
+        columns: impl Iterator<Item = u32>,
+        page: usize,
+    ) -> Result<(), BucketError> {
+        let Some(search) = source.search() else { return Ok(()) };
+        let columns: Vec<u32> = columns.filter(|column| !self.is_at_hand(source, *column, page)).collect();
+        if columns.is_empty() {
+            return Ok(());
+        }
+        let pages = search.pages_with(page);
+        let mut ranges = Vec::new();
+        for column in search.with_earlier(columns) {
+            self.add_values(column, &pages, &mut ranges);
+        }
+        source.fetch_for_search(ranges)
+    }
+
+    /// Where a search reads events of a page or two of a slab: fetches all columns of a page at once, as that takes no
+    /// longer than one of them. Dictionaries of the whole bucket, which are large, are left until they are asked for.
+    pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
+        let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
+        let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
+        for (column, stored) in (0u32..).zip(&self.layout.stored) {
+            match &stored.values {
+                Stored::Shared { offset, lens, .. } => add_chunks(*offset, lens, &[page], &mut ranges),
+                _ => self.add_values(column, &[page], &mut ranges),
+            }
+        }
+        source.fetch_for_search(ranges)
+    }
+
+    /// Whether the values of a column in a page can be had without a request, or there are none.
+    fn is_at_hand(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
+        match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
+            None | Some(Stored::Nothing) => true,
+            Some(Stored::Pooled { pool, .. }) => {
+                self.pools.get(*pool as usize).is_some_and(|read| read.get().is_some())
+            }
+            Some(Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. }) => {
+                source.is_at_hand(&Stored::block_of(*offset, lens, page).range())
+            }
+        }
+    }
+
+    /// Adds where the values of a column in some pages are, with its pool and dictionary unless these were read.
+    fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
+        let Some(stored) = self.layout.stored.get(column as usize) else { return };
+        match &stored.values {
+            Stored::Nothing => {}
+            Stored::Pooled { pool, .. } => self.add_pool(*pool, ranges),
+            Stored::Blocks { offset, lens } => add_chunks(*offset, lens, pages, ranges),
+            Stored::Shared { offset, lens, dictionary, .. } => {
+                add_chunks(*offset, lens, pages, ranges);
+                if !self.shared.holds(*dictionary) {
+                    ranges.push(dictionary.range());
+                }
+            }
+        }
+        let is_read = self.dictionaries.get(column as usize).is_some_and(|read| read.get().is_some());
+        match stored.dictionary {
+            Some(DictionaryAt::Pooled { pool, .. }) if !is_read => self.add_pool(pool, ranges),
+            Some(DictionaryAt::Block(at)) if !is_read => ranges.push(at.range()),
+            _ => {}
+        }
+    }
+
+    fn add_pool(&self, pool: u32, ranges: &mut Vec<Range<u64>>) {
+        if let (Some(at), Some(read)) = (self.layout.pools.get(pool as usize), self.pools.get(pool as usize))
+            && read.get().is_none()
+        {
+            ranges.push(at.range());
+        }
+    }
+
+    /// A column and those whose values are written out within its own.
+    pub(super) fn below(&self, column: u32) -> Vec<u32> {
+        let columns = &self.layout.shapes.columns;
+        let mut is_below = vec![false; columns.len()];
+        for (number, facts) in columns.iter().enumerate() {
+            let parent = facts.parent.and_then(|parent| is_below.get(parent as usize)).copied();
+            is_below[number] = number == column as usize || parent == Some(true);
+        }
+        (0u32..).zip(is_below).filter(|(_, is_below)| *is_below).map(|(number, _)| number).collect()
     }
 
     fn pool(&self, source: &ObjectSource, number: u32) -> Result<(&Bytes, BlockPosition), BucketError> {
@@ -183,6 +273,19 @@ impl SlabColumns {
     }
 }
 
+/// The chunks that a column has in these pages, the first of them in any case.
+fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
+    let mut bytes = 0;
+    for page in pages {
+        let range = Stored::block_of(offset, lens, *page).range();
+        bytes += range.end - range.start;
+        if bytes > MAX_AHEAD_BYTES {
+            break;
+        }
+        ranges.push(range);
+    }
+}
+
 /// Per column, the templates of its parent that name it; `None` where all do.
 fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); shapes.columns.len()];
@@ -247,6 +350,7 @@ impl ShapedPage {
             None => return Err(self.place().corrupt(format!("there is no column {column}"))),
         }
         let columns = self.columns.clone();
+        self.fetch_with_parents(column)?;
         let expected = columns.layout.stored[column as usize].counts[self.page] as usize;
         let (rows, found) = match columns.layout.shapes.columns[column as usize].parent {
             None => (None, self.events),
@@ -268,6 +372,30 @@ impl ShapedPage {
         let read = Arc::new(PageColumn { rows, values: self.values(column)? });
         self.read[column as usize] = Some(read.clone());
         Ok(read)
+    }
+
+    /// Where a search reads ahead: fetches a column and, with it, those it is found by, as far as they were not read.
+    fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
+        if self.source.search().is_none() {
+            return Ok(());
+        }
+        let columns = &self.columns.layout.shapes.columns;
+        let chain = std::iter::successors(Some(column), |number| columns.get(*number as usize)?.parent);
+        self.columns.fetch_for_search(&self.source, chain.take_while(|number| self.kept(*number).is_none()), self.page)
+    }
+
+    /// The same for a column and all below it.
+    pub(super) fn fetch_below(&self, column: u32) -> Result<(), BucketError> {
+        if self.source.search().is_none() {
+            return Ok(());
+        }
+        let unread = self.columns.below(column).into_iter().filter(|number| self.kept(*number).is_none());
+        self.columns.fetch_for_search(&self.source, unread, self.page)
+    }
+
+    /// The same for some columns.
+    pub(crate) fn fetch_columns(&self, columns: impl Iterator<Item = u32>) -> Result<(), BucketError> {
+        self.columns.fetch_for_search(&self.source, columns, self.page)
     }
 
     /// A column that was read before.
@@ -349,6 +477,7 @@ impl ShapedPage {
             }
             Stored::Blocks { offset, lens } | Stored::Shared { offset, lens, .. } => {
                 let at = Stored::block_of(*offset, lens, self.page);
+                self.fetch_columns(std::iter::once(column))?;
                 let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
                 let bytes = self.source.fetch(place, at.stored_len as usize)?;
                 let range = {
@@ -400,6 +529,9 @@ impl ShapedPage {
         let Some(at) = self.time_at else {
             return Err(self.place().corrupt("the page has no times"));
         };
+        if let Some(search) = self.source.search() {
+            self.source.fetch_for_search(search.blocks_with(self.page, &|kind| kind == BlockKind::Time))?;
+        }
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place() };
         let bytes = self.source.fetch(place, at.stored_len as usize)?;
         let raw = open_block(&bytes, at.kind, place, MAX_INTEGER_BLOCK_BYTES)?.decode()?;

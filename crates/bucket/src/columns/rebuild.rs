@@ -272,6 +272,7 @@ impl ShapedPage {
     /// Fills a column in all rows that have it.
     pub(crate) fn fill_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
         let columns = self.columns.clone();
+        self.fetch_below(column)?;
         let held = self.hold_below(column)?;
         let mut dictionaries = Vec::with_capacity(held.len());
         for (number, held) in held.iter().enumerate() {
@@ -324,6 +325,7 @@ impl ShapedPage {
     /// Fills a column in some rows, looking up each value.
     fn some_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
+        self.fetch_below(column)?;
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
             self.put_value(&columns, column, *row, &mut bytes)?;

@@ -53,6 +53,13 @@ fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
     [first as usize, second as usize, third as usize]
 }
 
+/// What the three cells of a key give together where it is among the keys, and which they are.
+#[inline(always)]
+pub(super) fn probe(key: u64, seed: u64, segment_length: u32, front_length: u32) -> (u8, [usize; 3]) {
+    let mixed = if seed == 0 { key } else { mix(key.wrapping_add(seed)) };
+    (fingerprint(mixed), cells_of(mixed, segment_length, front_length))
+}
+
 /// Sorts hashes and drops repetitions. Hashes spread evenly, so that one pass over the upper bits leaves runs short
 /// enough for the first-level cache.
 pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
@@ -110,22 +117,26 @@ impl Fuse {
         if self.cells.is_empty() {
             return false;
         }
-        let mixed = if self.seed == 0 { key } else { mix(key.wrapping_add(self.seed)) };
-        let [a, b, c] = cells_of(mixed, self.segment_length, self.front_length);
-        fingerprint(mixed) == self.cells[a] ^ self.cells[b] ^ self.cells[c]
+        let (fingerprint, [a, b, c]) = probe(key, self.seed, self.segment_length, self.front_length);
+        fingerprint == self.cells[a] ^ self.cells[b] ^ self.cells[c]
     }
 
     /// Whether every probe stays inside the cells; what was read from disk may not.
     pub(super) fn is_valid(&self) -> bool {
-        if self.cells.is_empty() {
-            return self.front_length == 0 && self.segment_length == 1;
-        }
-        let (front, segment) = (u64::from(self.front_length), u64::from(self.segment_length));
-        segment.is_power_of_two()
-            && front > 0
-            && front.is_multiple_of(segment)
-            && front + u64::from(ARITY - 1) * segment <= (self.cells.len() as u64).min(u64::from(u32::MAX))
+        probes_stay_inside(self.segment_length, self.front_length, self.cells.len() as u64)
     }
+}
+
+/// Whether every probe of a filter of these lengths stays inside so many cells.
+pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: u64) -> bool {
+    if cells == 0 {
+        return front_length == 0 && segment_length == 1;
+    }
+    let (front, segment) = (u64::from(front_length), u64::from(segment_length));
+    segment.is_power_of_two()
+        && front > 0
+        && front.is_multiple_of(segment)
+        && front + u64::from(ARITY - 1) * segment <= cells.min(u64::from(u32::MAX))
 }
 
 /// Length of a segment and of all but the last two, for so many keys.

@@ -5,6 +5,7 @@
 //! Version 1 of the sidecar has a single filter for all slabs.
 
 mod fuse;
+mod ranged;
 
 use quarry_event::TermQuery;
 use quarry_stdx::number::u32_of;
@@ -18,6 +19,8 @@ use crate::limits::{MAX_FILTER_BYTES, MAX_SLABS};
 use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::{Namespace, cut_term, field_term};
 use crate::wire::{Cursor, Malformed};
+
+pub use self::ranged::RangedFilter;
 
 const MAGIC: &[u8; 8] = b"QRYFILT2";
 const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
@@ -140,13 +143,13 @@ impl TermFilter {
 
     /// Whether the bucket may hold a match; `false` is certain. Prefixes and metadata always may.
     pub fn may_match(&self, query: &TermQuery) -> bool {
-        self.slabs.iter().any(|fuse| may_match(fuse, query, true))
+        self.slabs.iter().any(|fuse| may_match(query, true, &|hash| fuse.may_hold(hash)))
     }
 
     /// Whether slab `slab` may hold a match, as [`TermFilter::may_match`]. A sidecar of version 1 knows the bucket only.
     /// Of a slab without index-time fields (`has_fields`) no term of a field is asked, so that the filter cannot err there.
     pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
-        self.of_slab(slab).is_some_and(|fuse| may_match(fuse, query, has_fields))
+        self.of_slab(slab).is_some_and(|fuse| may_match(query, has_fields, &|hash| fuse.may_hold(hash)))
     }
 
     /// Bytes the filter keeps in memory.
@@ -171,16 +174,17 @@ fn checked(fuse: Fuse) -> Result<Fuse, Malformed> {
     Err(Malformed(format!("segments of {} do not fit {} fingerprints", fuse.segment_length, fuse.cells.len())))
 }
 
-fn may_match(fuse: &Fuse, query: &TermQuery, has_fields: bool) -> bool {
+/// Whether there may be a match where `may_hold` says which hashes of terms there may be.
+fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool) -> bool {
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,
         TermQuery::None => false,
-        TermQuery::Token(token) => fuse.may_hold(hash_term(Namespace::Tokens, cut_term(token.as_bytes()))),
+        TermQuery::Token(token) => may_hold(hash_term(Namespace::Tokens, cut_term(token.as_bytes()))),
         TermQuery::Field { .. } if !has_fields => false,
-        TermQuery::Field { name, value } => fuse.may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
-        TermQuery::Value { tokens, .. } => may_match(fuse, tokens, has_fields),
-        TermQuery::And(parts) => parts.iter().all(|part| may_match(fuse, part, has_fields)),
-        TermQuery::Or(parts) => parts.iter().any(|part| may_match(fuse, part, has_fields)),
+        TermQuery::Field { name, value } => may_hold(hash_term(Namespace::Fields, &field_term(name, value))),
+        TermQuery::Value { tokens, .. } => may_match(tokens, has_fields, may_hold),
+        TermQuery::And(parts) => parts.iter().all(|part| may_match(part, has_fields, may_hold)),
+        TermQuery::Or(parts) => parts.iter().any(|part| may_match(part, has_fields, may_hold)),
     }
 }
 

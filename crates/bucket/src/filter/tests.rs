@@ -75,3 +75,65 @@ fn each_slab_answers_for_itself_and_the_bucket_for_all() {
     assert_eq!((0..3).filter(|slab| filter.may_match_slab(*slab, &both, true)).count(), 0);
     assert!(filter.may_match(&TermQuery::or([token(5), token(777_777)])));
 }
+
+#[test]
+fn single_cells_say_what_the_whole_filter_says() {
+    let slabs = [hashes(0, 30_000), Vec::new(), hashes(10_000, 1_000), hashes(5, 1)];
+    let whole = sidecar(&slabs);
+    let filter = TermFilter::open(&whole).unwrap();
+    let ranged = RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(whole.into()))).unwrap().unwrap();
+    let token = |number: u64| TermQuery::Token(number.to_string().into());
+    let field = |number: u64| TermQuery::Field { name: "id".into(), value: number.to_string().into() };
+    for number in (0..40_000).step_by(7) {
+        let queries = [
+            token(number),
+            field(number),
+            TermQuery::and([token(number), token(number + 5_000)]),
+            TermQuery::or([token(number + 50_000), TermQuery::and([token(5), field(number)])]),
+            TermQuery::Value {
+                field: "id".into(),
+                value: number.to_string().into(),
+                tokens: Box::new(TermQuery::or([token(number + 90_000), token(number)])),
+            },
+            TermQuery::All,
+            TermQuery::None,
+            TermQuery::and([TermQuery::All, token(number)]),
+        ];
+        for (query, slab, has_fields) in
+            queries.iter().flat_map(|query| (0..5).flat_map(move |slab| [(query, slab, true), (query, slab, false)]))
+        {
+            let said = ranged.may_match_slab(slab, query, has_fields).unwrap();
+            assert_eq!(said, filter.may_match_slab(slab, query, has_fields), "{query:?} in slab {slab}");
+        }
+    }
+}
+
+#[test]
+fn heads_of_many_slabs_and_of_damaged_sidecars() {
+    let open = |sidecar: Vec<u8>| RangedFilter::open(std::sync::Arc::new(crate::MemoryObject(sidecar.into())));
+    let many: Vec<Vec<u64>> = (0..900).map(|slab| hashes(slab * 10, 3)).collect();
+    let filter = open(sidecar(&many)).unwrap().unwrap();
+    for slab in 0..900u64 {
+        let token = TermQuery::Token((slab * 10).to_string().into());
+        assert!(filter.may_match_slab(slab as usize, &token, false).unwrap());
+    }
+    assert!(open(sidecar_of_version_1(&hashes(0, 10))).unwrap().is_none());
+    let whole = sidecar(&[hashes(0, 100)]);
+    for len in 0..whole.len() {
+        if let Ok(Some(cut)) = open(whole[..len].to_vec()) {
+            // Its head is whole and its cells are there; the rest is the checksum that nobody asks.
+            assert!(len >= whole.len() - 8 && cut.may_match_slab(0, &TermQuery::Token("5".into()), false).unwrap());
+        }
+    }
+    for at in 0..START_OF_CELLS {
+        let mut flipped = whole.clone();
+        flipped[at] ^= 0x40;
+        // Whatever it says of terms, it does not fail in other ways than by an error.
+        if let Ok(Some(filter)) = open(flipped) {
+            drop(filter.may_match_slab(0, &TermQuery::Token("5".into()), false));
+        }
+    }
+}
+
+/// Magic, number of slabs and the head of one.
+const START_OF_CELLS: usize = 8 + 4 + 24;

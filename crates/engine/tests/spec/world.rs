@@ -39,6 +39,8 @@ pub(crate) enum Kept {
     InMemory,
     /// In sealed buckets of a data directory, two in each slab.
     Sealed,
+    /// As sealed, on a volume alone.
+    Far,
     /// As sealed, with summaries of the data models.
     Summarised,
 }
@@ -175,7 +177,8 @@ impl World {
         let models = self.models.clone();
         let source: Arc<dyn SnapshotSource> = match kept {
             Kept::InMemory => Arc::new(Memory::of(self.batches).map_err(|error| error.to_string())?),
-            Kept::Sealed | Kept::Summarised => Arc::new(Sealed::of(self.batches)?),
+            Kept::Sealed | Kept::Summarised => Arc::new(Sealed::of(self.batches, false)?),
+            Kept::Far => Arc::new(Sealed::of(self.batches, true)?),
         };
         if kept == Kept::Summarised {
             engine = engine.with_summaries(Arc::new(Summaries::default()));
@@ -302,15 +305,19 @@ struct Sealed {
 }
 
 impl Sealed {
-    fn of(batches: Vec<(String, EventBatch)>) -> Result<Sealed, String> {
+    fn of(batches: Vec<(String, EventBatch)>, is_far: bool) -> Result<Sealed, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let fill = || -> Result<Arc<Store>, StoreError> {
             let options = StoreOptions { slab_events: SLAB_EVENTS, sealers: 1, ..StoreOptions::at(folder.path()) };
+            let options = if is_far { quarry_testworld::far_away(options) } else { options };
             let store = Store::open(options, ManualClock::shared(NOW))?;
             for (_, batch) in batches {
                 store.append(AppendRequest { batch, checkpoint: None })?.wait()?;
             }
             store.seal_all()?;
+            if is_far {
+                store.upload_all()?;
+            }
             Ok(store)
         };
         Ok(Sealed { store: fill().map_err(|error| error.to_string())?, _folder: folder })

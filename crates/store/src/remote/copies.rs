@@ -15,6 +15,8 @@ use crate::sync::lock;
 
 /// What a path says for the name of its index.
 const INDEX_NAME: &str = "$_index_name";
+/// What is known of all slabs is about so small a part of a bucket, and the checksums of its blocks a tenth of that.
+const SHARE_OF_END: u64 = 200;
 /// Setting of the catalog that tells the objects of this data directory from those of others on the same volume.
 pub(crate) const STORE_ID: &str = "store_id";
 
@@ -118,6 +120,15 @@ impl Part {
         }
     }
 
+    /// How much of its end is read first: of a bucket, what is known of all slabs; of a filter nothing but the checksums of
+    /// the store, which are left to it.
+    fn end_bytes(self, row: &BucketRow) -> u64 {
+        match self {
+            Part::Object => row.object_bytes / SHARE_OF_END,
+            Part::Filter => 0,
+        }
+    }
+
     /// Its key on a volume. It is made of what the catalog says, and unlike any other: a number that comes again, because
     /// an older catalog was put back, comes at another time.
     pub(crate) fn key(self, row: &BucketRow, folder: &str) -> String {
@@ -126,6 +137,21 @@ impl Part {
             Part::Filter => "filter",
         };
         format!("{folder}/{:010}-{:016x}.{ending}", row.number, row.created)
+    }
+}
+
+/// An object that was opened.
+#[derive(Clone)]
+pub(crate) struct OpenObject {
+    pub(crate) object: Arc<dyn ReadAt>,
+    /// The same; what is read of this one stays in the cache for longer.
+    pub(crate) lasting: Arc<dyn ReadAt>,
+}
+
+impl OpenObject {
+    /// One that no cache is before.
+    pub(crate) fn of(object: Arc<dyn ReadAt>) -> OpenObject {
+        OpenObject { lasting: Arc::clone(&object), object }
     }
 }
 
@@ -158,21 +184,18 @@ impl Remotes {
         self.volumes.get(name).ok_or_else(|| BlobError::Settings { reason: reason() })
     }
 
-    /// An object of a bucket as its volume has it, through the cache. What is read of a `lasting` one stays there longer.
-    pub(crate) fn open(
-        &self,
-        row: &BucketRow,
-        part: Part,
-        copy: &RemoteCopy,
-        lasting: bool,
-    ) -> Result<Arc<dyn ReadAt>, BlobError> {
+    /// An object of a bucket as its volume has it, through the cache.
+    pub(crate) fn open(&self, row: &BucketRow, part: Part, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
         let key = part.key(row, &copy.folder);
         let volume = Arc::clone(self.volume(&copy.volume)?);
+        let end_bytes = part.end_bytes(row);
         match &self.cache {
-            None => volume.open(&key),
+            None => volume.open_with_end(&key, end_bytes).map(OpenObject::of),
             Some(cache) => {
                 let name = format!("{}/{key}", copy.volume);
-                Ok(cache.object(&name, part.bytes(row), lasting, Box::new(move || volume.open(&key))))
+                let open = Box::new(move || volume.open_with_end(&key, end_bytes));
+                let object = cache.object(&name, part.bytes(row), open);
+                Ok(OpenObject { lasting: Arc::new(object.lasting()), object: Arc::new(object) })
             }
         }
     }

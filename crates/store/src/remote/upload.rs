@@ -206,7 +206,7 @@ impl Shared {
         let _turn = lock(&self.copies_turn);
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
         for part in Part::ALL {
-            let object = self.readers.remotes().open(&bucket.row, part, &copy, false)?;
+            let object = self.readers.remotes().open(&bucket.row, part, &copy)?.object;
             let failed = |error: quarry_bucket::ReadError| StoreError::Corrupt {
                 bucket: bucket.id.to_string(),
                 reason: error.to_string(),

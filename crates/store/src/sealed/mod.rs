@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore};
-use quarry_bucket::{BucketError, BucketReader, ReadAt, ReadError, TermFilter};
+use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAt, ReadError, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
@@ -24,7 +24,7 @@ use quarry_stdx::{Fault, HasKind};
 
 use crate::cache::Cache;
 use crate::deletion::{Hold, RowSet};
-use crate::remote::copies::{Copies, Part, Remotes};
+use crate::remote::copies::{Copies, OpenObject, Part, Remotes};
 use crate::sync::lock;
 use crate::{PageInfo, StoreError, StoreOptions};
 
@@ -33,6 +33,8 @@ use self::fault::Faults;
 pub(crate) use self::live_rows::Live;
 pub(crate) use self::segment::SealedSegment;
 
+/// Bytes up to which a term filter on a volume is read whole, as single cells take as long.
+const WHOLE_FILTER_BYTES: u64 = 256 << 10;
 /// Buckets on volumes that one search opens at once.
 const OPENED_AT_ONCE: usize = 16;
 
@@ -126,6 +128,8 @@ pub(crate) struct Readers {
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
+    /// Those of which single cells are read.
+    ranged_filters: Cache<u64, Arc<RangedFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
     /// Uses of buckets so far.
@@ -145,31 +149,38 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// The bucket's object, as it is kept open. Its directory is read through one of its own, because that stays in the
-    /// cache for longer.
+    /// The bucket's object, as it is kept open.
     fn get(&self, row: &BucketRow, copies: &Copies) -> Result<Arc<dyn ReadAt>, ReadError> {
         if let Some(object) = self.open.get(&row.number) {
             return Ok(object);
         }
-        let opened = self.open(row, copies, Part::Object, false);
-        let object = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
-        self.open.put(row.number, object.clone(), 1);
-        Ok(object)
+        let opened = self.open(row, copies, Part::Object);
+        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        self.open.put(row.number, opened.object.clone(), 1);
+        Ok(opened.object)
     }
 
     /// Opens an object of a bucket here, or on its volume where the local copy is gone.
-    fn open(&self, row: &BucketRow, copies: &Copies, part: Part, lasting: bool) -> Result<Arc<dyn ReadAt>, BlobError> {
+    fn open(&self, row: &BucketRow, copies: &Copies, part: Part) -> Result<OpenObject, BlobError> {
         let local = || self.blobs.open(part.name(row));
-        let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else { return local() };
-        let remote = || self.remotes.open(row, part, &copy, lasting);
+        let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else {
+            return local().map(OpenObject::of);
+        };
+        let remote = || self.remotes.open(row, part, &copy);
         if !copy.state.is_local_whole() {
             return remote();
         }
         match local() {
             // It went this moment, or somebody took it away.
             Err(BlobError::NotFound { .. }) => remote(),
-            opened => opened,
+            opened => opened.map(OpenObject::of),
         }
+    }
+
+    /// Whether the object of a bucket that is read is on a volume whose reads are held against checksums.
+    fn checks_reads(&self, copies: &Copies) -> bool {
+        let far = copies.remote().filter(|copy| !copy.state.is_local_whole());
+        far.is_some_and(|copy| self.remotes.volume(&copy.volume).is_ok_and(|volume| volume.checks_reads()))
     }
 }
 
@@ -205,6 +216,10 @@ impl ReadAt for LazyObject {
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
         self.get()?.read_ranges(ranges)
     }
+
+    fn requests(&self) -> u64 {
+        self.get().map_or(0, |object| object.requests())
+    }
 }
 
 impl Readers {
@@ -215,6 +230,7 @@ impl Readers {
             objects: Arc::new(Objects { blobs, remotes, open }),
             open: Cache::new(options.open_buckets_max),
             filters: Cache::new(options.filter_cache_bytes),
+            ranged_filters: Cache::new(options.open_buckets_max),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
             uses: AtomicU64::new(0),
@@ -265,7 +281,17 @@ impl Readers {
         if let Some(open) = self.open.get(&bucket.row.number) {
             return Ok(open);
         }
-        let open = Arc::new(self.open_anew(bucket).map_err(|error| damage(&bucket.id, &error))?);
+        let opened = match self.is_ranged(bucket) {
+            // Both wait for a network.
+            true => std::thread::scope(|scope| {
+                let filter = || drop(self.ranged_filter(bucket));
+                // A thread that does not start is not missed.
+                drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, filter));
+                self.open_anew(bucket)
+            }),
+            false => self.open_anew(bucket),
+        };
+        let open = Arc::new(opened.map_err(|error| damage(&bucket.id, &error))?);
         // Its content is read when a search asks for terms; that it is there costs little to know.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
@@ -276,24 +302,21 @@ impl Readers {
 
     /// Opens a bucket whatever the cache holds.
     pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
-        let directory = self.objects.open(&bucket.row, &bucket.copies, Part::Object, true);
-        let directory =
-            directory.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
-        let len = directory.len();
+        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Object);
+        let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
+        let len = opened.lasting.len();
         let object = Arc::new(LazyObject {
             objects: self.objects.clone(),
             row: bucket.row.clone(),
             copies: Arc::clone(&bucket.copies),
-            directory: Mutex::new(Some(directory)),
+            directory: Mutex::new(Some(opened.lasting)),
             len,
         });
         let reader = BucketReader::open(Arc::clone(&object) as Arc<dyn ReadAt>);
-        let directory = lock(&object.directory).take();
+        *lock(&object.directory) = None;
         let reader = reader?;
-        // What is here is opened once for all reads.
-        if let Some(directory) = directory.filter(|_| bucket.copies.is_local()) {
-            self.objects.open.put(bucket.row.number, directory, 1);
-        }
+        // It is opened once for all reads.
+        self.objects.open.put(bucket.row.number, opened.object, 1);
         let info_of = |page: &quarry_bucket::PageInfo| PageInfo {
             first_row: page.first_row,
             events: page.events,
@@ -318,6 +341,21 @@ impl Readers {
         if self.faults.of(number).is_some() {
             return true;
         }
+        if self.is_ranged(bucket) {
+            let may_match = match self.ranged_filter(bucket) {
+                Ok(Some(filter)) => filter.may_match_slab(slab, query, has_fields).map(Some),
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match may_match {
+                Ok(Some(may_match)) => return may_match,
+                Ok(None) => {}
+                Err(error) => {
+                    self.faults.note(bucket, &error);
+                    return true;
+                }
+            }
+        }
         match self.read_filter(bucket) {
             Ok(filter) => {
                 let may_match = filter.may_match_slab(slab, query, has_fields);
@@ -332,11 +370,29 @@ impl Readers {
         }
     }
 
+    /// Whether of the bucket's term filter single cells are read: it is on a volume, and large.
+    fn is_ranged(&self, bucket: &SealedBucket) -> bool {
+        bucket.row.filter_bytes > WHOLE_FILTER_BYTES && self.objects.checks_reads(&bucket.copies)
+    }
+
+    /// The bucket's term filter by its cells, opened when it is first asked; `None` where it must be read whole.
+    fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RangedFilter>>, BucketError> {
+        let number = bucket.row.number;
+        if let Some(filter) = self.ranged_filters.get(&number) {
+            return Ok(Some(filter));
+        }
+        let filter = RangedFilter::open(self.filter_object(bucket)?)?.map(Arc::new);
+        if let Some(filter) = &filter {
+            self.ranged_filters.put(number, Arc::clone(filter), 1);
+        }
+        Ok(filter)
+    }
+
     /// The term filter's object, if it is there and as long as it should be.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
-        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Filter, true);
+        let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Filter);
         let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
-        let object = opened.map_err(|error| failed(error.to_string()))?;
+        let object = opened.map_err(|error| failed(error.to_string()))?.lasting;
         if object.len() != bucket.row.filter_bytes {
             let (found, written) = (object.len(), bucket.row.filter_bytes);
             return Err(failed(format!("{} has {found} bytes, {written} were written", bucket.row.filter)).into());
@@ -376,6 +432,7 @@ impl Readers {
         self.objects.open.remove_if(|key| *key == number);
         self.open.remove_if(|key| *key == number);
         self.filters.remove_if(|key| *key == number);
+        self.ranged_filters.remove_if(|key| *key == number);
         self.faults.forget(number);
         self.pages.remove_if(|key| key.0 == number);
     }

@@ -1,10 +1,11 @@
 //! A sealed slab, or a part of one, as a search sees it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
 use crate::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
+use quarry_bucket::BucketReader;
 use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_stdx::number::u32_of;
@@ -27,11 +28,22 @@ pub(crate) struct SealedSegment {
     pub(crate) deleted: u64,
     /// The snapshot names the bucket as damaged.
     pub(crate) listed: bool,
+    /// The bucket as this search reads it, where it is on a volume.
+    pub(crate) ahead: OnceLock<BucketReader>,
 }
 
 impl SealedSegment {
+    fn reader(&self) -> &BucketReader {
+        self.ahead.get().unwrap_or(&self.open.reader)
+    }
+
+    /// Page of the slab that is the first of these.
+    fn first_page(&self) -> usize {
+        self.cut.as_ref().map_or(0, |cut| cut.first_page)
+    }
+
     fn read(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
-        self.open.reader.read_page(self.slab, page, columns).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().read_page(self.slab, page, columns).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn read_whole(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
@@ -145,7 +157,7 @@ impl Segment for SealedSegment {
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
-        let found = self.open.reader.candidate_rows(self.slab, page, query, fields, most);
+        let found = self.reader().candidate_rows(self.slab, page, query, fields, most);
         found.map_err(|error| damage(&self.bucket.id, &error))
     }
 
@@ -179,12 +191,11 @@ impl Segment for SealedSegment {
             let columns = PageColumns { raw: false, index_time: false, fields: false };
             return Ok(self.read_page(page, columns)?.meta);
         }
-        self.open.reader.page_metas(self.slab, page).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().page_metas(self.slab, page).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn may_hold_fields(&self, page: usize) -> bool {
-        let first = self.cut.as_ref().map_or(0, |cut| cut.first_page);
-        self.open.reader.holds_fields(self.slab, first + page)
+        self.open.reader.holds_fields(self.slab, self.first_page() + page)
     }
 
     fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
@@ -192,22 +203,44 @@ impl Segment for SealedSegment {
         if self.cut.is_some() {
             return Ok(None);
         }
-        self.open.reader.shapes(self.slab).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().shapes(self.slab).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
-        self.open.reader.dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn is_shaped(&self, page: usize) -> bool {
         !self.is_touched(page)
     }
 
+    fn is_far(&self) -> bool {
+        !self.bucket.copies.is_local()
+    }
+
+    fn requests(&self) -> u64 {
+        self.open.reader.requests()
+    }
+
+    fn read_ahead(&self, pages: PageSet, is_certain: bool) {
+        if self.is_far() {
+            let pages = PageSet(pages.0 << self.first_page());
+            // Who says it again says the same.
+            self.ahead.get_or_init(|| self.open.reader.reading_ahead(self.slab, pages, is_certain));
+        }
+    }
+
+    fn done_with(&self, page: usize) {
+        if let Some(reader) = self.ahead.get() {
+            reader.done_with(self.first_page() + page);
+        }
+    }
+
     fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
-        let opened = self.open.reader.shaped_page(self.slab, page);
+        let opened = self.reader().shaped_page(self.slab, page);
         let opened = opened.map_err(|error| damage(&self.bucket.id, &error))?;
         Ok(opened.map(|page| Box::new(SealedPage { bucket: self.bucket.clone(), page }) as Box<dyn ShapedPage>))
     }

@@ -1,20 +1,24 @@
 //! Buckets on a volume: searched whole wherever their copies are, whatever fails and whenever the machine dies.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore, LocalFolder, Memory};
-use quarry_bucket::ReadAt;
+use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
+use quarry_event::PageSet;
+use quarry_event::shape::TEXT_COLUMN;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
 use super::compaction::{objects, seal};
-use super::{all, append, expected, open, small, texts};
+use super::{all, append, expected, open, sample, small, texts};
 use crate::remote::copies::Part;
-use crate::{LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
+use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
 /// Acts that are left to a machine; it is dead afterwards.
 type Acts = Arc<AtomicU64>;
@@ -345,4 +349,111 @@ fn a_crash_at_any_step_of_a_bucket_loses_and_repeats_nothing() {
         }
         assert!(acts > 30, "six seals, as many uploads, a merge and evictions: {acts}");
     }
+}
+
+/// A volume whose objects count what is read of them.
+#[derive(Debug)]
+struct CountedVolume {
+    store: Memory,
+    reads: Arc<AtomicU64>,
+}
+
+struct CountedObject {
+    object: Arc<dyn ReadAt>,
+    reads: Arc<AtomicU64>,
+}
+
+impl BlobStore for CountedVolume {
+    fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
+        self.store.put(name, bytes)
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError> {
+        Ok(Arc::new(CountedObject { object: self.store.open(name)?, reads: Arc::clone(&self.reads) }))
+    }
+
+    fn checks_reads(&self) -> bool {
+        true
+    }
+
+    fn delete(&self, name: &str) -> Result<(), BlobError> {
+        self.store.delete(name)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, BlobError> {
+        self.store.exists(name)
+    }
+
+    fn list(&self) -> Result<Vec<String>, BlobError> {
+        self.store.list()
+    }
+}
+
+impl ReadAt for CountedObject {
+    fn len(&self) -> u64 {
+        self.object.len()
+    }
+
+    fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.object.read_at(offset, len)
+    }
+
+    fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.object.read_ranges(ranges)
+    }
+}
+
+/// What a search that says beforehand which pages it reads sees of the store, and how often the volume was read for it;
+/// it goes through the pages as searches do, the newest first.
+fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8>>, u64) {
+    let mut found = Vec::new();
+    let segments = all(store).segments;
+    let before = reads.load(Ordering::SeqCst);
+    for segment in segments.iter().filter(|segment| segment.is_far()) {
+        let requests = segment.requests();
+        segment.read_ahead(PageSet::first(segment.pages().len()), is_certain);
+        for (number, info) in segment.pages().iter().enumerate().rev() {
+            let rows: Vec<u32> = (0..info.events).collect();
+            let mut page = segment.shaped_page(number).unwrap().expect("a page of columns");
+            let texts = page.texts(TEXT_COLUMN, &rows).unwrap();
+            found.extend((0..rows.len()).map(|row| texts.get(row).to_vec()));
+            segment.done_with(number);
+        }
+        assert!(segment.requests() > requests);
+    }
+    (found, reads.load(Ordering::SeqCst) - before)
+}
+
+fn mixed_text(number: u64) -> String {
+    let mixed = |by: u64| (number + 1).wrapping_mul(by) >> 20;
+    format!("user={} took={} level={}", mixed(0x9e37_79b9_7f4a_7c15), mixed(0xc4ce_b9fe_1a85_ec53), number % 7)
+}
+
+#[test]
+fn pages_of_a_far_bucket_come_together() {
+    let [at_once, one_by_one] = [true, false].map(|is_certain| {
+        let dir = tempdir().unwrap();
+        let reads = Arc::<AtomicU64>::default();
+        let volume = Arc::new(CountedVolume { store: Memory::default(), reads: Arc::clone(&reads) });
+        let options =
+            StoreOptions { slab_events: 40_000, log_segment_bytes: 64 << 20, ..options(dir.path(), volume, 0) };
+        let store = open(&options);
+        // Ten pages of numbers that compress too little to come with the end of the object.
+        for from in (0..40_000).step_by(2_000) {
+            let batch = sample::batch_of("main", (from..from + 2_000).map(|number| (number, mixed_text(number))));
+            store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
+        }
+        store.seal_all().unwrap();
+        store.upload_all().unwrap();
+        let (found, reads) = read_ahead(&store, &reads, is_certain);
+        let mut found: Vec<String> = found.into_iter().map(|text| String::from_utf8(text).unwrap()).collect();
+        let mut whole: Vec<String> = (0..40_000).map(mixed_text).collect();
+        found.sort();
+        whole.sort();
+        assert!(found == whole, "{} of {} events", found.len(), whole.len());
+        reads
+    });
+    assert!(at_once <= one_by_one && one_by_one <= 40, "{at_once} and {one_by_one} requests");
 }

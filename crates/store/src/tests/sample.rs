@@ -5,8 +5,13 @@ use quarry_event::{EventBatch, Metadata};
 
 /// `events` events of `index`, numbered from `first`; their texts name index and number, their times are the number.
 pub(crate) fn batch(index: &str, first: u64, events: u64) -> EventBatch {
+    batch_of(index, (first..first + events).map(|number| (number, text(index, number))))
+}
+
+/// Events of these numbers and texts.
+pub(crate) fn batch_of(index: &str, events: impl Iterator<Item = (u64, String)>) -> EventBatch {
     let mut batch = EventBatch { index_time: 5, ..EventBatch::default() };
-    for number in first..first + events {
+    for (number, text) in events {
         let host = format!("host{}", number % 3);
         let meta = Metadata {
             index: index.into(),
@@ -15,7 +20,7 @@ pub(crate) fn batch(index: &str, first: u64, events: u64) -> EventBatch {
             sourcetype: "test".into(),
         };
         let code = batch.intern(&meta);
-        batch.push(text(index, number).as_bytes(), number as i64, code);
+        batch.push(text.as_bytes(), number as i64, code);
     }
     batch
 }

@@ -6,10 +6,12 @@
 //! one that does. The table is printed and kept in `target/bench/last.txt`; the next run shows its ratio to it, and to
 //! `target/bench/baseline.txt` once `--save-baseline` has made one.
 //!
-//! `cargo xtask bench --shapes` measures data that nobody can tune for instead ([`shapes`]). The program is the release
+//! `cargo xtask bench --shapes` measures data that nobody can tune for instead ([`shapes`]), `--far` searches over an S3
+//! store ([`far`]). The program is the release
 //! binary, or the one that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
+mod far;
 mod figures;
 mod ingest;
 mod needles;
@@ -24,12 +26,15 @@ use self::figures::Figures;
 use self::server::Server;
 use crate::python::target_folder;
 
-const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …";
+const USAGE: &str = "usage: cargo xtask bench DIR [--save-baseline] (DIR with syslog.log in it), or bench --shapes …, or bench --far DIR";
 
 /// Runs the whole table.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     if arguments.first().is_some_and(|argument| argument == "--shapes") {
         return shapes::run(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|argument| argument == "--far") {
+        return far::run(&arguments[1..]);
     }
     let folder = arguments.first().map(PathBuf::from).ok_or(USAGE)?;
     let save_baseline = match arguments.get(1).map(String::as_str) {

@@ -9,7 +9,7 @@ use super::server::Server;
 pub(super) const RUNS: usize = 5;
 
 /// Name, search, and a text the CSV answer must hold.
-const QUERIES: &[(&str, &str, &str)] = &[
+pub(super) const QUERIES: &[(&str, &str, &str)] = &[
     ("Q1 dc(user_id)", "every1 | stats dc(user_id) as n", "950118"),
     ("Q2a by status, host", "every1 | stats count by status, host", "200,host01,"),
     ("Q2b top client_ip", "every1 | top 10 client_ip", "10.0.0.1,"),

@@ -183,6 +183,11 @@ impl SharedDictionary {
 pub(crate) struct SharedCache(Mutex<BTreeMap<u64, Arc<SharedDictionary>>>);
 
 impl SharedCache {
+    /// Whether the dictionary in this block was decoded.
+    pub(crate) fn holds(&self, at: BlockAt) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at.offset)
+    }
+
     /// The dictionary in this block.
     pub(crate) fn get(
         &self,

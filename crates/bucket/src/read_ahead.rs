@@ -1,0 +1,286 @@
+//! Reading ahead: what a search reads of one page of a slab, it fetches of the pages that follow at the same time.
+//!
+//! A request to a store that is far away takes as long as megabytes of its answer do. Which columns a search reads is
+//! found out while it reads the first page; the chunks of a column lie one after the other, so those of the other pages
+//! come in the same request. A search that may end at any time begins with single pages and takes more at once the
+//! further it goes.
+//!
+//! Not here: reading segments side by side (scan), and what stays on the local disk (blob).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use quarry_event::PageSet;
+
+use crate::block::{BlockAt, BlockKind};
+
+/// Bytes that are held for one slab; beyond, no more is fetched than a page needs.
+const HELD_BYTES_MAX: u64 = 64 << 20;
+/// Bytes between two ranges that are fetched along with them, for one request less.
+const GAP_BYTES: u64 = 32 << 10;
+/// Pages of a slab up to which each is fetched whole.
+const FEW_PAGES: u32 = 2;
+/// How many times as many pages are fetched at once with every page that was opened.
+const GROWTH: usize = 4;
+
+/// Pages of one slab that a search is going to read, and what was fetched of them.
+#[derive(Debug)]
+pub(crate) struct ReadAhead {
+    pages: PageSet,
+    /// All of them are going to be read.
+    is_certain: bool,
+    /// Blocks of every page of the slab.
+    blocks: Vec<Vec<BlockAt>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What was fetched, by where it starts.
+    held: BTreeMap<u64, Bytes>,
+    bytes: u64,
+    opened: PageSet,
+    done: PageSet,
+    /// Columns that were read.
+    columns: BTreeSet<u32>,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(pages: PageSet, is_certain: bool, blocks: Vec<Vec<BlockAt>>) -> ReadAhead {
+        ReadAhead { pages, is_certain, blocks, state: Mutex::default() }
+    }
+
+    /// The page is not read any more; what is held goes with the last.
+    pub(crate) fn done_with(&self, page: usize) {
+        let mut state = self.locked();
+        state.done.0 |= PageSet::one(page).0;
+        if self.pages.0 & !state.done.0 == 0 {
+            state.held.clear();
+            state.bytes = 0;
+        }
+    }
+
+    /// The held bytes of a range.
+    pub(crate) fn get(&self, range: &Range<u64>) -> Option<Bytes> {
+        let state = self.locked();
+        let (start, bytes) = state.held.range(..=range.start).next_back()?;
+        let (from, to) = ((range.start - start) as usize, (range.end - start) as usize);
+        (to <= bytes.len()).then(|| bytes.slice(from..to))
+    }
+
+    /// The page, and those that are to be fetched with it, in the order in which they are wanted: those before it first,
+    /// as searches go from the newest to the oldest.
+    pub(crate) fn pages_with(&self, page: usize) -> Vec<usize> {
+        let opened = {
+            let mut state = self.locked();
+            state.opened.0 |= PageSet::one(page).0;
+            state.opened.0.count_ones()
+        };
+        let most = match self.is_certain {
+            true => self.blocks.len(),
+            false => GROWTH.saturating_pow(opened.saturating_sub(1)),
+        };
+        let before = (0..page).rev();
+        let behind = page + 1..self.blocks.len();
+        let others = before.chain(behind).filter(|other| self.pages.contains(*other));
+        std::iter::once(page).chain(others).take(most.max(1)).collect()
+    }
+
+    /// Whether events of so few pages are read that each is better fetched whole.
+    pub(crate) fn is_for_few_events(&self) -> bool {
+        !self.is_certain && self.pages.0.count_ones() <= FEW_PAGES
+    }
+
+    /// These columns and, where not all pages were fetched with the first, those that were read of earlier pages.
+    pub(crate) fn with_earlier(&self, columns: Vec<u32>) -> Vec<u32> {
+        if self.is_certain {
+            return columns;
+        }
+        let mut state = self.locked();
+        state.columns.extend(columns);
+        state.columns.iter().copied().collect()
+    }
+
+    /// Where blocks of these kinds are in the page and in those that are fetched with it.
+    pub(crate) fn blocks_with(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
+        let pages = self.pages_with(page);
+        let blocks = pages.iter().filter_map(|page| self.blocks.get(*page)).flatten();
+        blocks.filter(|at| wanted(at.kind)).map(BlockAt::range).collect()
+    }
+
+    /// The ranges that are to be fetched, ascending, apart from each other and without what is held; none where they are
+    /// more than may be held.
+    pub(crate) fn missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
+        ranges.sort_unstable_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::new();
+        for range in ranges {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end.saturating_add(GAP_BYTES) => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        let bytes: u64 = merged.iter().map(|range| range.end - range.start).sum();
+        if self.locked().bytes + bytes > HELD_BYTES_MAX {
+            merged.clear();
+        }
+        merged
+    }
+
+    /// Holds what was fetched.
+    pub(crate) fn hold(&self, start: u64, bytes: Bytes) {
+        let mut state = self.locked();
+        state.bytes += bytes.len() as u64;
+        if let Some(before) = state.held.insert(start, bytes) {
+            state.bytes -= before.len() as u64;
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use quarry_event::shape::{PageColumn, TEXT_COLUMN};
+    use quarry_event::{FieldColumns, PageColumns, TermQuery, ValueColumns};
+
+    use super::*;
+    use crate::columns::tests::{batch_of, shaped};
+    use crate::error::ReadError;
+    use crate::{BucketReader, MAX_PAGE_EVENTS, MemoryObject, ReadAt};
+
+    /// An object of which requests are counted; ranges that are read together are one.
+    struct Counted {
+        object: MemoryObject,
+        requests: Arc<AtomicUsize>,
+    }
+
+    impl ReadAt for Counted {
+        fn len(&self) -> u64 {
+            self.object.len()
+        }
+
+        fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError> {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.object.read_at(offset, len)
+        }
+
+        fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+            self.object.read_ranges(ranges)
+        }
+    }
+
+    const PAGES: usize = 12;
+
+    /// A bucket whose columns are too large to come with its end.
+    fn bucket() -> (BucketReader, Arc<AtomicUsize>) {
+        let mixed = |at: usize, by: u64| (at as u64 + 1).wrapping_mul(by) >> 20;
+        let text = |at: usize| {
+            let (user, took) = (mixed(at, 0x9e37_79b9_7f4a_7c15), mixed(at, 0xc4ce_b9fe_1a85_ec53));
+            format!("user={user} took={} level={} free{}", took % 1_000_000, at % 7, mixed(at, 0xff51_afd7_ed55_8ccd))
+        };
+        let encoded = shaped(&[batch_of((0..PAGES * MAX_PAGE_EVENTS).map(text))], 1);
+        let requests = Arc::<AtomicUsize>::default();
+        let object = Counted { object: MemoryObject(encoded.object.clone()), requests: Arc::clone(&requests) };
+        (BucketReader::open(Arc::new(object)).unwrap(), requests)
+    }
+
+    /// All columns of some pages as `reader` reads them, and the texts of each.
+    fn all_of(reader: &BucketReader, pages: impl Iterator<Item = usize>) -> Vec<(Vec<Arc<PageColumn>>, Bytes)> {
+        let columns = reader.shapes(0).unwrap().unwrap().columns.len() as u32;
+        let of_page = |page: usize| {
+            let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+            let read = (0..columns).map(|column| shaped.column(column).unwrap()).collect();
+            let rows: Vec<u32> = (0..40).collect();
+            let texts = shaped.texts(TEXT_COLUMN, &rows).unwrap().bytes;
+            reader.done_with(page);
+            (read, texts)
+        };
+        pages.map(of_page).collect()
+    }
+
+    #[test]
+    fn columns_of_all_pages_come_with_those_of_the_first() {
+        let (plain, requests) = bucket();
+        let expected = all_of(&plain, (0..PAGES).rev());
+        let columns = plain.shapes(0).unwrap().unwrap().columns.len();
+        let without = requests.swap(0, Ordering::Relaxed);
+        let (reader, requests) = bucket();
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true);
+        requests.store(0, Ordering::Relaxed);
+        assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
+        let with = requests.load(Ordering::Relaxed);
+        assert!(with <= columns + 3 && without > 3 * with, "{with} requests for {columns} columns, {without} without");
+        // What was held went with the last page.
+        let (first, len) = (PAGES - 1, 16);
+        let search = ahead.source.search().unwrap();
+        let block = search.blocks[first].iter().find(|at| at.kind == BlockKind::Time).unwrap();
+        assert!(search.get(&(block.offset..block.offset + len)).is_none() && search.locked().bytes == 0);
+    }
+
+    #[test]
+    fn a_search_that_may_end_takes_more_pages_the_further_it_goes() {
+        let (reader, requests) = bucket();
+        let expected = all_of(&reader, (0..PAGES).rev());
+        let (reader, _) = (bucket().0, requests);
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), false);
+        let search = Arc::clone(ahead.source.search().unwrap());
+        let mut held = Vec::new();
+        for (number, page) in (0..PAGES).rev().enumerate() {
+            assert_eq!(all_of(&ahead, std::iter::once(page)), expected[number..number + 1]);
+            held.push(search.locked().bytes);
+        }
+        assert!(held[0] * 3 < held[1] && held[1] < held[5], "{held:?}");
+        let grown = held.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        assert!(grown <= 3, "{held:?}");
+    }
+
+    #[test]
+    fn a_page_of_a_few_is_fetched_whole() {
+        let (reader, requests) = bucket();
+        let ahead = reader.reading_ahead(0, PageSet::one(3), false);
+        let columns = all_of(&ahead, std::iter::empty());
+        assert!(columns.is_empty());
+        requests.store(0, Ordering::Relaxed);
+        let mut shaped = ahead.shaped_page(0, 3).unwrap().unwrap();
+        for column in 0..ahead.shapes(0).unwrap().unwrap().columns.len() as u32 {
+            shaped.column(column).unwrap();
+        }
+        ahead.read_page(0, 3, PageColumns { raw: true, index_time: false, fields: false }).unwrap();
+        assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    /// Fields that may lie anywhere.
+    struct Anywhere;
+
+    impl FieldColumns for Anywhere {
+        fn columns_of(&self, _: &str) -> Option<ValueColumns> {
+            None
+        }
+    }
+
+    #[test]
+    fn rows_and_pages_are_the_same_with_it() {
+        let (reader, _) = bucket();
+        for token in ["free12345", "level", "3", "user"] {
+            let query = TermQuery::Token(token.into());
+            let pages = reader.candidate_pages(0, &query, &Anywhere).unwrap();
+            for certain in [true, false] {
+                let ahead = reader.reading_ahead(0, pages, certain);
+                assert_eq!(ahead.candidate_pages(0, &query, &Anywhere).unwrap(), pages);
+                for page in (0..PAGES).filter(|page| pages.contains(*page)) {
+                    let rows = |reader: &BucketReader| reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap();
+                    assert_eq!(rows(&ahead), rows(&reader), "{token} in page {page}");
+                }
+            }
+        }
+    }
+}

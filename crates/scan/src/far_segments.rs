@@ -1,0 +1,207 @@
+//! Segments on stores that are far away: asked side by side, and begun before it is their turn.
+//!
+//! Of such a segment some requests must wait for each other: its terms tell its pages, these its templates, and
+//! these the columns. That takes as long for sixteen segments as for one, so that many are under way. While workers
+//! read a segment, the first page of each of the next ones is read and thrown away: what the rest of it needs comes along
+//! and is held ([`Segment::read_ahead`]). Where that waited for nothing, the segments are cached, and no more are begun.
+//!
+//! Not here: what is fetched together with a page (bucket).
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use quarry_eval::EngineError;
+use quarry_eval::context::CommandContext;
+use quarry_eval::messages;
+use quarry_eval::panics::caught;
+use quarry_store::Segment;
+
+use crate::event_scan::EventScan;
+use crate::page::PageRef;
+use crate::slices::Window;
+
+/// Segments that are asked, or begun, at once.
+const SEGMENTS_AT_ONCE: usize = 16;
+/// Pages that are looked at for segments that come next: those of four slabs.
+const PAGES_LOOKED_AT: usize = 256;
+
+/// What `of` gives for each number below `count`, in their order, many at once.
+pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, T)>> = Mutex::default();
+    let some = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            if at >= count {
+                return;
+            }
+            let given = of(at);
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((at, given));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..SEGMENTS_AT_ONCE.min(count) {
+            // A thread that does not start is not missed.
+            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
+        }
+        some();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_unstable_by_key(|(at, _)| *at);
+    assert_eq!(done.len(), count, "each number was asked for once");
+    done.into_iter().map(|(_, given)| given).collect()
+}
+
+/// Begins segments before workers come to them.
+pub(crate) struct Beginnings<'a> {
+    scan: &'a EventScan,
+    context: CommandContext,
+    /// The page with which a segment is begun and the run it is in, in the order in which workers take runs.
+    pages: Vec<(usize, &'a PageRef)>,
+    coded: bool,
+    next: AtomicUsize,
+    reached: Mutex<Reached>,
+    moved: Condvar,
+}
+
+/// How far the workers are.
+#[derive(Default)]
+struct Reached {
+    /// The last run that one of them took.
+    run: usize,
+    ended: bool,
+}
+
+impl<'a> Beginnings<'a> {
+    /// Those of the far segments of these runs of windows; `coded` as [`EventScan::read_coded`] is meant.
+    pub(crate) fn of(
+        scan: &'a EventScan,
+        windows: &'a [Window],
+        runs: &[std::ops::Range<usize>],
+        coded: bool,
+        context: &CommandContext,
+    ) -> Beginnings<'a> {
+        let mut pages: Vec<(usize, &PageRef)> = Vec::new();
+        // Where summaries stand for events, pages may not be read at all.
+        let runs = if scan.summary.is_some() { &[] } else { runs };
+        for (run, windows) in runs.iter().map(|run| &windows[run.clone()]).enumerate() {
+            let firsts = windows.iter().filter_map(|window| window.pages.last());
+            for page in firsts.filter(|page| page.segment.is_far()) {
+                if pages.last().is_none_or(|(_, last)| !Arc::ptr_eq(&last.segment, &page.segment)) {
+                    pages.push((run, page));
+                }
+            }
+        }
+        // What it says of its events, it says again when its turn comes.
+        let context = CommandContext { messages: Arc::default(), ..context.clone() };
+        let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
+        Beginnings { scan, context, pages, coded, next, reached, moved }
+    }
+
+    /// Runs `work` while segments are begun, and gives what it gives.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        std::thread::scope(|scope| {
+            for _ in 0..SEGMENTS_AT_ONCE.min(self.pages.len()) {
+                drop(
+                    std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, || self.begin_all()),
+                );
+            }
+            let done = work();
+            self.locked().ended = true;
+            self.moved.notify_all();
+            done
+        })
+    }
+
+    /// A worker takes this run.
+    pub(crate) fn reach(&self, run: usize) {
+        if !self.pages.is_empty() {
+            let mut reached = self.locked();
+            reached.run = reached.run.max(run);
+            self.moved.notify_all();
+        }
+    }
+
+    fn begin_all(&self) {
+        let _noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
+        while let Some((at, (run, page))) = self.take() {
+            if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
+                let before = page.segment.requests();
+                // Whoever reads it in earnest tells of what is wrong with it.
+                drop(caught("a segment was begun", || self.scan.begin(page, self.coded, &self.context)));
+                if page.segment.requests() == before {
+                    // It is in the cache, and so is the rest most likely: beginning it only takes time.
+                    self.next.store(self.pages.len(), Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn take(&self) -> Option<(usize, &(usize, &'a PageRef))> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        self.pages.get(at).map(|page| (at, page))
+    }
+
+    /// Waits until the segment is one of the next; whether nobody is there before.
+    fn is_wanted(&self, at: usize, run: usize) -> bool {
+        let too_early = |reached: &mut Reached| {
+            let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
+            !reached.ended && at > begun + SEGMENTS_AT_ONCE
+        };
+        let reached = self.moved.wait_while(self.locked(), too_early).unwrap_or_else(PoisonError::into_inner);
+        !reached.ended && run >= reached.run
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Reached> {
+        self.reached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The far segments that a search in order of time has begun.
+#[derive(Default)]
+pub(crate) struct Begun(BTreeSet<u64>);
+
+impl Begun {
+    /// The first pages of those that come next and were not begun; `pages` are those that are left, the next last.
+    pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
+        let next = pages.iter().rev().take(PAGES_LOOKED_AT).filter(|page| page.segment.is_far());
+        next.filter(|page| self.0.insert(page.segment.sequence())).take(SEGMENTS_AT_ONCE).cloned().collect()
+    }
+}
+
+impl EventScan {
+    /// Reads a page of a segment that comes later, as [`Beginnings`] do.
+    pub(crate) fn begin_apart(&self, page: &PageRef, context: &CommandContext) {
+        let context = CommandContext { messages: Arc::default(), ..context.clone() };
+        let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+        drop(caught("a segment was begun", || self.begin(page, false, &context)));
+    }
+
+    /// Reads a page for what comes along with it; it is not counted as read.
+    fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
+        let rows = if coded { self.read_coded(page, context)? } else { self.read(page, context)? };
+        self.forget_read(page, rows.as_ref().map_or(0, quarry_eval::rows::events_of));
+        Ok(())
+    }
+
+    /// Pages of segments that may hold a match, as [`EventScan::pages_of`]; far ones are asked at once.
+    pub(crate) fn pages_of_all(
+        &self,
+        segments: &[&Arc<dyn Segment>],
+        context: &CommandContext,
+    ) -> Result<Vec<Option<Vec<PageRef>>>, EngineError> {
+        let far: Vec<&Arc<dyn Segment>> = segments.iter().copied().filter(|segment| segment.is_far()).collect();
+        let ask = |at: usize| {
+            let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
+            caught("far segments were asked", || self.pages_of(far[at], context))
+        };
+        let mut of_far = side_by_side(far.len(), &ask).into_iter();
+        let mut all = Vec::with_capacity(segments.len());
+        for segment in segments {
+            let pages = if segment.is_far() { of_far.next() } else { None };
+            all.push(pages.unwrap_or_else(|| self.pages_of(segment, context))?);
+        }
+        Ok(all)
+    }
+}
