@@ -9,11 +9,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use indicatif::HumanCount;
+use indicatif::{DecimalBytes, HumanCount};
 use jiff::tz::TimeZone;
 use quarry_event::time::NS_PER_SEC;
 use quarry_ingest::{Claims, InTurn, StoreSink, Turns, add_files};
-use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand};
+use quarry_inputs::file::{FileReport, OneshotOptions, Rotation, absolute_text, add_file, expand_each};
 use quarry_inputs::{InputError, Sink};
 use quarry_stdx::log;
 use serde_json::{Value, json};
@@ -28,18 +28,28 @@ use crate::remarks::Remarks;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
 
+/// Bytes of which it is told how fast they were read.
+const RATED_BYTES_MIN: u64 = 1_000_000;
+/// Names of files that a summary has.
+const NAMES_MAX: usize = 5;
+
 /// What adding one file came to: its report, or what went wrong and what was added of it before.
 type Added = Result<FileReport, (String, Option<FileReport>)>;
 
 /// Adds the named files; gives the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
-    let files = expand(&arguments.files)?;
+    let (files, mut wrong) = expand_each(&arguments.files);
+    // The files that are there are added all the same, unless there are none.
+    if files.is_empty() && !wrong.is_empty() {
+        return Err(wrong.swap_remove(0).into());
+    }
     let settings = Settings::of_data_dir(data_dir);
     settings.check_index(&arguments.index)?;
     let zone = zone::of_option(arguments.zone.as_deref())?;
     let started = settings.clock.elapsed_ns();
     let bars = Bars::new();
     let told = Told { bars: &bars, files: &files, inner: Mutex::default() };
+    told.miss(&wrong);
     match Remote::find(data_dir) {
         Some(remote) => add_remotely(&remote, &files, settings.pipeline_sets(), arguments, &told)?,
         None => add_locally(data_dir, &settings, arguments, zone, &told)?,
@@ -167,6 +177,15 @@ struct Results {
 }
 
 impl Told<'_> {
+    /// Tells of names of no files.
+    fn miss(&self, wrong: &[InputError]) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        for error in wrong {
+            inner.total.failed += 1;
+            inner.total.remarks.tell(&format!("error: {error}"));
+        }
+    }
+
     /// Takes what a file came to.
     fn tell(&self, file: usize, added: Added) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,6 +214,7 @@ pub(crate) fn to_json(report: &FileReport) -> Value {
         "truncated_lines": report.truncated_lines,
         "dropped_events": report.dropped_events,
         "skipped": report.skipped,
+        "stored_as": report.stored_as,
         "resumed_at": report.resumed_at,
         "interrupted": report.interrupted,
         "sourcetype": report.sourcetype,
@@ -216,6 +236,7 @@ fn of_json(report: &Value) -> FileReport {
         truncated_lines: number("truncated_lines"),
         dropped_events: number("dropped_events"),
         skipped: report["skipped"] == true,
+        stored_as: text("stored_as"),
         resumed_at: number("resumed_at"),
         interrupted: report["interrupted"] == true,
         sourcetype: text("sourcetype"),
@@ -229,7 +250,9 @@ fn of_json(report: &Value) -> FileReport {
 #[derive(Default)]
 struct Total {
     files: usize,
-    skipped: usize,
+    skipped: Names,
+    empty: Names,
+    binary: usize,
     resumed: usize,
     failed: usize,
     bytes: u64,
@@ -239,6 +262,29 @@ struct Total {
     dropped_events: u64,
     interrupted: bool,
     remarks: Remarks,
+}
+
+/// Files that came to the same: how many, and the first names.
+#[derive(Default)]
+struct Names {
+    count: usize,
+    first: Vec<String>,
+}
+
+impl Names {
+    fn add(&mut self, name: impl FnOnce() -> String) {
+        self.count += 1;
+        if self.first.len() < NAMES_MAX {
+            self.first.push(name());
+        }
+    }
+
+    /// The first names and how many more there are.
+    fn listed(&self) -> String {
+        let rest = self.count - self.first.len();
+        let more = if rest > 0 { format!(" and {} more", HumanCount(rest as u64)) } else { String::new() };
+        format!("{}{more}", self.first.join(", "))
+    }
 }
 
 impl Total {
@@ -275,8 +321,21 @@ impl Total {
             self.remarks
                 .tell(&format!("{name}: goes on at byte {}, where an earlier add had come to", report.resumed_at));
         }
-        self.files += usize::from(!report.skipped);
-        self.skipped += usize::from(report.skipped);
+        let is_unread = report.bytes == 0 && report.resumed_at == 0 && !report.interrupted;
+        if report.skipped {
+            let absolute = absolute_text(path);
+            let other = report.stored_as.as_ref().filter(|stored| **stored != absolute);
+            self.skipped.add(|| match other {
+                Some(other) => format!("{name} (its content as {other})"),
+                None => name.to_string(),
+            });
+        } else if is_unread && report.warnings.is_empty() {
+            self.empty.add(|| name.to_string());
+        } else if is_unread {
+            self.binary += 1;
+        } else {
+            self.files += 1;
+        }
         self.resumed += usize::from(report.resumed_at > 0 && !report.skipped);
         self.bytes += report.bytes;
         self.events += report.events;
@@ -288,10 +347,15 @@ impl Total {
 
     fn summary(&self, seconds: f64) -> String {
         let plural = |count: usize| if count == 1 { "file" } else { "files" };
-        let (events, bytes) = (HumanCount(self.events), self.bytes as f64 / 1e6);
-        let rate = if seconds > 0.0 { bytes / seconds } else { 0.0 };
+        let events = format!("{} {}", HumanCount(self.events), if self.events == 1 { "event" } else { "events" });
         let files = format!("{} {}", self.files, plural(self.files));
-        let mut text = format!("added {events} events from {files}, {bytes:.1} MB in {seconds:.1} s ({rate:.0} MB/s)");
+        // How fast little is read says nothing.
+        let rate = match self.bytes {
+            0..RATED_BYTES_MIN => String::new(),
+            bytes if seconds > 0.0 => format!(" ({:.0} MB/s)", bytes as f64 / 1e6 / seconds),
+            _ => String::new(),
+        };
+        let mut text = format!("added {events} from {files}, {} in {seconds:.1} s{rate}", DecimalBytes(self.bytes));
         let mut say = |count: u64, what: &str| {
             if count > 0 {
                 text.push_str(&format!("; {} {what}", HumanCount(count)));
@@ -300,7 +364,11 @@ impl Total {
         say(self.bad_timestamps, "without a timestamp that can be read");
         say(self.truncated_lines, "lines cut to TRUNCATE");
         say(self.dropped_events, "events dropped by rules");
-        say(self.skipped as u64, &format!("{} left out, added before (--again adds once more)", plural(self.skipped)));
+        say(self.binary as u64, &format!("{} left out as binary", plural(self.binary)));
+        say(self.empty.count as u64, &format!("{} empty: {}", plural(self.empty.count), self.empty.listed()));
+        let skipped = self.skipped.count;
+        let why = format!("left out, added before (--again adds once more): {}", self.skipped.listed());
+        say(skipped as u64, &format!("{} {why}", plural(skipped)));
         say(self.failed as u64, &format!("{} failed", plural(self.failed)));
         if self.interrupted {
             text.push_str("; stopped early, the same command goes on from here");

@@ -15,6 +15,7 @@ use quarry_spl::{Diagnostic, Severity};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
+use crate::hints::NO_PLACE;
 use crate::output::line_folding::{told, width_of_stderr};
 use crate::output::text_width::{char_width, cut, visible, width};
 
@@ -176,11 +177,18 @@ pub(crate) fn report_diagnostic(
     let (red, cyan, plain) = if color { (RED, CYAN, PLAIN) } else { ("", "", "") };
     let word = if diagnostic.severity == Severity::Error { "error" } else { "note" };
     writeln!(out, "{}", told(&format!("{red}{word}{plain}: {}", diagnostic.message)))?;
+    if diagnostic.severity == Severity::Warning && diagnostic.span == NO_PLACE {
+        return write_hint(diagnostic, out, (cyan, plain));
+    }
     let room = width_of_stderr().map_or(EXCERPT_COLUMNS, |width| usize::from(width) - EXCERPT_INDENT.min(width.into()));
     let excerpt = Excerpt::around(text, diagnostic.span.start, diagnostic.span.end, room.min(EXCERPT_COLUMNS));
     writeln!(out, "{:EXCERPT_INDENT$}{}", "", excerpt.line)?;
     let caret_at = EXCERPT_INDENT + excerpt.caret_at;
     writeln!(out, "{:caret_at$}{red}{}{plain}", "", "^".repeat(excerpt.carets))?;
+    write_hint(diagnostic, out, (cyan, plain))
+}
+
+fn write_hint(diagnostic: &Diagnostic, out: &mut dyn Write, (cyan, plain): (&str, &str)) -> io::Result<()> {
     match &diagnostic.hint {
         Some(hint) => writeln!(out, "{}", told(&format!("{cyan}help{plain}: {hint}"))),
         None => Ok(()),

@@ -44,7 +44,12 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
             writeln!(out, "{}\n\n  {}\n\n{}", help.name, help.syntax, help.summary)?;
             Ok(0)
         }
-        None => Err(Failure::Usage(format!("no search command is called {name}: `quarry help` lists them"))),
+        None => {
+            let pages = PAGES.iter().map(|(page, _)| *page);
+            let near = quarry_spl::nearest(name, commands::help().iter().map(|help| help.name).chain(pages));
+            let meant = near.map_or_else(String::new, |near| format!(" (did you mean `quarry help {near}`?)"));
+            Err(Failure::Usage(format!("no search command is called {name}{meant}: `quarry help` lists them")))
+        }
     }
 }
 
@@ -172,7 +177,11 @@ mod tests {
         assert!(!page.contains("```"), "{page}");
         assert!(!help(Some("where")).contains("](search.md)"));
         assert!(help(None).contains("eval-functions"));
-        assert!(run(Some("nonsense"), None, &mut Vec::new()).is_err());
+        let refused = |name: &str| run(Some(name), None, &mut Vec::new()).unwrap_err().text();
+        assert_eq!(refused("nonsense"), "no search command is called nonsense: `quarry help` lists them");
+        for (name, near) in [("stat", "stats"), ("timchart", "timechart"), ("eval-function", "eval-functions")] {
+            assert!(refused(name).contains(&format!("(did you mean `quarry help {near}`?)")), "{}", refused(name));
+        }
     }
 
     #[test]

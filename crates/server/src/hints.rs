@@ -5,6 +5,7 @@
 //! never change an answer, and a hint that cannot be had is left out.
 
 mod generators;
+mod span_edges;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,8 @@ const TIME_FORM: &str = "%F %T %z";
 /// Names that stand for something in every event, or for no field.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
+/// The place of a note that is not about a part of the search.
+pub(crate) const NO_PLACE: Span = Span { start: 0, end: 0 };
 /// Begins of such names.
 const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
@@ -44,8 +47,12 @@ pub(crate) struct SearchOutcome<'a> {
     pub(crate) empty: &'a [String],
     /// Columns with values.
     pub(crate) filled: &'a BTreeSet<String>,
+    /// Those of them that hold zeros alone, which counts of a field that nobody has are.
+    pub(crate) zeros: &'a BTreeSet<String>,
     /// Whether the command line gives it a time range.
     pub(crate) has_range: bool,
+    /// Seconds by which its zone is ahead of UTC.
+    pub(crate) offset_s: i32,
     /// Whether someone looks at it as it comes: then an answer that lacks nothing is worth small searches, too.
     pub(crate) is_watched: bool,
 }
@@ -53,10 +60,19 @@ pub(crate) struct SearchOutcome<'a> {
 /// Notes on an answer that is not what was hoped for.
 pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
     let parsed = quarry_spl::parse(found.text);
-    let commands = &parsed.pipeline.commands;
     if !parsed.is_ok() {
         return Vec::new();
     }
+    let mut notes = lacking(found, &parsed, ask);
+    if found.is_watched {
+        notes.extend(span_edges::remark(found.text, &parsed.pipeline.commands, found.offset_s));
+    }
+    notes
+}
+
+/// Notes on what an answer lacks.
+fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let commands = &parsed.pipeline.commands;
     // What a command is warned of explains the fields that it reads.
     let is_explained = |field: &ReadField| {
         parsed
@@ -108,13 +124,14 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
 impl SearchOutcome<'_> {
     /// Whether there are rows, and a value in each column.
     fn is_whole(&self) -> bool {
-        self.rows > 0 && self.empty.is_empty()
+        self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty()
     }
 
     /// Whether the result shows that events have a field: it has values, or rows came through a condition on it.
     fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
         let in_call = format!("({})", field.name);
-        let has_values = self.filled.iter().any(|column| *column == field.name || column.contains(&in_call));
+        let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
+        let has_values = self.filled.iter().any(|column| *column == field.name || counts(column));
         let is_read_by = |stage: &&Stage| stage.span == field.stage;
         let selects = commands.iter().find(is_read_by).is_some_and(|stage| {
             matches!(stage.command, Command::Search(_) | Command::Where(_) | Command::Regex(_) | Command::Dedup(_))
@@ -158,13 +175,11 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
          | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
     ))?;
     let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
-    let ends: Vec<Span> = [earliest, latest].into_iter().flatten().map(|time| time.span).collect();
-    let span = Span {
-        start: ends.iter().map(|span| span.start).min().unwrap_or(0),
-        end: ends.iter().map(|span| span.end).max().unwrap_or(found.text.len()),
-    };
-    let where_from = if ends.is_empty() { "--earliest or --latest" } else { "earliest= or latest=" };
-    let remark = Diagnostic::warning("no event lies in the time range of the search", span);
+    // Between two ends may stand words that have no part in it; those of the command line have no place in the search.
+    let end = earliest.as_ref().or(latest.as_ref());
+    let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
+    let place = end.map_or(NO_PLACE, |time| time.span);
+    let remark = Diagnostic::warning("no event lies in the time range of the search", place);
     (count != "0").then(|| remark.with_hint(format!("events go from {first} to {last}: change {where_from}")))
 }
 
@@ -335,7 +350,16 @@ mod tests {
         };
         let filled = BTreeSet::from(["host".to_owned(), "count".to_owned()]);
         hints(
-            &SearchOutcome { text, rows, empty: &empty, filled: &filled, has_range: false, is_watched: true },
+            &SearchOutcome {
+                text,
+                rows,
+                empty: &empty,
+                filled: &filled,
+                zeros: &BTreeSet::new(),
+                offset_s: 0,
+                has_range: false,
+                is_watched: true,
+            },
             &mut ask,
         )
         .iter()
@@ -533,7 +557,16 @@ mod tests {
         for (text, has_range, said) in table {
             let filled = BTreeSet::new();
             let found = hints(
-                &SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range, is_watched: true },
+                &SearchOutcome {
+                    text,
+                    rows: 0,
+                    empty: &[],
+                    filled: &filled,
+                    zeros: &BTreeSet::new(),
+                    offset_s: 0,
+                    has_range,
+                    is_watched: true,
+                },
                 &mut ask,
             );
             assert_eq!(found.first().map(|remark| remark.told(text)).unwrap_or_default(), said, "{text}");
@@ -547,7 +580,16 @@ mod tests {
         let text = "error";
         let filled = BTreeSet::new();
         let found = hints(
-            &SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false, is_watched: true },
+            &SearchOutcome {
+                text,
+                rows: 0,
+                empty: &[],
+                filled: &filled,
+                zeros: &BTreeSet::new(),
+                offset_s: 0,
+                has_range: false,
+                is_watched: true,
+            },
             &mut ask,
         );
         assert_eq!(found[0].hint.as_deref(), Some("events are in web: write index=web"));
@@ -556,6 +598,8 @@ mod tests {
             rows: 0,
             empty: &[],
             filled: &filled,
+            zeros: &BTreeSet::new(),
+            offset_s: 0,
             has_range: true,
             is_watched: true,
         };
@@ -570,6 +614,8 @@ mod tests {
             rows: 3,
             empty: &[],
             filled: &filled,
+            zeros: &BTreeSet::new(),
+            offset_s: 0,
             has_range: false,
             is_watched: false,
         };

@@ -1,11 +1,13 @@
 //! `quarry search`: over the data folder, over files without one, or through the running server.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::HumanCount;
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use quarry_conf::Namespace;
 use quarry_engine::Stopper;
@@ -195,6 +197,8 @@ fn tell_notes(
             rows: if answer.written.is_about_nothing() { 0 } else { answer.written.rows },
             empty: &answer.written.empty,
             filled: &answer.written.filled,
+            zeros: &answer.written.zeros,
+            offset_s: offset_s(zone),
             has_range: arguments.earliest.is_some() || arguments.latest.is_some(),
             is_watched: crate::terminal::is_interactive(),
         };
@@ -211,6 +215,12 @@ fn tell_notes(
         writeln!(err, "note: stopped early: the answer covers only the events read until then")?;
     }
     Ok(())
+}
+
+/// Seconds by which a zone is ahead of UTC now.
+fn offset_s(zone: &TimeZone) -> i32 {
+    let now = Timestamp::from_nanosecond(SystemClock::shared().now_ns().into());
+    now.map_or(0, |now| zone.to_offset(now).seconds())
 }
 
 /// What a search came to, beside its rows.
@@ -366,6 +376,9 @@ fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     if arguments.files.is_empty() && text.contains('/') && is_file(text) {
         return Err(Failure::Usage(format!("`{text}` is a file, and the search is missing: quarry search '*' {text}")));
     }
+    if let Some(whole) = expanded_star(text, &arguments.files) {
+        return Err(Failure::Usage(whole));
+    }
     let is_word = |word: &String| word != "-" && !word.contains(['/', '*', '?', '[', '.']) && !Path::new(word).exists();
     if let Some(word) = arguments.files.iter().find(|file| is_file(text) && is_word(file)) {
         return Err(Failure::Usage(format!("the search stands before the files: quarry search '{word}' {text}")));
@@ -381,6 +394,28 @@ fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
         )));
     }
     Ok(())
+}
+
+/// What to say of a `*` that the shell has replaced by the names in its folder: then the search is one of them.
+fn expanded_star(text: &str, files: &[String]) -> Option<String> {
+    let is_there = |word: &str| Path::new(word).symlink_metadata().is_ok();
+    if files.is_empty() || text.contains(char::is_whitespace) || !is_there(text) {
+        return None;
+    }
+    let given: BTreeSet<&str> = files.iter().map(String::as_str).chain([text]).collect();
+    let folder = std::fs::read_dir(".").ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
+    let mut shown = folder.filter(|name| !name.as_encoded_bytes().starts_with(b".")).peekable();
+    // A star alone gives every name; one with more to it several that look like files.
+    let is_star = shown.peek().is_some() && shown.all(|name| name.to_str().is_some_and(|name| given.contains(name)));
+    let are_alike = files.len() > 1 && text.contains('.') && files.iter().all(|file| is_there(file));
+    (is_star || are_alike).then(|| {
+        format!(
+            "`{text}` is a file, and so {}: where a `*` stands without quotes, the shell puts names of files in its \
+             place. Put the search in quotes, as in quarry search '*' {}",
+            if files.len() == 1 { "is the word behind it" } else { "are the words behind it" },
+            files.last().map_or("FILE", String::as_str)
+        )
+    })
 }
 
 /// Refuses a faulty search before any file is read.

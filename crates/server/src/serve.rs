@@ -30,6 +30,7 @@ use crate::cli::ServeArgs;
 use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
 use crate::node::LocalNode;
+use crate::server_client::Remote;
 
 /// Time between two rounds of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
@@ -60,7 +61,12 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
              --insecure and enableSplunkdSSL = false in [sslConfig] of server.conf, or bind 127.0.0.1"
         )));
     }
-    let store = data_folder::open_to_serve(data_dir, &settings)?;
+    let store = data_folder::open_to_serve(data_dir, &settings).map_err(|failure| match Remote::find(data_dir) {
+        Some(remote) => {
+            Failure::Storage(format!("{}; it is a quarry that serves at {}", failure.text(), remote.address()))
+        }
+        None => failure,
+    })?;
     // The folder is ours: a run file that is there was left by a server that died.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(doors(data_dir, &settings)?);
@@ -136,7 +142,7 @@ struct Asked {
 async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNode>) -> Result<(), Failure> {
     let address = asked.management;
     raise_open_files();
-    let cannot = |error: std::io::Error| Failure::Storage(format!("cannot listen on {address}: {error}"));
+    let cannot = |error: std::io::Error| cannot_listen(address, &error);
     let security = match &asked.tls {
         Some(tls) => Security::beyond(data_dir, &node.ingest.settings.host, tls)?,
         None => Security::Clear,
@@ -202,6 +208,14 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     drop(ended.await);
     log::info("quarry stopped");
     Ok(())
+}
+
+fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
+    let what = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "; another program listens there: stop it, or name another port with --mgmt",
+        _ => "",
+    };
+    Failure::Storage(format!("cannot listen on {address}: {error}{what}"))
 }
 
 /// What the node tells of itself when it has started.

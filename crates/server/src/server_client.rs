@@ -49,6 +49,11 @@ impl Remote {
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// The same server for the searches of a namespace.
     pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
         let Some(namespace) = namespace else { return self };

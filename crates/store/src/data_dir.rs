@@ -5,6 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use quarry_catalog::Catalog;
@@ -141,10 +142,27 @@ impl DirLock {
     fn held(dir: &Path, path: &Path, outcome: Result<(), TryLockError>, file: File) -> Result<DirLock, StoreError> {
         match outcome {
             Ok(()) => Ok(DirLock { _file: Some(file) }),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Locked { dir: dir.to_owned() }),
+            Err(TryLockError::WouldBlock) => Err(StoreError::Locked {
+                dir: dir.to_owned(),
+                holder: file.metadata().ok().and_then(|facts| holder_of(facts.ino())),
+            }),
             Err(TryLockError::Error(error)) => Err(StoreError::from_io("lock", path, &error)),
         }
     }
+}
+
+/// The process that has locked a file, as Linux lists them: a line of `/proc/locks` has the kind of a lock, its process and
+/// `major:minor:inode` of the file.
+fn holder_of(inode: u64) -> Option<u32> {
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let of_line = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let at = fields.iter().position(|field| *field == "FLOCK")?;
+        let (pid, file) = (fields.get(at + 3)?, fields.get(at + 4)?);
+        let is_it = file.rsplit(':').next()?.parse() == Ok(inode);
+        pid.parse::<u32>().ok().filter(|pid| is_it && *pid > 0)
+    };
+    locks.lines().find_map(of_line)
 }
 
 /// Whether a lock fails because nothing can be written here; then nobody writes to the store either.

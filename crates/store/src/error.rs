@@ -35,10 +35,15 @@ pub enum StoreError {
         reason: String,
     },
     /// Another process has the data directory open.
-    #[error("data directory {} is in use by another process; stop it or send the work to it", dir.display())]
+    #[error(
+        "data directory {} is in use by another process{}; stop it or send the work to it", dir.display(),
+        holder.map_or_else(String::new, |pid| format!(" (pid {pid})"))
+    )]
     Locked {
         /// The data directory.
         dir: PathBuf,
+        /// The process, where the system says which.
+        holder: Option<u32>,
     },
     /// There is data, but nothing says which of it counts.
     #[error(

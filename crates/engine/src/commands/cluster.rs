@@ -83,7 +83,8 @@ impl BlockingTable for Cluster {
                 Some(at) => at,
                 None if terms.len() >= CLUSTERS_MAX => {
                     let value = CLUSTERS_MAX as u64;
-                    return Err(EngineError::Limit { what: "cluster: a lower t=".into(), limit: "groups", value });
+                    let what = "cluster makes too many groups of texts; a lower t= makes fewer".into();
+                    return Err(EngineError::Limit { what, limit: "groups", value });
                 }
                 None => {
                     firsts.push(row as u32);

@@ -19,7 +19,12 @@ impl Execute for DedupCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let mut steps = Vec::new();
         if !self.sort_by.is_empty() {
-            steps.push(blocking(Sort(SortCommand { limit: 0, keys: self.sort_by.clone(), reverse: false })));
+            steps.push(blocking(Sort(SortCommand {
+                limit: 0,
+                has_limit: true,
+                keys: self.sort_by.clone(),
+                reverse: false,
+            })));
         }
         let (command, dataflow) = (self.clone(), Arc::clone(&lowering.environment.context().dataflow));
         steps.push(ordered(move || Dedup::new(&command, dataflow.account("dedup"))));

@@ -15,6 +15,7 @@ use quarry_eval::rows::rank::{ADDRESS, MISSING, NUMBER, TEXT, rank};
 use quarry_eval::rows::{self, ColumnReader, KeptRows, RowIter};
 use quarry_event::value::{Number, SortKey as ValueKey, sort_key};
 use quarry_spl::ast::{SortCommand, SortKey};
+use quarry_stdx::number::usize_of;
 
 use super::Execute;
 use crate::blocking::Blocking;
@@ -55,7 +56,21 @@ impl Blocking for Sort {
             }
         }
         let sorted = self.sorted(held, limit, context)?;
-        Ok(Box::new(sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)))))
+        let sorted = sorted.map(|batch| rows::without(&batch?, |name| name.starts_with(RANK)));
+        let is_cut = !self.0.has_limit && limit.is_some_and(|limit| usize_of(arrived.cast_unsigned()) > limit);
+        if !is_cut {
+            return Ok(Box::new(sorted));
+        }
+        // Only who takes all rows misses those behind them: `sort x | head 5` does not.
+        let messages = Arc::clone(&context.messages);
+        let limit = self.0.limit;
+        let told = std::iter::once_with(move || {
+            messages.push(format!(
+                "sort gives the first {limit} rows and left out others, because it names no number: `sort 0 ...` gives all"
+            ));
+            None
+        });
+        Ok(Box::new(sorted.map(Some).chain(told).flatten()))
     }
 }
 

@@ -70,6 +70,9 @@ pub trait KnowledgeSource: Send + Sync {
     }
 }
 
+/// Names that an error lists.
+const NAMES_MAX: usize = 12;
+
 /// Nothing but what comes with the program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKnowledge;
@@ -98,13 +101,25 @@ pub(crate) fn model_text(source: &dyn KnowledgeSource, name: &str) -> Result<Str
         return Ok(text);
     }
     bundled::json_of(name).map(str::to_owned).ok_or_else(|| {
-        EngineError::invalid(format!("there is no data model {name}{}", did_you_mean(name, &model_names(source))))
+        let known = model_names(source);
+        let near = did_you_mean(name, &known);
+        let listed = if near.is_empty() { format!("; there is {}", listed(&known)) } else { near };
+        EngineError::invalid(format!("there is no data model {name}{listed}"))
     })
 }
 
 /// A data model.
 pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<DataModel, EngineError> {
     Ok(DataModel::of_json(name, &model_text(source, name)?)?)
+}
+
+/// The first names and how many more there are.
+fn listed(names: &[String]) -> String {
+    let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => first,
+        rest => format!("{first} and {rest} more"),
+    }
 }
 
 /// ` (did you mean ...?)`, when a name is near.

@@ -161,5 +161,8 @@ fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
         return None;
     }
     let descending = key.descending != sort.reverse;
-    Some((TopK { key, descending, count }, SortCommand { limit: count, ..sort.clone() }))
+    // One more shows that rows are left out which nobody asked to leave out.
+    let is_told = !sort.has_limit && count == sort.limit;
+    let top = TopK { key, descending, count: count + usize::from(is_told) };
+    Some((top, SortCommand { limit: count, has_limit: !is_told, ..sort.clone() }))
 }

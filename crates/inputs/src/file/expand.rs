@@ -11,18 +11,24 @@ const FOLDER_DEPTH_MAX: usize = 64;
 
 /// Files named by `patterns`, each once, in order. A name or glob that matches nothing is an error.
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
-    let mut files: Vec<PathBuf> = Vec::new();
+    let (files, mut wrong) = expand_each(patterns);
+    if wrong.is_empty() { Ok(files) } else { Err(wrong.swap_remove(0)) }
+}
+
+/// As [`expand`], with the files of the other patterns where some are wrong.
+pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
+    let (mut files, mut wrong) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
     for pattern in patterns {
         let mut found = Vec::new();
         if pattern == STDIN {
             found.push(PathBuf::from(STDIN));
-        } else {
-            matches(pattern, &mut found)?;
+        } else if let Err(error) = matches(pattern, &mut found) {
+            wrong.push(error);
         }
         files.extend(found.into_iter().filter(|file| seen.insert(file.clone())));
     }
-    Ok(files)
+    (files, wrong)
 }
 
 /// A name that exists is taken as it is, even with `[` or `*` in it; otherwise it is a glob.

@@ -46,6 +46,8 @@ pub(crate) struct Start {
     pub(crate) identity: Arc<FileIdentity>,
     /// Unpacked bytes whose events are stored already.
     pub(crate) offset: u64,
+    /// Path of the file by which these are known.
+    pub(crate) stored_as: Option<String>,
     pub(crate) next: Next,
 }
 
@@ -87,7 +89,7 @@ enum KnownPosition {
     /// As [`Next::Undecided`]; the position is that of the other file.
     Undecided(FilePosition),
     /// As [`Next::Copied`]; the position is its own, if there is one.
-    Copied { own: Option<Held>, end: u64, tail_hash: u64 },
+    Copied { own: Option<Held>, origin: String, end: u64, tail_hash: u64 },
 }
 
 impl Start {
@@ -112,19 +114,20 @@ impl Start {
         }
         let is_empty = head.is_empty();
         let new = || Arc::new(FileIdentity { scope: scope.to_owned(), head, variant: variant.unwrap_or(0) });
-        let (identity, offset, next) = match found {
+        let (identity, offset, stored_as, next) = match found {
             KnownPosition::At(Held { position, at_end }) => {
-                (position.identity, position.offset, if at_end { Next::AtEnd } else { Next::Read })
+                let next = if at_end { Next::AtEnd } else { Next::Read };
+                (position.identity, position.offset, Some(position.path), next)
             }
-            KnownPosition::Copied { own, end, tail_hash } => {
+            KnownPosition::Copied { own, origin, end, tail_hash } => {
                 let was_read = own.as_ref().is_some_and(|own| !is_of_a_copy(&own.position));
                 let identity = own.map_or_else(new, |own| own.position.identity);
-                (identity, end, Next::Copied { tail_hash, was_read })
+                (identity, end, Some(origin), Next::Copied { tail_hash, was_read })
             }
-            KnownPosition::Undecided(origin) => (new(), 0, Next::Undecided { origin_offset: origin.offset }),
-            KnownPosition::Nothing => (new(), 0, if is_empty { Next::AtEnd } else { Next::Read }),
+            KnownPosition::Undecided(origin) => (new(), 0, None, Next::Undecided { origin_offset: origin.offset }),
+            KnownPosition::Nothing => (new(), 0, None, if is_empty { Next::AtEnd } else { Next::Read }),
         };
-        Ok(Start { identity, offset, next })
+        Ok(Start { identity, offset, stored_as, next })
     }
 }
 
@@ -159,7 +162,7 @@ impl Search<'_> {
                     !self.is_short && self.rotation != Rotation::None && is_copy_of(&held.position, self.handle);
                 if is_copy {
                     let (end, tail_hash) = (held.position.offset, held.position.tail_hash);
-                    return Ok(KnownPosition::Copied { own: None, end, tail_hash });
+                    return Ok(KnownPosition::Copied { own: None, origin: held.position.path.clone(), end, tail_hash });
                 }
                 return Ok(found);
             }
@@ -170,7 +173,7 @@ impl Search<'_> {
         let origin = longer().take(ORIGINS_MAX).find(|position| is_copy_of(position, self.handle));
         if let Some(origin) = origin {
             return Ok(match found {
-                found if !self.is_short => self.copied(found, reached),
+                found if !self.is_short => self.copied(found, origin, reached),
                 KnownPosition::Nothing if self.rotation == Rotation::Awaited => {
                     KnownPosition::Undecided(origin.clone())
                 }
@@ -179,9 +182,9 @@ impl Search<'_> {
         }
         if !self.is_short
             && self.rotation != Rotation::None
-            && longer().any(|position| self.is_left_of(position, &found, reached.offset))
+            && let Some(origin) = longer().find(|position| self.is_left_of(position, &found, reached.offset))
         {
-            return Ok(self.copied(found, reached));
+            return Ok(self.copied(found, origin, reached));
         }
         // What is left of the file may be in the one that it is a copy of, and be read there.
         match &found {
@@ -202,9 +205,10 @@ impl Search<'_> {
     }
 
     /// The file is a copy as far as it reaches.
-    fn copied(&self, found: KnownPosition, reached: Reached) -> KnownPosition {
+    fn copied(&self, found: KnownPosition, origin: &FilePosition, reached: Reached) -> KnownPosition {
         let own = self.own(&found).cloned();
-        KnownPosition::Copied { own, end: reached.offset, tail_hash: reached.tail_hash }
+        let origin = origin.path.clone();
+        KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
 
     /// Whether the file of this length is what is left of a longer one of this position: that is there no more, and this

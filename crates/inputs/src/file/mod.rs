@@ -19,7 +19,7 @@ mod tests;
 mod zip;
 
 pub use binary::{LeftOut, left_out_by};
-pub use expand::expand;
+pub use expand::{expand, expand_each};
 pub use fingerprint::HEAD_BYTES;
 pub use milestones::MILESTONES_MAX;
 pub use monitor::{Monitor, MonitorCounters, MonitorOptions};

@@ -116,13 +116,14 @@ pub fn add_file(
     };
     let scope = options.scope.as_ref().unwrap_or(&options.index);
     let start = Start::find(&handle, path, &absolute, scope, (options.again, options.rotation), sink)?;
-    let offset = start.offset;
+    let (offset, stored_as) = (start.offset, start.stored_as);
     let plain = (handle.packing == Packing::None).then(|| handle.clone());
     let keeper = Keeper { identity: start.identity, path: absolute, plain };
     match start.next {
         Next::Read | Next::Undecided { .. } => {}
         Next::AtEnd => {
-            return Ok(FileReport { skipped: offset > 0, resumed_at: offset, ..FileReport::default() });
+            let skipped = offset > 0;
+            return Ok(FileReport { skipped, stored_as, resumed_at: offset, ..FileReport::default() });
         }
         Next::Copied { tail_hash, .. } => {
             if options.rotation != Rotation::None {
@@ -130,7 +131,7 @@ pub fn add_file(
                 let kept = sink.accept(EventBatch::default(), Some(position));
                 kept.map_err(|error| InputError::sink(path, error))?;
             }
-            return Ok(FileReport { skipped: true, resumed_at: offset, ..FileReport::default() });
+            return Ok(FileReport { skipped: true, stored_as, resumed_at: offset, ..FileReport::default() });
         }
     }
     if offset == 0 {
@@ -256,6 +257,7 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
         truncated_lines: state.counters.truncated_lines,
         dropped_events: state.counters.dropped_events,
         skipped: false,
+        stored_as: None,
         resumed_at,
         interrupted: false,
         sourcetype: state.sourcetype,

@@ -24,6 +24,8 @@ pub struct FileReport {
     pub dropped_events: u64,
     /// Whether all of it was stored before.
     pub skipped: bool,
+    /// Path of the file that it was stored as.
+    pub stored_as: Option<String>,
     /// Unpacked bytes that an earlier run had stored.
     pub resumed_at: u64,
     /// Whether adding was ended from outside before the file's end.

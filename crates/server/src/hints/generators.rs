@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use quarry_spl::analyse::{ReadField, named_fields, search_fields};
 use quarry_spl::ast::{
-    AggregateArg, Command, DataModelCommand, DataModelMode, FromCommand, MeasurementsCommand, SearchExpr, Span, Stage,
-    TstatsCommand, TstatsSource,
+    AggregateArg, Command, DataModelCommand, DataModelMode, DataModelName, FromCommand, MeasurementsCommand,
+    SearchExpr, Span, Stage, TstatsCommand, TstatsSource,
 };
 use quarry_spl::{Diagnostic, nearest};
 
@@ -30,8 +30,19 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
             TstatsSource::Metrics => metrics(found.text, &names_of_metrics(tstats), ask),
             TstatsSource::Indexes => index_time_fields(found, tstats, stage, ask),
             // The engine tells those of data models.
+            TstatsSource::DataModel(name) => empty_model(found, name, ask),
             _ => Vec::new(),
         },
+        Some((Command::From(FromCommand::DataModel(name)), _)) if found.rows == 0 => {
+            let empty = empty_model(found, name, ask);
+            if empty.is_empty() { fields_of_rows(found, commands, commands[0].span, ask) } else { empty }
+        }
+        Some((Command::DataModel(DataModelCommand { name: Some(name), mode, .. }), _))
+            if found.rows == 0 && *mode != DataModelMode::Definition =>
+        {
+            let empty = empty_model(found, name, ask);
+            if empty.is_empty() { fields_of_rows(found, commands, commands[0].span, ask) } else { empty }
+        }
         Some((command, stage)) if reads_dataset(command) && !found.is_whole() => {
             fields_of_rows(found, commands, stage, ask)
         }
@@ -50,6 +61,23 @@ fn reads_dataset(command: &Command) -> bool {
         Command::DataModel(DataModelCommand { mode, .. }) => *mode != DataModelMode::Definition,
         _ => false,
     }
+}
+
+/// Tells of an object of a data model to which no event belongs.
+fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) -> Vec<Diagnostic> {
+    let path = match &name.object {
+        Some(object) => format!("\"{}\".\"{object}\"", name.model),
+        None => format!("\"{}\"", name.model),
+    };
+    if found.rows > 0 || count_of(ask(&format!("| tstats count FROM datamodel={path}"))) != Some(0) {
+        return Vec::new();
+    }
+    let what = name.object.as_ref().map_or_else(|| name.model.clone(), |object| format!("{}.{object}", name.model));
+    let remark = Diagnostic::warning(format!("no event of the time range belongs to {what}"), name.span);
+    vec![remark.with_hint(format!(
+        "`| datamodel {}` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give",
+        name.model
+    ))]
 }
 
 /// Fields that no row has which the first command makes.
@@ -71,7 +99,9 @@ fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, as
 /// Fields of `tstats` that no event was written with.
 fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
-    for name in [names_of_aggregates(tstats), search_fields(&tstats.filter)].iter().flatten() {
+    let names: BTreeSet<String> =
+        names_of_aggregates(tstats).into_iter().chain(search_fields(&tstats.filter)).collect();
+    for name in &names {
         let is_plain = !name.starts_with('_') && !name.contains(['*', '(', '{', '"']);
         if !is_plain || INDEXED.contains(&name.as_str()) || found.filled.contains(name) {
             continue;
@@ -85,13 +115,58 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
         let searched = ask(&format!("search index=* \"{name}\"=* | head 1 | stats count"));
         notes.push(match nearest(name, INDEXED) {
             _ if count_of(searched).is_some_and(|count| count > 0) => remark.with_hint(format!(
-                "searches cut it out of the text of events: write `search ... | stats count BY {name}`"
+                "searches cut it out of the text of events: write `{}`",
+                as_search(found.text, tstats, stage)
             )),
             Some(near) => remark.with_hint(format!("did you mean `{near}`?")),
             None => remark.with_hint(format!("there is {}", INDEXED.join(", "))),
         });
     }
     notes
+}
+
+/// The question of a `tstats` as a search that cuts fields out of events.
+fn as_search(text: &str, tstats: &TstatsCommand, stage: Span) -> String {
+    let written = |span: Span| text.get(span.start..span.end).unwrap_or_default().trim();
+    let aggregates: Vec<&str> = tstats.aggregates.iter().map(|aggregate| written(aggregate.span)).collect();
+    // The condition lies between its word and the next clause.
+    let by = tstats.by.first().map(|split| split.place.start);
+    let command = written(stage).to_ascii_lowercase();
+    let begin = find_word(&command, "where").map(|at| stage.start + at + "where".len());
+    let end = by.map(|by| stage.start + find_last_word(&command[..by - stage.start], "by"));
+    let condition = begin.map(|start| {
+        let end = end.filter(|end| *end > start).unwrap_or(stage.end);
+        written(Span { start, end })
+    });
+    let condition = condition.filter(|text| !text.is_empty()).unwrap_or("*");
+    let mut search = condition.to_owned();
+    if let Some(split) = tstats.by.iter().find(|split| split.field == "_time")
+        && let Some(span) = split.span
+    {
+        search.push_str(&format!(" | bin _time span={}{}", span.amount, span.unit.name()));
+    }
+    search.push_str(&format!(" | stats {}", aggregates.join(" ")));
+    if !tstats.by.is_empty() {
+        let names: Vec<&str> = tstats.by.iter().map(|split| split.field.as_str()).collect();
+        search.push_str(&format!(" BY {}", names.join(" ")));
+    }
+    search
+}
+
+/// Where a word stands between blanks or brackets.
+fn find_word(text: &str, word: &str) -> Option<usize> {
+    words_of(text, word).next()
+}
+
+fn find_last_word(text: &str, word: &str) -> usize {
+    words_of(text, word).last().unwrap_or(text.len())
+}
+
+fn words_of<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
+    let is_edge = |c: Option<char>| c.is_none_or(|c| c.is_whitespace() || matches!(c, '(' | ')'));
+    text.match_indices(word)
+        .map(|(at, _)| at)
+        .filter(move |&at| is_edge(text[..at].chars().next_back()) && is_edge(text[at + word.len()..].chars().next()))
 }
 
 fn names_of_aggregates(tstats: &TstatsCommand) -> BTreeSet<String> {
@@ -208,12 +283,22 @@ mod tests {
     /// What is said of a search that finds nothing, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
     fn said(text: &str) -> Vec<String> {
         let filled = BTreeSet::new();
-        let found = SearchOutcome { text, rows: 0, empty: &[], filled: &filled, has_range: false, is_watched: false };
+        let found = SearchOutcome {
+            text,
+            rows: 0,
+            empty: &[],
+            filled: &filled,
+            zeros: &BTreeSet::new(),
+            offset_s: 0,
+            has_range: false,
+            is_watched: false,
+        };
         let row = |name: &str, value: &str| HintRow::from([(name.to_owned(), value.to_owned())]);
         let mut ask = |search: &str| {
             Some(match search {
                 METRICS => vec![row("name", "cpu.idle"), row("name", "")],
                 DIMENSIONS => vec![row("name", "core")],
+                search if search.ends_with("datamodel=\"M\".\"O\"") => vec![row("count", "5")],
                 search if search.contains("fieldsummary") => vec![row("field", "status"), row("field", "user")],
                 search => {
                     vec![row("count", if search.contains("user") && !search.starts_with('|') { "1" } else { "0" })]
@@ -246,7 +331,15 @@ mod tests {
             ),
             (
                 "| tstats count where user=eva",
-                "no event was written with a field `user`, and tstats reads no others at character 22 (searches cut it out of the text of events: write `search ... | stats count BY user`)",
+                "no event was written with a field `user`, and tstats reads no others at character 22 (searches cut it out of the text of events: write `user=eva | stats count`)",
+            ),
+            (
+                "| tstats avg(user) AS a where index=web (host=by OR x) by _time span=1h, host",
+                "no event was written with a field `user`, and tstats reads no others at character 14 (searches cut it out of the text of events: write `index=web (host=by OR x) | bin _time span=1h | stats avg(user) AS a BY _time host`)",
+            ),
+            (
+                "| from datamodel:M.Q | stats count",
+                "no event of the time range belongs to M.Q at character 18 (`| datamodel M` shows what its objects ask of events, such as tags, which eventtypes.conf and tags.conf give)",
             ),
             (
                 "| from datamodel:M.O | stats count by statu",

@@ -81,6 +81,8 @@ pub(crate) struct Written {
     pub(crate) empty: Vec<String>,
     /// Names of columns in which some row has one.
     pub(crate) filled: BTreeSet<String>,
+    /// Names of columns with a value in which there are zeros alone.
+    pub(crate) zeros: BTreeSet<String>,
     /// Whether some value is not 0.
     has_more_than_zeros: bool,
 }
@@ -97,7 +99,18 @@ impl Written {
         self.has_more_than_zeros |=
             self.rows > 1 || part.rows().any(|row| (0..part.fields().len()).any(|at| !is_zero(row.cell(at))));
         for (at, field) in part.fields().iter().enumerate() {
-            if self.filled.contains(field) {
+            let is_first = !self.filled.contains(field);
+            // What was seen in other rows stays seen.
+            if !is_first && !self.zeros.contains(field) {
+                continue;
+            }
+            let has_others = part.rows().any(|row| !is_zero(row.cell(at)));
+            if has_others {
+                self.zeros.remove(field);
+            } else if is_first && part.rows().any(|row| !matches!(row.cell(at), Cell::Null)) {
+                self.zeros.insert(field.clone());
+            }
+            if !is_first {
                 continue;
             }
             let has_value = part.rows().any(|row| !matches!(row.cell(at), Cell::Null));
@@ -312,11 +325,22 @@ mod tests {
     }
 
     #[test]
+    fn events_are_folded_at_words_on_a_terminal_alone() {
+        let event = &[("_time", "T1"), ("_raw", "user eva logs in from 192.168.1.10 port=40022 ok")];
+        let style = OutputStyle { events: true, ..TERMINAL };
+        assert_eq!(shown(event, 1, style), "T1  user eva logs in from\n    192.168.1.10 port=40022 ok\n");
+        let narrow = OutputStyle { width: Some(24), ..style };
+        assert_eq!(shown(event, 1, narrow), "T1  user eva logs in\n    from 192.168.1.10\n    port=40022 ok\n");
+        let pipe = OutputStyle { width: None, ..style };
+        assert_eq!(shown(event, 1, pipe), "T1  user eva logs in from 192.168.1.10 port=40022 ok\n");
+    }
+
+    #[test]
     fn headings_and_texts_keep_to_themselves_on_a_terminal() {
         let colored = OutputStyle { color: true, ..TERMINAL };
         let text = shown(&[("n", "12345"), ("x", "y")], 1, colored);
         assert_eq!(text, "    \u{1b}[1mn\u{1b}[0m  \u{1b}[1mx\u{1b}[0m\n12345  y\n");
         let raw = shown(&[("_raw", "a\u{1b}[2Jb and so on, longer than the terminal is")], 1, TERMINAL);
-        assert_eq!(raw, "a\\x1b[2Jb and so on, longer than the terminal is\n");
+        assert_eq!(raw, "a\\x1b[2Jb and so on, longer than the\nterminal is\n");
     }
 }

@@ -7,7 +7,7 @@ use quarry_search::{Cell, PART_ROWS, ResultTable};
 
 use super::grid::{Fit, Grid, Heading};
 use super::line_folding::folded;
-use super::text_width::{visible, width};
+use super::text_width::{visible, width, wrapped};
 use super::{Marks, OutputStyle, is_shown, vertical};
 
 const DIM: &str = "\u{1b}[2m";
@@ -15,6 +15,8 @@ const PLAIN: &str = "\u{1b}[0m";
 
 /// Blanks between the time of an event and its text.
 const EVENT_GAP: usize = 2;
+/// Columns that the text of an event has at least, however narrow the terminal.
+const TEXT_COLUMNS_MIN: usize = 20;
 /// Longest list of column names in a note, in bytes.
 const NAMES_BYTES_MAX: usize = 300;
 
@@ -105,9 +107,15 @@ fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &m
         let (time, raw) = (time.joined(" "), raw.joined("\n"));
         // On a terminal the lines of an event stand below one another, and the next event begins where a time stands.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
-        let line_break = format!("\n{:indent$}", "");
         let raw = match style.width {
-            Some(_) => raw.split('\n').map(|line| marks.dressed(&visible(line))).collect::<Vec<_>>().join(&line_break),
+            Some(columns) => {
+                let room = usize::from(columns).saturating_sub(indent).max(TEXT_COLUMNS_MIN);
+                let folded = |line: &str| -> Vec<String> {
+                    wrapped(&visible(line), room).into_iter().map(|part| marks.dressed(part)).collect()
+                };
+                let lines: Vec<String> = raw.split('\n').flat_map(folded).collect();
+                lines.join(&format!("\n{:indent$}", ""))
+            }
             None => raw.into_owned(),
         };
         match (style.events, style.color) {

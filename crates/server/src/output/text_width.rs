@@ -67,7 +67,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
     let mut rest = text;
-    while width(rest) > columns {
+    loop {
         let (mut used, mut cut, mut blank) = (0, 0, None);
         for (at, c) in rest.char_indices() {
             used += char_width(c);
@@ -78,6 +78,9 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
                 break;
             }
             cut = at + c.len_utf8();
+        }
+        if used <= columns {
+            break;
         }
         // One character may be wider than the whole line.
         let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));

@@ -54,7 +54,9 @@ fn the_same_bytes_add_nothing() {
     let grown = place.run(&["add", "oneshot", &log]);
     assert!(grown.out.starts_with("added 300 events"), "{grown:?}");
     let copy = place.write("b.log", lines(0..800));
-    assert!(place.run(&["add", "oneshot", &copy]).good().contains("1 file left out"));
+    let said = place.run(&["add", "oneshot", &copy]).good();
+    let both = format!("1 file left out, added before (--again adds once more): {copy} (its content as {log})");
+    assert!(said.contains(&both), "{said}");
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n800\n");
     place.run(&["add", "oneshot", &copy, "--again"]).good();
     assert_eq!(place.run(&["search", "* | stats count", "-o", "csv"]).good(), "count\n1600\n");
@@ -125,6 +127,60 @@ fn exit_codes_tell_what_kind_of_trouble_it_was() {
     assert!(wrong.err.contains("did you mean `stats`?") && wrong.err.contains("^^^^^"), "{}", wrong.err);
     assert_eq!(place.run(&["search", "x", "--earliest", "yesterdayish"]).code, 2);
     assert_eq!(place.run(&["search", "nothing like it", "-o", "csv"]).code, 0);
+}
+
+#[test]
+fn files_of_which_nothing_is_added_are_named() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..10));
+    let missing = place.path("missing.log").display().to_string();
+    let empty: Vec<String> = (0..7).map(|at| place.write(&format!("empty{at}.log"), "")).collect();
+    let binary = place.write("binary.dat", [0_u8, 1, 2, 3, 4, 5, 6, 7]);
+    let mut arguments = vec!["add", "oneshot", &missing, &log, &binary];
+    arguments.extend(empty.iter().map(String::as_str));
+    let ran = place.run(&arguments);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.err.contains(&format!("error: {missing}: no such file")) && ran.err.contains(&binary), "{ran:?}");
+    assert!(ran.out.starts_with("added 10 events from 1 file, ") && !ran.out.contains("0.0 MB"), "{ran:?}");
+    let named = format!("7 files empty: {} and 2 more", empty[..5].join(", "));
+    assert!(ran.out.contains("1 file left out as binary") && ran.out.contains(&named), "{ran:?}");
+    assert!(ran.out.trim_end().ends_with("1 file failed"), "{ran:?}");
+    let none = place.run(&["add", "oneshot", &missing]);
+    assert_eq!((none.code, none.out.as_str()), (2, ""), "{none:?}");
+}
+
+#[test]
+fn a_star_that_the_shell_replaced_is_told() {
+    let place = Place::new();
+    for name in ["a.log", "b", "c.log"] {
+        place.write(name, lines(0..3));
+    }
+    for arguments in [&["search", "a.log", "b", "c.log"][..], &["search", "a.log", "c.log", "c.log"]] {
+        let ran = place.run(arguments);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(ran.err.contains("quarry search '*' c.log") && ran.err.lines().count() == 1, "{ran:?}");
+    }
+    // A word that is also the name of a file may be what is sought.
+    assert_eq!(place.run(&["search", "a.log", "b"]).code, 0);
+}
+
+#[test]
+fn a_sort_that_leaves_rows_out_unasked_says_so() {
+    let place = Place::new();
+    let log = place.write("a.log", lines(0..10_001));
+    for (search, rows, is_told) in [
+        ("* | sort line | stats count", 10_000, true),
+        ("* | stats count by line | sort - line | stats count", 10_000, true),
+        ("* | sort line | head 5 | stats count", 5, false),
+        ("* | stats count by line | sort - line | head 5 | stats count", 5, false),
+        ("* | sort 10000 line | stats count", 10_000, false),
+        ("* | sort 0 line | stats count", 10_001, false),
+        ("* | head 10000 | sort line | stats count", 10_000, false),
+    ] {
+        let ran = place.run(&["search", search, &log, "-o", "csv"]);
+        assert_eq!(ran.out, format!("count\n{rows}\n"), "{search}");
+        assert_eq!(ran.err.contains("sort gives the first 10000 rows"), is_told, "{search}: {ran:?}");
+    }
 }
 
 #[test]

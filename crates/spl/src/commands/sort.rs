@@ -9,7 +9,7 @@ use crate::diagnostic::Diagnostic;
 use crate::parse::{Known, Parser, Read, Word};
 
 /// Rows kept when no number is given.
-const DEFAULT_LIMIT: usize = 10_000;
+pub const DEFAULT_LIMIT: usize = 10_000;
 
 const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] };
 
@@ -18,6 +18,8 @@ const OPTIONS: Known = Known { command: "sort", names: &["limit"], ignored: &[] 
 pub struct SortCommand {
     /// Rows kept; 0 is all. Default 10,000.
     pub limit: usize,
+    /// Whether the search says how many.
+    pub has_limit: bool,
     /// Keys, most significant first.
     pub keys: Vec<SortKey>,
     /// Trailing `desc`/`d`: reverses the whole order.
@@ -67,7 +69,7 @@ impl Syntax for SortCommand {
         while let Some(option) = parser.option(OPTIONS)? {
             limit = Some(option.number()?);
         }
-        Ok(SortCommand { limit: limit.unwrap_or(DEFAULT_LIMIT), keys, reverse })
+        Ok(SortCommand { limit: limit.unwrap_or(DEFAULT_LIMIT), has_limit: limit.is_some(), keys, reverse })
     }
 }
 

@@ -1,0 +1,73 @@
+//! A remark on time spans that begin at odd minutes: those below a day are counted from midnight UTC, as in Splunk, so that
+//! hours begin at :30 where the zone is half an hour off.
+
+use quarry_event::time::NS_PER_SEC;
+use quarry_spl::Diagnostic;
+use quarry_spl::ast::{BinOptions, BinSpan, Command, Stage};
+
+use super::place_of;
+
+const HOUR_S: i64 = 3_600;
+const DAY_S: i64 = 24 * HOUR_S;
+
+/// The first command whose spans begin neither at full hours nor where a span of the zone's day would, if there is one.
+pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
+    let offset_s = i64::from(offset_s);
+    if offset_s % HOUR_S == 0 {
+        return None;
+    }
+    commands.iter().find_map(|stage| {
+        let bin = time_bins(&stage.command)?;
+        let Some(BinSpan::Time(span)) = &bin.span else { return None };
+        let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
+        // Spans that do not divide a day are counted from nowhere in it.
+        let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
+        let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
+        let remark =
+            format!("spans below a day are counted from midnight UTC, so these begin at :{minute:02} of this zone");
+        let place = place_of(text, stage.span, "span");
+        (is_odd && bin.align_time.is_none())
+            .then(|| Diagnostic::warning(remark, place).with_hint("aligntime=@d counts them from midnight here"))
+    })
+}
+
+/// How a command cuts time into spans.
+fn time_bins(command: &Command) -> Option<&BinOptions> {
+    match command {
+        Command::TimeChart(chart) => Some(&chart.bin),
+        Command::Bin(bin) if bin.field.text == "_time" => Some(&bin.options),
+        Command::Chart(chart) => {
+            let by = [&chart.row, &chart.column].into_iter().flatten().find(|split| split.field.text == "_time")?;
+            Some(&by.bin)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_at_odd_minutes_are_told_with_what_aligns_them() {
+        const KOLKATA: i32 = 19_800;
+        const KATHMANDU: i32 = 20_700;
+        for (text, offset_s, minute) in [
+            ("* | timechart span=1h count", KOLKATA, Some(":30")),
+            ("* | timechart span=30m count", KOLKATA, None),
+            ("* | timechart span=30m count", KATHMANDU, Some(":45")),
+            ("* | bin _time span=2h | stats count by _time", -12_600, Some(":30")),
+            ("* | chart count by _time span=1h", KOLKATA, Some(":30")),
+            ("* | bin bytes span=1h", KOLKATA, None),
+            ("* | timechart span=1h aligntime=@d count", KOLKATA, None),
+            ("* | timechart span=1d count", KOLKATA, None),
+            ("* | timechart span=1s count", KOLKATA, None),
+            ("* | timechart span=4h count", 7_200, None),
+        ] {
+            let parsed = quarry_spl::parse(text);
+            let said = remark(text, &parsed.pipeline.commands, offset_s).map(|remark| remark.message);
+            assert_eq!(said.is_some(), minute.is_some(), "{text}: {said:?}");
+            assert!(said.unwrap_or_default().contains(minute.unwrap_or_default()));
+        }
+    }
+}
