@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{self, Failure};
+use crate::output::pager;
 
 /// Whether Ctrl-C was pressed; shared with the signal handler.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +16,10 @@ impl Interrupt {
         let interrupt = Interrupt::default();
         let pressed = interrupt.clone();
         let handler = move || {
+            // A pager has the terminal, and Ctrl-C is its own; the program ends with it.
+            if pager::is_running() {
+                return;
+            }
             if pressed.0.swap(true, Ordering::SeqCst) {
                 quarry_programs::end_all();
                 std::process::exit(i32::from(failure::INTERRUPTED));

@@ -1,9 +1,10 @@
 //! `quarry search`: over the data folder, over files without one, or through the running server.
 
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::HumanCount;
@@ -47,20 +48,26 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let clock = SystemClock::shared();
     let started_ns = clock.elapsed_ns();
     let mut pager = Pager::open(!arguments.no_pager);
-    let mut out = TimedOutput { out: &mut pager, clock: clock.clone(), spent_ns: 0 };
     let stop = SearchStop::install()?;
+    let mut out = SearchOutput::new(&mut pager, clock.clone(), stop.interrupt.clone());
     let place = Searcher::of(cli, arguments, namespace, &zone, &stop)?;
     let answer = match &place {
-        Searcher::Here { service, all_read } => {
-            let answer = stream(service, cli, arguments, &zone, &stop, &mut out)?;
-            Answer { is_partial: answer.is_partial || !all_read, ..answer }
-        }
+        Searcher::Here { service, all_read } => stream(service, cli, arguments, &zone, &stop, &mut out)
+            .map(|answer| Answer { is_partial: answer.is_partial || !all_read, ..answer }),
         Searcher::Server(remote) => {
             stop.end_process();
-            ask_server(remote, cli, arguments, &zone, &mut out)?
+            ask_server(remote, cli, arguments, &zone, &mut out)
         }
     };
     let searched_ns = clock.elapsed_ns() - started_ns - out.spent_ns;
+    if out.is_cut.load(Ordering::Relaxed) {
+        // Colours end, and what is said next has a line of its own.
+        pager.write_all(if terminal::colors(cli.color) { b"\x1b[0m\n" } else { b"\n" })?;
+        pager.close()?;
+        log::info("stopped: what was found beyond this is not shown");
+        return Ok(failure::INTERRUPTED);
+    }
+    let answer = answer?;
     pager.close()?;
     if terminal::is_interactive() {
         log::info(summary(&answer, searched_ns));
@@ -69,14 +76,34 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
 }
 
-/// An output and how long it took what was written, which is up to whoever reads it page by page.
-struct TimedOutput<'a> {
+/// An output, which on a terminal ends with Ctrl-C once rows are on their way; and how long it took what was written, which
+/// is up to whoever reads it page by page. Files and programs get what was found until then, as a whole.
+struct SearchOutput<'a> {
     out: &'a mut dyn Write,
     clock: SharedClock,
     spent_ns: i64,
+    interrupt: Interrupt,
+    /// Whether Ctrl-C ends the output.
+    is_watched: bool,
+    has_begun: bool,
+    /// Whether something was not written.
+    is_cut: Arc<AtomicBool>,
 }
 
-impl TimedOutput<'_> {
+impl<'a> SearchOutput<'a> {
+    fn new(out: &'a mut dyn Write, clock: SharedClock, interrupt: Interrupt) -> SearchOutput<'a> {
+        let is_watched = std::io::stdout().is_terminal();
+        SearchOutput { out, clock, spent_ns: 0, interrupt, is_watched, has_begun: false, is_cut: Arc::default() }
+    }
+}
+
+impl SearchOutput<'_> {
+    /// Whether rows that come now are shown to nobody.
+    fn is_over(&self) -> bool {
+        // What was found until then is shown whole where nothing was shown before.
+        self.is_cut.load(Ordering::Relaxed) || (self.is_watched && self.has_begun && self.interrupt.is_set())
+    }
+
     fn timed<T>(&mut self, write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>) -> std::io::Result<T> {
         let started_ns = self.clock.elapsed_ns();
         let written = write(self.out);
@@ -85,9 +112,16 @@ impl TimedOutput<'_> {
     }
 }
 
-impl Write for TimedOutput<'_> {
+impl Write for SearchOutput<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.timed(|out| out.write(bytes))
+        if self.is_over() {
+            self.is_cut.store(true, Ordering::Relaxed);
+            return Ok(bytes.len());
+        }
+        let was_pressed = self.interrupt.is_set();
+        let written = self.timed(|out| out.write(bytes))?;
+        self.has_begun |= !was_pressed;
+        Ok(written)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -278,10 +312,15 @@ impl SearchStop {
         let current = Arc::clone(&action);
         let interrupt = Interrupt::install(move || match &*current.lock().unwrap_or_else(PoisonError::into_inner) {
             StopAction::None => {}
-            StopAction::Finish(stopper) => stopper.finish_early(),
+            StopAction::Finish(stopper) => {
+                stopper.finish_early();
+                if terminal::is_interactive() {
+                    log::info("stopping: what was found so far follows; Ctrl-C again ends at once");
+                }
+            }
             StopAction::EndProcess => {
                 log::info("stopped before the server answered");
-                std::process::exit(i32::from(failure::PARTIAL));
+                std::process::exit(i32::from(failure::INTERRUPTED));
             }
         })?;
         Ok(SearchStop { interrupt, action })
@@ -340,16 +379,21 @@ fn stream(
     arguments: &SearchArgs,
     zone: &TimeZone,
     stop: &SearchStop,
-    out: &mut dyn Write,
+    out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
     let failed = |error| Failure::of_search(&arguments.text, error);
     let mut running = service.start(params(arguments, zone)).map_err(failed)?;
     stop.set(StopAction::Finish(running.stopper()));
     let style = style(cli, arguments, running.is_events());
+    let cut = Arc::clone(&out.is_cut);
+    let is_cut = || cut.load(Ordering::Relaxed);
     let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
     if OutputWriter::takes_rows_as_they_come(style) {
         while let Some(part) = running.next_table(zone).map_err(failed)? {
             writer.write(&part)?;
+            if is_cut() {
+                break;
+            }
         }
     } else {
         let rows = running.collect_rows(zone).map_err(failed)?;
@@ -362,6 +406,9 @@ fn stream(
         }
         for part in rows.parts() {
             writer.write(&part.map_err(failed)?)?;
+            if is_cut() {
+                break;
+            }
         }
     }
     let written = writer.end()?;
@@ -530,7 +577,7 @@ fn ask_server(
     cli: &Cli,
     arguments: &SearchArgs,
     zone: &TimeZone,
-    out: &mut dyn Write,
+    out: &mut SearchOutput<'_>,
 ) -> Result<Answer, Failure> {
     let text = ordered_text(arguments);
     let mut form = vec![("search", text.as_str()), ("exec_mode", "oneshot"), ("output_mode", "json"), ("count", "0")];
@@ -540,11 +587,15 @@ fn ask_server(
     let answer = remote.search(&form)?;
     let (is_partial, is_events) = (answer.partial, answer.events);
     let style = style(cli, arguments, is_events);
+    let cut = Arc::clone(&out.is_cut);
     let mut writer = OutputWriter::new(style, Marks::of(&arguments.text, style), out);
     // One part is held back, so that the writer knows whether another follows.
     let mut held: Option<ResultTable> = None;
     let mut parts = 0;
     let messages = answer.read(&mut |fields, rows| {
+        if cut.load(Ordering::Relaxed) {
+            return Err(Failure::ReaderLeft);
+        }
         if parts == 0 {
             writer.begin(fields)?;
         }

@@ -6,11 +6,20 @@
 
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::terminal;
 
 /// Options of `less` unless `$LESS` has some: colours pass, a short text ends it, the screen is left as it is.
 const LESS: &str = "RFX";
+
+/// Whether a pager has the terminal.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// Whether a pager has the terminal.
+pub(crate) fn is_running() -> bool {
+    RUNNING.load(Ordering::SeqCst)
+}
 
 /// Standard output, perhaps paged. [`Pager::close`] ends it; dropping waits for the pager, too.
 pub(crate) struct Pager(State);
@@ -50,6 +59,7 @@ impl Pager {
             State::Running { input, child } => {
                 let flushed = input.take().map_or(Ok(()), |mut input| input.flush());
                 child.wait()?;
+                RUNNING.store(false, Ordering::SeqCst);
                 flushed
             }
         }
@@ -59,7 +69,9 @@ impl Pager {
     fn overflow(&mut self) -> io::Result<()> {
         let State::Held { bytes, .. } = &mut self.0 else { return Ok(()) };
         let bytes = std::mem::take(bytes);
-        self.0 = match start() {
+        let started = start();
+        RUNNING.store(started.is_some(), Ordering::SeqCst);
+        self.0 = match started {
             Some(mut child) => State::Running { input: child.stdin.take().map(BufWriter::new), child },
             None => State::Plain(BufWriter::new(io::stdout())),
         };
