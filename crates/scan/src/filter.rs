@@ -81,7 +81,8 @@ impl EventFilter {
         let exact = if early.is_exact() { None } else { Some(RowFilter::new(&of_columns, context)?) };
         let names = quarry_spl::analyse::search_fields(expr);
         let tests_raw = exact.is_some() && (holds_words(expr) || names.contains("_raw"));
-        let conditions = Conditions::new(&of_columns, context)?;
+        let written = |expr: &SearchExpr| written_values(expr, rules);
+        let conditions = Conditions::new(&of_columns, context, &written)?;
         Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
     }
 
@@ -318,7 +319,7 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
     if given == Some(Scope::Everywhere) {
         return Early::Maybe;
     }
-    let text = if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() };
+    let text = written_value(field, value, rules);
     let test = Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() };
     let Some(Scope::Sourcetypes(sourcetypes)) = given else { return test };
     // Events of these may have the value without holding it.
@@ -326,6 +327,26 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
         .iter()
         .map(|sourcetype| Early::Meta(MetaField::Sourcetype, WordPattern::new(sourcetype, WordBound::Whole, false)));
     Early::Or([test].into_iter().chain(others).collect())
+}
+
+/// The word that texts hold in which a field has this value.
+fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
+    if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() }
+}
+
+/// The words of which one is in each text whose event passes a test of a field, as [`early_test`] has it; none where events
+/// may have the value without holding it.
+fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> Vec<String> {
+    let (field, values) = match expr {
+        SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
+        SearchExpr::In { field, values } => (&field.text, values.as_slice()),
+        _ => return Vec::new(),
+    };
+    let is_free = rules.is_index_time_only() || rules.derived.scope_of(field).is_some();
+    if is_free || meta_field(field).is_some() || values.iter().any(|value| !is_in_text(field, value)) {
+        return Vec::new();
+    }
+    values.iter().map(|value| written_value(field, value, rules)).collect()
 }
 
 /// Whether an event was given this field when it was indexed.

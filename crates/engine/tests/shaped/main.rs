@@ -4,6 +4,7 @@
 
 mod alike;
 mod chains;
+mod conditions;
 mod counted;
 mod derived;
 mod extracts;

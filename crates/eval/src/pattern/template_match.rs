@@ -17,6 +17,7 @@ mod attempts;
 mod decision;
 mod dependence;
 mod memo;
+mod tail;
 
 use std::str::Utf8Error;
 
@@ -25,6 +26,7 @@ use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
+use regex_syntax::hir::{Look, LookSet};
 
 use super::{Captures, Regex};
 use attempts::Attempt;
@@ -210,6 +212,41 @@ pub struct Window {
 }
 
 impl Window {
+    /// Last place of the template that the window or one of its groups reaches.
+    pub fn reach(&self) -> TemplatePosition {
+        let told = self.groups.iter().chain(self.decision.iter().map(|decision| &decision.places));
+        told.flatten().flatten().map(|(_, end)| *end).fold(self.end, TemplatePosition::max)
+    }
+
+    /// The window in what is left of its template from `origin` on, which does not come after it.
+    pub fn seen_from(&self, origin: TemplatePosition) -> Window {
+        let place = |place: TemplatePosition| place.seen_from(origin);
+        let groups = |groups: &GroupPlaces| {
+            let moved = groups.iter().map(|group| group.map(|(start, end)| (place(start), place(end))));
+            moved.collect::<GroupPlaces>()
+        };
+        let parts = |parts: &[usize]| parts.iter().map(|part| part - origin.part).collect::<Vec<_>>();
+        let fillers = |fillers: &[(usize, Box<str>)]| {
+            fillers.iter().map(|(part, filler)| (part - origin.part, filler.clone())).collect::<Vec<_>>()
+        };
+        Window {
+            context: place(self.context),
+            start: place(self.start),
+            starts_end: place(self.starts_end),
+            end: place(self.end),
+            variables: parts(&self.variables),
+            read: parts(&self.read),
+            fillers: fillers(&self.fillers),
+            certain: self.certain,
+            groups: self.groups.as_ref().map(groups),
+            decision: self.decision.as_ref().map(|decision| Decision {
+                places: groups(&decision.places),
+                read: parts(&decision.read),
+                fillers: fillers(&decision.fillers),
+            }),
+        }
+    }
+
     /// Runs the expression on this window. `text` becomes the window's text, to which `value` appends those of
     /// [`Window::read`] in their order, with fillers in the other variables. Gives the text where a match starts in the
     /// window, whose groups are in `captures` then; those that are not wanted mean nothing.
@@ -266,6 +303,8 @@ pub struct Planner {
     nfa: NFA,
     /// Whether the expression looks at what is around a place: `^ $ \b`.
     looks: bool,
+    /// Whether what follows a place is looked at before it is read: `$ \b`.
+    looks_ahead: bool,
     /// Bytes that some match starts with.
     firsts: ByteSet,
     /// One byte of each class the automaton tells apart.
@@ -299,8 +338,12 @@ impl Planner {
         if tree.properties().minimum_len().is_none_or(|len| len == 0) {
             return None;
         }
+        let wanted: Vec<usize> = wanted.into_iter().filter(|group| *group < regex.group_count()).collect();
+        let tree = tail::without_tail(tree, &wanted);
+        let looks = tree.properties().look_set();
+        let looks_behind = LookSet::singleton(Look::Start).insert(Look::StartLF);
         let limits = regex_automata::nfa::thompson::Config::new().nfa_size_limit(Some(AUTOMATON_BYTES_MAX));
-        let nfa = NFA::compiler().configure(limits).build(pattern).ok()?;
+        let nfa = NFA::compiler().configure(limits).build_from_hir(&tree).ok()?;
         let lazy = DFA::config().cache_capacity(AUTOMATON_BYTES_MAX);
         let dfa = DFA::builder().configure(lazy).build_from_nfa(nfa.clone()).ok()?;
         let cache = dfa.create_cache();
@@ -308,14 +351,15 @@ impl Planner {
             dfa,
             cache,
             nfa,
-            looks: !tree.properties().look_set().is_empty(),
+            looks: !looks.is_empty(),
+            looks_ahead: !looks.subtract(looks_behind).is_empty(),
             firsts: ByteSet::EMPTY,
             every_class: Vec::new(),
             passes: HashMap::default(),
             settled: HashMap::default(),
             steps: 0,
             spent: 0,
-            wanted: wanted.into_iter().filter(|group| *group < regex.group_count()).collect(),
+            wanted,
             walked: 0,
             known: HashMap::default(),
             emptied: 0,
@@ -485,6 +529,11 @@ impl Planner {
     /// Whether what lies around a match can decide about it.
     pub fn looks_around(&self) -> bool {
         self.looks
+    }
+
+    /// Whether what follows a match can decide about it.
+    pub fn looks_ahead(&self) -> bool {
+        self.looks_ahead
     }
 
     /// One byte of each class in the set.

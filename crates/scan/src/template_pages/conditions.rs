@@ -8,6 +8,7 @@
 mod point_reads;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{ArrayRef, Float64Array, Int64Array, StringViewArray};
 use quarry_eval::EngineError;
@@ -16,7 +17,7 @@ use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::row_filter::{RowFilter, network_of};
 use quarry_eval::rows;
 use quarry_event::Metadata;
-use quarry_event::segment::{WordBound, WordPattern};
+use quarry_event::segment::{WordBound, WordPattern, is_breaker};
 use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
@@ -29,6 +30,15 @@ use super::value_location::ValueLocation;
 use super::verdicts::ByValue;
 use super::words::Word;
 use crate::event_fields::{is_given, is_given_column, is_in_text, metadata_text};
+
+/// Shortest run of a phrase that is looked for alone, in bytes.
+const RUN_MIN: usize = 2;
+/// Runs of a phrase that are looked for at most.
+const RUNS_MAX: usize = 4;
+/// Texts are rebuilt without a look for runs where they are fewer than one in so many of a page.
+const FEW_DOUBTS: usize = 8;
+/// Pages of a search in which a run of a phrase told little, from which on none is looked for.
+const PAGES_IN_VAIN: usize = 3;
 
 /// The condition with its tests.
 pub(crate) struct Conditions {
@@ -43,8 +53,10 @@ enum Condition {
     And(Vec<Condition>),
     Or(Vec<Condition>),
     Not(Box<Condition>),
-    Word(usize),
-    Field(usize),
+    /// A word, and what is in every text that holds it.
+    Word(usize, Runs),
+    /// A test, and the words of which one must be in the text where only that tells; none where nothing is known.
+    Field(usize, Vec<usize>),
     Metadata(usize),
 }
 
@@ -88,13 +100,55 @@ enum ColumnPlan {
     Texts,
 }
 
+/// Runs of a word without breakers, the longest first.
+#[derive(Default)]
+struct Runs {
+    words: Vec<usize>,
+    /// Pages in which they told little.
+    in_vain: AtomicUsize,
+}
+
 impl Conditions {
-    /// Takes a condition apart.
-    pub(crate) fn new(expr: &SearchExpr, context: &ExprContext) -> Result<Conditions, EngineError> {
+    /// Takes a condition apart. `written` gives the words of which one is in the text of an event that passes a test, unless
+    /// the text has a backslash; none where nothing is known.
+    pub(crate) fn new(
+        expr: &SearchExpr,
+        context: &ExprContext,
+        written: &dyn Fn(&SearchExpr) -> Vec<String>,
+    ) -> Result<Conditions, EngineError> {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
-        all.root = all.compile(expr, context)?;
+        all.root = match expr {
+            // What every event must pass.
+            SearchExpr::And(parts) if !parts.is_empty() => {
+                let each = parts.iter().map(|part| all.compile_with_words(part, context, written));
+                Condition::And(each.collect::<Result<_, _>>()?)
+            }
+            other => all.compile_with_words(other, context, written)?,
+        };
         Ok(all)
+    }
+
+    /// A part that every event must pass, with the words that are in its text then.
+    fn compile_with_words(
+        &mut self,
+        expr: &SearchExpr,
+        context: &ExprContext,
+        written: &dyn Fn(&SearchExpr) -> Vec<String>,
+    ) -> Result<Condition, EngineError> {
+        let mut condition = self.compile(expr, context)?;
+        if let Condition::Field(_, words) = &mut condition {
+            let mut patterns = written(expr);
+            if !patterns.is_empty() {
+                // Behind a backslash values are written otherwise.
+                patterns.push("*\\*".to_owned());
+            }
+            for pattern in patterns {
+                self.words.push(Word::new(&pattern, WordBound::Breaker, false));
+                words.push(self.words.len() - 1);
+            }
+        }
+        Ok(condition)
     }
 
     /// Whether every event matches.
@@ -135,7 +189,7 @@ impl Conditions {
                     Condition::Same(MAYBE)
                 } else {
                     self.tests.push(FieldTest::new(expr, name, context)?);
-                    Condition::Field(self.tests.len() - 1)
+                    Condition::Field(self.tests.len() - 1, Vec::new())
                 }
             }
             SearchExpr::Subsearch(_) => Condition::Same(MAYBE),
@@ -144,7 +198,24 @@ impl Conditions {
 
     fn word(&mut self, pattern: &SearchPattern, bound: WordBound, case_sensitive: bool) -> Condition {
         self.words.push(Word::new(&pattern.text, bound, case_sensitive));
-        Condition::Word(self.words.len() - 1)
+        let word = self.words.len() - 1;
+        let is_between =
+            |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
+        // What may be part of a number or an address would be looked for in each of them, which takes longer than texts do.
+        let is_word = |run: &&str| run.len() >= RUN_MIN && run.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'));
+        let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
+        if runs.first().is_none_or(|run| run.len() == pattern.text.len()) {
+            return Condition::Word(word, Runs::default());
+        }
+        // The longest are the rarest, as a rule.
+        runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
+        runs.dedup();
+        runs.truncate(RUNS_MAX);
+        let runs = runs.into_iter().map(|run| {
+            self.words.push(Word::new(&format!("*{run}*"), WordBound::Breaker, case_sensitive));
+            self.words.len() - 1
+        });
+        Condition::Word(word, Runs { words: runs.collect(), in_vain: AtomicUsize::new(0) })
     }
 
     /// The answer for every event of a page.
@@ -187,8 +258,8 @@ impl Conditions {
             Condition::And(parts) => all(parts, YES, u8::min),
             Condition::Or(parts) => all(parts, NO, u8::max),
             Condition::Not(part) => Ok(self.answer_by_value(part, slab)?.map(ByValue::not)),
-            Condition::Word(at) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.shapes)),
-            Condition::Field(at) => {
+            Condition::Word(at, _) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.shapes)),
+            Condition::Field(at, _) => {
                 let test = &self.tests[*at];
                 test.by_value(slab.test(*at, test)?.as_ref(), slab)
             }
@@ -226,18 +297,72 @@ impl Conditions {
                 all
             }
             Condition::Not(part) => self.answer(part, page)?.not(),
-            Condition::Word(at) => {
+            Condition::Word(at, runs) => {
                 let word = &self.words[*at];
                 let plan = page.slab.word(*at, word)?;
-                word.run(&plan, page)?
+                let found = word.run(&plan, page)?;
+                self.without_runs(found, runs, page)?
             }
-            Condition::Field(at) => {
+            Condition::Field(at, words) => {
                 let test = &self.tests[*at];
                 let plan = page.slab.test(*at, test)?;
-                test.run(&plan, page)?
+                let found = test.run(&plan, page)?;
+                // Events that were given the field when they were indexed are put in doubt again where it is read.
+                let words = if page.slab.reads(&test.name) { words.as_slice() } else { &[] };
+                self.without_absent(found, words, page)?
             }
             Condition::Metadata(at) => self.metas[*at].run(page)?,
         })
+    }
+
+    /// The answers of a word, of which those that only texts tell are no where one of its runs is missing. A run that leaves
+    /// most of them is the last: it took the time of the texts themselves.
+    fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
+        let mut found = found;
+        let mut doubts = found.doubts(page.len());
+        for run in &runs.words {
+            if doubts * FEW_DOUBTS < page.len() || runs.in_vain.load(Ordering::Relaxed) >= PAGES_IN_VAIN {
+                break;
+            }
+            found = self.without_absent(found, std::slice::from_ref(run), page)?;
+            let left = found.doubts(page.len());
+            if left * 2 > doubts {
+                runs.in_vain.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            doubts = left;
+        }
+        Ok(found)
+    }
+
+    /// The answers of a test, of which those that only texts tell are no where none of the words is in the text.
+    fn without_absent(
+        &self,
+        found: Outcome,
+        words: &[usize],
+        page: &mut PageReader<'_>,
+    ) -> Result<Outcome, EngineError> {
+        let is_told = match &found {
+            Outcome::Same(answer) => *answer != MAYBE,
+            Outcome::Each(answers) => !answers.contains(&MAYBE),
+        };
+        if is_told || words.is_empty() {
+            return Ok(found);
+        }
+        let mut any = Outcome::Same(NO);
+        for at in words {
+            let word = &self.words[*at];
+            let plan = page.slab.word(*at, word)?;
+            any = any.or(word.run(&plan, page)?);
+            if any.is_same(YES) || any.is_same(MAYBE) {
+                return Ok(found);
+            }
+        }
+        let any = any.into_each(page.len());
+        let mut answers = found.into_each(page.len());
+        let absent = answers.iter_mut().zip(any).filter(|(answer, any)| **answer == MAYBE && *any == NO);
+        absent.for_each(|(answer, _)| *answer = NO);
+        Ok(Outcome::Each(answers))
     }
 }
 

@@ -7,7 +7,8 @@ use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{CombinationMemo, Decision, FlatPart, FlatTemplate, ValueTest, Window};
 use quarry_event::shape::{ColumnKind, Shapes};
 
-use super::rex::{RowOf, Work, append_text, has_few_codes, no_text};
+use super::rex::{Work, has_few_codes, no_text};
+use super::row_values::{RowOf, append_text};
 
 /// Decides about one window.
 pub(super) struct Decider {

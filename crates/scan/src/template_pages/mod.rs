@@ -33,6 +33,7 @@ mod outcome;
 mod page;
 mod reports;
 mod rex;
+mod row_values;
 mod slab;
 mod text_lengths;
 mod value_location;

@@ -34,6 +34,14 @@ impl Outcome {
         *self == Outcome::Same(answer)
     }
 
+    /// Of how many values only the text tells.
+    pub(super) fn doubts(&self, values: usize) -> usize {
+        match self {
+            Outcome::Same(answer) => usize::from(*answer == MAYBE) * values,
+            Outcome::Each(answers) => answers.iter().filter(|answer| **answer == MAYBE).count(),
+        }
+    }
+
     /// One answer each.
     pub(super) fn into_each(self, values: usize) -> Vec<u8> {
         match self {

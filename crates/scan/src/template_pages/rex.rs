@@ -12,13 +12,14 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_eval::pattern::template_match::{CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, Window};
+use quarry_eval::pattern::template_match::{
+    CombinationMemo, FlatPart, FlatTemplate, MatchPlan, Planner, TemplatePosition, Window,
+};
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
-use quarry_event::shape::{
-    ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes, TEXT_COLUMN, Template, TemplatePart,
-};
+use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Template, TemplatePart};
 use quarry_spl::ast::RexExtraction;
+use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
 
 use super::columns::{field_column, text_array};
@@ -27,6 +28,7 @@ use super::decider::Decider;
 use super::groups::{ABSENT, Groups};
 use super::interner::Interner;
 use super::page::{PageReader, Rows};
+use super::row_values::{Dictionaries, RowOf, RowValues, append_text};
 use super::slab::{FieldLocations, Slab};
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
@@ -40,15 +42,14 @@ const NODES_MAX: usize = 65_536;
 const NUMBERS_MAX: i64 = 65_536;
 /// Answers of one slab that are found by position.
 const QUICK_ANSWERS_MAX: usize = 1 << 20;
+/// Pairs of codes of two columns whose answers are.
+const QUICK_PAIRS_MAX: usize = 1 << 16;
 /// A quick answer that was not asked for yet, one that is no match; others are the text's number and this offset.
 const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
 /// The code of a match where nothing else is asked.
 const MATCHED: u32 = 0;
-
-/// Dictionaries of a slab by column, as far as they were needed.
-pub(super) type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
 
 /// Reads the groups of one pattern off shaped pages; for one worker at a time.
 pub(crate) struct RexReader {
@@ -69,6 +70,8 @@ pub(crate) struct RexReader {
 struct Tree {
     segment: Arc<dyn Segment>,
     nodes: Vec<TemplateNode>,
+    /// Nodes whose windows lie in these parts.
+    leaves: HashMap<Template, Vec<usize>, FixedState>,
     /// First node of each branch by what it is a branch of.
     branches: HashMap<Template, usize, FixedState>,
     dictionaries: Dictionaries,
@@ -79,13 +82,15 @@ struct Tree {
     answers: Vec<u32>,
 }
 
-/// Where one column decides about the only group: its answers by code, all in one place and next to each other.
+/// Where one column, or two, decide about the only group: its answers by code, all in one place and next to each other.
 #[derive(Clone, Copy, Default)]
 struct Quick {
     column: u32,
     start: u32,
     /// 0 where it is not that simple.
     len: u32,
+    /// The second column and how many codes it has, if there is one.
+    second: Option<(u32, u32)>,
 }
 
 /// What the pattern says of one flat template.
@@ -115,8 +120,12 @@ struct BranchOf {
     column: u32,
 }
 
+/// What a pattern reads of a flat template.
 struct Leaf {
+    /// The parts that the windows lie in.
     template: FlatTemplate,
+    /// The windows as they were planned, by which templates that are alike are known.
+    planned: Vec<Window>,
     windows: Vec<Asked>,
 }
 
@@ -343,6 +352,7 @@ impl RexReader {
         self.slabs.push(Tree {
             segment: Arc::clone(segment),
             nodes,
+            leaves: HashMap::default(),
             branches: HashMap::default(),
             dictionaries: HashMap::default(),
             texts,
@@ -507,7 +517,7 @@ impl Tree {
                     }
                 }
             };
-            // Only where one column decides about one group, or about a match.
+            // Only where few columns decide about one group, or about a match.
             if let Some(at) = quick {
                 self.answers[at] = answer;
             }
@@ -551,29 +561,41 @@ impl Tree {
         cursors: &mut Cursors,
         page: &mut PageReader<'_>,
     ) -> Result<Option<usize>, EngineError> {
-        let Some(Quick { column, start, len: 1.. }) = self.quick.get(node as usize).copied() else { return Ok(None) };
-        let code = cursors.code(column, row, page)?;
-        let len = self.quick[node as usize].len;
-        Ok(code.filter(|code| *code < len).map(|code| (start + code) as usize))
+        let Some(Quick { column, start, len, second }) = self.quick.get(node as usize).copied() else {
+            return Ok(None);
+        };
+        if len == 0 {
+            return Ok(None);
+        }
+        let Some(code) = cursors.code(column, row, page)?.filter(|code| *code < len) else { return Ok(None) };
+        let Some((second, second_len)) = second else { return Ok(Some((start + code) as usize)) };
+        let other = cursors.code(second, row, page)?.filter(|other| *other < second_len);
+        Ok(other.map(|other| (start + code * second_len + other) as usize))
     }
 
-    /// Makes room for quick answers where one column decides about one group.
+    /// Makes room for quick answers where one column, or two, decide about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
         let [Asked { columns, has_codes: true, decider: None, .. }] = windows else { return };
-        let ([(column, _)], 0 | 1) = (columns.as_slice(), groups) else { return };
-        let len = match &shapes.columns[*column as usize].kind {
+        let codes_of = |(column, _): &(u32, usize)| match &shapes.columns[*column as usize].kind {
             ColumnKind::Dictionary { len } => *len as usize,
             ColumnKind::Numbers { min, max, .. } => {
-                usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span + 1)
+                usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span.saturating_add(1))
             }
             _ => 0,
         };
-        if len == 0 || self.answers.len() + len > QUICK_ANSWERS_MAX {
+        let (column, len, second, most) = match columns.as_slice() {
+            [only] => (only.0, codes_of(only), None, QUICK_ANSWERS_MAX),
+            [first, other] => (first.0, codes_of(first), Some((other.0, codes_of(other))), QUICK_PAIRS_MAX),
+            _ => return,
+        };
+        let pairs = len.saturating_mul(second.map_or(1, |(_, len)| len));
+        if groups > 1 || pairs == 0 || pairs > most || self.answers.len() + pairs > QUICK_ANSWERS_MAX {
             return;
         }
+        let second = second.map(|(column, len)| (column, u32_of(len)));
         self.quick.resize(self.quick.len().max(at + 1), Quick::default());
-        self.quick[at] = Quick { column: *column, start: self.answers.len() as u32, len: len as u32 };
-        self.answers.resize(self.answers.len() + len, QUICK_NEW);
+        self.quick[at] = Quick { column, start: u32_of(self.answers.len()), len: u32_of(len), second };
+        self.answers.resize(self.answers.len() + pairs, QUICK_NEW);
     }
 
     /// Asks the windows of a template, and remembers what they answer if it is to.
@@ -593,7 +615,7 @@ impl Tree {
             Some(TemplateNode::Never) => return Ok(Answer::No),
             _ => return Ok(Answer::Unknown),
         };
-        let Leaf { template, windows } = leaf.as_mut();
+        let Leaf { template, windows, .. } = leaf.as_mut();
         for Asked { window, columns, has_codes, memo, found, decider } in windows {
             if let Some(decider) = decider {
                 let mut of_row = RowOf { row, cursors: &mut *cursors, page: &mut *page, segment, dictionaries };
@@ -661,16 +683,29 @@ impl Tree {
             MatchPlan::Unknown => return,
             MatchPlan::Windows(windows) => windows,
         };
+        let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
+        let Some(reach) = windows.iter().map(Window::reach).max() else { return };
         // Where nothing around a match counts, the parts that windows lie in are all there is to know. Many templates
         // have the same there.
-        let cut = match (windows.first(), windows.iter().map(|window| window.end).max()) {
-            (Some(first), Some(end)) if !work.planner.looks_around() => Some((first.start, end)),
-            _ => None,
+        let is_all = match work.planner.looks_ahead() {
+            true => false,
+            false => !work.planner.looks_around() || origin == TemplatePosition { part: 0, offset: 0 },
         };
+        let inside = template.between(origin, reach);
+        let windows: Vec<Window> = windows.iter().map(|window| window.seen_from(origin)).collect();
+        let key = inside.key();
+        let known = self.leaves.get(&key).into_iter().flatten();
+        for same in known.copied() {
+            if matches!(&self.nodes[same], TemplateNode::Windows(leaf) if leaf.planned == windows) {
+                self.nodes[at] = TemplateNode::Same(same);
+                return;
+            }
+        }
+        let planned = windows.clone();
         let mut asked = Vec::with_capacity(windows.len());
         for mut window in windows {
             // Of a match that is there the groups are told. Where codes tell all, one look is enough.
-            let reads_long = |part: &usize| match template.parts().get(*part) {
+            let reads_long = |part: &usize| match inside.parts().get(*part) {
                 Some(FlatPart::Variable(column, _)) => !has_few_codes(shapes, *column),
                 _ => false,
             };
@@ -682,17 +717,14 @@ impl Tree {
             let of_groups = parts_read(&window, work.groups);
             let deciding = decision.as_ref().map_or(&[][..], |decision| &decision.read);
             for part in deciding.iter().chain(&of_groups).copied() {
-                let column = match template.parts().get(part) {
+                let column = match inside.parts().get(part) {
                     Some(FlatPart::Variable(column, _)) => *column,
                     _ => continue,
                 };
                 match &shapes.columns[column as usize].kind {
                     ColumnKind::Templates(templates) => {
-                        let (inside, part) = match cut {
-                            Some((start, end)) => (template.between(start, end), part - start.part),
-                            None => (template, part),
-                        };
-                        self.nodes[at] = self.branch(inside, part, column, templates.len());
+                        let (of, part) = if is_all { (inside, part) } else { (template, part + origin.part) };
+                        self.nodes[at] = self.branch(of, part, column, templates.len());
                         return;
                     }
                     ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } | ColumnKind::Texts => {}
@@ -702,12 +734,13 @@ impl Tree {
                     columns.push((column, part));
                 }
             }
-            let decider = decision.map(|decision| Decider::new(decision, &window, &template, shapes));
+            let decider = decision.map(|decision| Decider::new(decision, &window, &inside, shapes));
             let (memo, found) = (CombinationMemo::default(), Vec::new());
             asked.push(Asked { window, columns, has_codes, memo, found, decider });
         }
         self.make_quick(at, &asked, work.groups.len(), shapes);
-        self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template, windows: asked }));
+        self.leaves.entry(key).or_default().push(at);
+        self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template: inside, planned, windows: asked }));
     }
 
     /// New nodes, one for each template of a variable.
@@ -784,54 +817,6 @@ fn evaluate(
     Ok(Some(true))
 }
 
-/// A row and where its values are.
-pub(super) struct RowOf<'a, 'p> {
-    pub row: u32,
-    pub cursors: &'a mut Cursors,
-    pub page: &'a mut PageReader<'p>,
-    pub segment: &'a Arc<dyn Segment>,
-    pub dictionaries: &'a mut Dictionaries,
-}
-
-/// The values of one row in the columns that decide.
-struct RowValues<'a, 'p> {
-    /// Those that are known, and the parts they are.
-    known: Vec<(usize, Vec<u8>)>,
-    /// Columns, and the parts they are.
-    columns: &'a [(u32, usize)],
-    row: u32,
-    cursors: &'a mut Cursors,
-    page: &'a mut PageReader<'p>,
-    segment: &'a Arc<dyn Segment>,
-    dictionaries: &'a mut Dictionaries,
-    /// Whether the row has all that was asked for so far.
-    outcome: Result<bool, EngineError>,
-}
-
-impl RowValues<'_, '_> {
-    /// Appends the value that is this part.
-    fn append(&mut self, part: usize, text: &mut Vec<u8>) {
-        if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == part) {
-            text.extend_from_slice(value);
-            return;
-        }
-        let column = self.columns.iter().find(|(_, known)| *known == part);
-        if let (Ok(true), Some((column, _))) = (&self.outcome, column) {
-            self.outcome = self.append_column(*column, text);
-        }
-    }
-
-    fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
-        match &self.page.shapes().columns[column as usize].kind {
-            ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {
-                Some(code) => append_text(column, code, self.segment, self.dictionaries, text).map(|()| true),
-                None => Ok(false),
-            },
-            _ => self.cursors.append_value(column, self.row, self.page, text),
-        }
-    }
-}
-
 impl Work<'_> {
     /// Takes the codes of a row in these columns; `false` where it lacks one.
     #[inline]
@@ -871,24 +856,6 @@ impl Work<'_> {
         }
         Ok(())
     }
-}
-
-/// Appends a text of a dictionary, which is read when it is first needed.
-pub(super) fn append_text(
-    column: u32,
-    code: u32,
-    segment: &Arc<dyn Segment>,
-    dictionaries: &mut Dictionaries,
-    bytes: &mut Vec<u8>,
-) -> Result<(), EngineError> {
-    if !dictionaries.contains_key(&column) {
-        dictionaries.insert(column, segment.dictionary(column)?);
-    }
-    match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
-        Some(texts) => bytes.extend_from_slice(texts.get(code)),
-        None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
-    }
-    Ok(())
 }
 
 pub(super) fn no_text(_: Utf8Error) -> EngineError {

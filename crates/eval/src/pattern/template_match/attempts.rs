@@ -323,7 +323,7 @@ impl Planner {
         if let Some(known) = self.settled.get(&state) {
             return Ok(*known);
         }
-        let settled = self.has_ended(state)? || (!self.looks && self.ends_here(state)?);
+        let settled = self.has_ended(state)? || (!self.looks_ahead && self.ends_here(state)?);
         self.settled.insert(state, settled);
         Ok(settled)
     }
@@ -341,7 +341,8 @@ impl Planner {
         Ok(!self.matches_at_end(state)?)
     }
 
-    /// Whether a match ends right here whatever follows. With look-around the groups might still differ.
+    /// Whether a match ends right here whatever follows. Where the expression looks ahead the groups
+    /// might still differ.
     fn ends_here(&mut self, state: LazyStateID) -> Result<bool, TooMuch> {
         for at in 0..self.every_class.len() {
             let next = self.next(state, self.every_class[at])?;

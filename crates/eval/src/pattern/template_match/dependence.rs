@@ -169,9 +169,9 @@ impl Planner {
                     number(&mut view, bytes.len());
                     for byte in bytes {
                         // Bytes of one class are one to the automaton, but not to assertions.
-                        match byte.is_ascii() && !self.looks {
-                            true => view.extend([0, self.dfa.byte_classes().get(*byte)]),
-                            false => view.extend([1, *byte]),
+                        match byte.is_ascii() {
+                            true => view.extend([self.kind_before(*byte), self.dfa.byte_classes().get(*byte)]),
+                            false => view.extend([u8::MAX, *byte]),
                         }
                     }
                 }
@@ -187,6 +187,16 @@ impl Planner {
             }
         }
         view.into()
+    }
+
+    /// What assertions tell of a byte that lies before them.
+    fn kind_before(&self, byte: u8) -> u8 {
+        match behind(byte) {
+            _ if !self.looks => 0,
+            Behind::Word => 1,
+            Behind::LineFeed => 2,
+            Behind::Start | Behind::Other | Behind::Wide => 3,
+        }
     }
 }
 
@@ -212,7 +222,7 @@ impl TemplatePosition {
     const START: TemplatePosition = TemplatePosition { part: 0, offset: 0 };
 
     /// The place relative to `origin`, which does not come after it.
-    fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
+    pub(super) fn seen_from(self, origin: TemplatePosition) -> TemplatePosition {
         let part = self.part - origin.part;
         TemplatePosition {
             part,

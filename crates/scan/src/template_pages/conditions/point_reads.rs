@@ -32,7 +32,7 @@ impl Conditions {
     ) -> Result<Outcome, EngineError> {
         Ok(match condition {
             Condition::Same(answer) => Outcome::Same(*answer),
-            Condition::Word(_) => Outcome::Same(MAYBE),
+            Condition::Word(..) => Outcome::Same(MAYBE),
             Condition::And(parts) => {
                 let mut all = Outcome::Same(YES);
                 for part in parts {
@@ -48,7 +48,7 @@ impl Conditions {
                 all
             }
             Condition::Not(part) => self.answer_rows(part, rows, page)?.not(),
-            Condition::Field(at) => Outcome::Each(self.tests[*at].of_rows(rows, page)?),
+            Condition::Field(at, _) => Outcome::Each(self.tests[*at].of_rows(rows, page)?),
             Condition::Metadata(at) => self.metas[*at].of_rows(rows, page)?,
         })
     }

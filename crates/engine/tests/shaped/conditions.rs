@@ -1,0 +1,75 @@
+//! Conditions cut out of the texts themselves: phrases over edges of columns, fields with values that are somewhere in a text.
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use quarry_event::TimeRange;
+
+use super::{compare, events};
+
+/// Fields of the events, of templates and of free text.
+const FIELDS: &[&str] =
+    &["level", "status", "user", "user_id", "ip", "url", "msg", "a", "key", "n", "took", "w", "b", "path"];
+
+/// Where a condition comes from.
+#[derive(Clone, Debug)]
+struct Drawn {
+    event: prop::sample::Index,
+    start: prop::sample::Index,
+    length: usize,
+    field: &'static str,
+    kind: usize,
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let field = prop::sample::select(FIELDS);
+    (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1..24usize, field, 0..8usize)
+        .prop_map(|(event, start, length, field, kind)| Drawn { event, start, length, field, kind })
+}
+
+impl Drawn {
+    /// A piece of the text of an event, quoted.
+    fn piece(&self, texts: &[String], splits: &[char]) -> String {
+        let text = self.event.get(texts);
+        let words: Vec<&str> = text.split(splits).filter(|word| !word.is_empty()).collect();
+        let piece: String = match (splits.is_empty(), words.is_empty()) {
+            (false, false) => (*self.start.get(&words)).to_owned(),
+            (_, true) => "nothing".to_owned(),
+            _ => text.chars().skip(self.start.index(text.chars().count().max(1))).take(self.length).collect(),
+        };
+        format!("\"{}\"", piece.replace('\\', "\\\\").replace('"', "\\\""))
+    }
+
+    fn condition(&self, texts: &[String]) -> String {
+        const AROUND: &[char] = &[' ', '=', '"', ',', ':', ';', '{', '}', '&', '?'];
+        let (phrase, value) = (self.piece(texts, &[]), self.piece(texts, AROUND));
+        let field = self.field;
+        match self.kind {
+            0 => phrase,
+            1 => format!("NOT {phrase}"),
+            2 => format!("{field}={value}"),
+            3 => format!("NOT {field}={value}"),
+            4 => format!("{field} IN ({value}, 200, INFO)"),
+            5 => format!("{field}={value} OR {phrase}"),
+            6 => format!("{field}={value} {phrase}"),
+            _ => format!(
+                "*{}* {field}!={value}",
+                phrase
+                    .trim_matches('"')
+                    .replace(['"', '\\', ' ', '|', '[', ']', '(', ')', '=', '<', '>', '!', ','], "*")
+            ),
+        }
+    }
+}
+
+#[test]
+fn conditions_cut_out_of_texts_find_the_same_events() {
+    let config =
+        ProptestConfig { cases: 2, failure_persistence: None, max_shrink_iters: 0, ..ProptestConfig::default() };
+    let texts: Vec<String> = events().into_iter().map(|(_, text)| text).collect();
+    let answers = |drawn: Vec<Drawn>| {
+        let searches = drawn.iter().map(|drawn| format!("search {} | stats count by host", drawn.condition(&texts)));
+        compare(searches.map(|search| (search, TimeRange::ALL)));
+        Ok(())
+    };
+    TestRunner::new(config).run(&prop::collection::vec(drawn(), 25), answers).unwrap();
+}

@@ -1,0 +1,97 @@
+//! What follows the last wanted group of an expression, as far as it decides whether there is a match.
+//!
+//! A repetition at the end is taken as often as it has to be: `(?<file>\S+)\] (?<message>.+)` finds the same files as
+//! `(?<file>\S+)\] .`, and whoever wants the file has no need to read to the end of the message. That is exact: which way
+//! the expression takes up to the repetition depends on whether there is a match behind it, not on how long it is.
+
+use regex_syntax::hir::{Hir, HirKind, Repetition};
+
+/// The expression without what cannot change these groups; everything counts for the whole match, group 0.
+pub(super) fn without_tail(tree: Hir, wanted: &[usize]) -> Hir {
+    if wanted.contains(&0) { tree } else { shortened(tree, wanted) }
+}
+
+fn shortened(tree: Hir, wanted: &[usize]) -> Hir {
+    match tree.into_kind() {
+        HirKind::Concat(mut parts) => {
+            while let Some(last) = parts.pop() {
+                let last = shortened(last, wanted);
+                if !matches!(last.kind(), HirKind::Empty) {
+                    parts.push(last);
+                    break;
+                }
+            }
+            Hir::concat(parts)
+        }
+        HirKind::Capture(mut capture) => {
+            if wanted.contains(&(capture.index as usize)) {
+                return Hir::capture(capture);
+            }
+            let sub = shortened(*capture.sub, wanted);
+            if !holds_group(&sub, wanted) {
+                return sub;
+            }
+            capture.sub = Box::new(sub);
+            Hir::capture(capture)
+        }
+        HirKind::Repetition(repetition) if !holds_group(&repetition.sub, wanted) => match repetition.min {
+            0 => Hir::empty(),
+            1 => shortened(*repetition.sub, wanted),
+            min => Hir::repetition(Repetition { max: Some(min), ..repetition }),
+        },
+        kind => whole(kind),
+    }
+}
+
+/// The expression as it was.
+fn whole(kind: HirKind) -> Hir {
+    match kind {
+        HirKind::Empty => Hir::empty(),
+        HirKind::Literal(literal) => Hir::literal(literal.0),
+        HirKind::Class(class) => Hir::class(class),
+        HirKind::Look(look) => Hir::look(look),
+        HirKind::Repetition(repetition) => Hir::repetition(repetition),
+        HirKind::Capture(capture) => Hir::capture(capture),
+        HirKind::Concat(parts) => Hir::concat(parts),
+        HirKind::Alternation(ways) => Hir::alternation(ways),
+    }
+}
+
+fn holds_group(tree: &Hir, wanted: &[usize]) -> bool {
+    match tree.kind() {
+        HirKind::Capture(capture) => wanted.contains(&(capture.index as usize)) || holds_group(&capture.sub, wanted),
+        HirKind::Repetition(repetition) => holds_group(&repetition.sub, wanted),
+        HirKind::Concat(parts) | HirKind::Alternation(parts) => parts.iter().any(|part| holds_group(part, wanted)),
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) | HirKind::Look(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_the_last_wanted_group_is_read_as_far_as_it_decides() {
+        let cases = [
+            (r"a(b+) (c+)", &[1][..], r"a(b+) c"),
+            (r"a(b+) (c+)", &[2], r"a(b+) (c+)"),
+            (r"a(b+) (c+)", &[0], r"a(b+) (c+)"),
+            (r"a(b+)(?: c*)?d*", &[1], r"a(b+)"),
+            (r"a(b+) (?:x(?:y+z*)+)", &[1], r"a(b+) xy"),
+            (r"a(b+) x{2,5}?", &[1], r"a(b+) x{2}?"),
+            (r"a(b+) .*$", &[1], r"a(b+) .*$"),
+            (r"a(?:(b)|c+)", &[1], r"a(?:(b)|c+)"),
+            (r"a(?: (b))?", &[1], r"a(?: (b))?"),
+            (r"ab+", &[], r"ab"),
+        ];
+        for (pattern, wanted, expected) in cases {
+            let parsed = |pattern| regex_automata::util::syntax::parse(pattern).unwrap();
+            let found = without_tail(parsed(pattern), wanted);
+            assert_eq!(
+                found.to_string().replace("(?:", "("),
+                parsed(expected).to_string().replace("(?:", "("),
+                "{pattern}"
+            );
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Values of single rows in the columns that a pattern reads.
+//!
+//! Not here: what they are read for ([`super::rex`], [`super::decider`]).
+
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use quarry_eval::EngineError;
+use quarry_event::shape::{ColumnKind, Dictionary};
+use quarry_store::Segment;
+
+use super::cursors::Cursors;
+use super::page::PageReader;
+
+/// Dictionaries of a slab by column, as far as they were needed.
+pub(super) type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
+
+/// A row and where its values are.
+pub(super) struct RowOf<'a, 'p> {
+    pub row: u32,
+    pub cursors: &'a mut Cursors,
+    pub page: &'a mut PageReader<'p>,
+    pub segment: &'a Arc<dyn Segment>,
+    pub dictionaries: &'a mut Dictionaries,
+}
+
+/// The values of one row in the columns that decide.
+pub(super) struct RowValues<'a, 'p> {
+    /// Those that are known, and the parts they are.
+    pub known: Vec<(usize, Vec<u8>)>,
+    /// Columns, and the parts they are.
+    pub columns: &'a [(u32, usize)],
+    pub row: u32,
+    pub cursors: &'a mut Cursors,
+    pub page: &'a mut PageReader<'p>,
+    pub segment: &'a Arc<dyn Segment>,
+    pub dictionaries: &'a mut Dictionaries,
+    /// Whether the row has all that was asked for so far.
+    pub outcome: Result<bool, EngineError>,
+}
+
+impl RowValues<'_, '_> {
+    /// Appends the value that is this part.
+    pub(super) fn append(&mut self, part: usize, text: &mut Vec<u8>) {
+        if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == part) {
+            text.extend_from_slice(value);
+            return;
+        }
+        let column = self.columns.iter().find(|(_, known)| *known == part);
+        if let (Ok(true), Some((column, _))) = (&self.outcome, column) {
+            self.outcome = self.append_column(*column, text);
+        }
+    }
+
+    fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
+        match &self.page.shapes().columns[column as usize].kind {
+            ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {
+                Some(code) => append_text(column, code, self.segment, self.dictionaries, text).map(|()| true),
+                None => Ok(false),
+            },
+            _ => self.cursors.append_value(column, self.row, self.page, text),
+        }
+    }
+}
+
+/// Appends a text of a dictionary, which is read when it is first needed.
+pub(super) fn append_text(
+    column: u32,
+    code: u32,
+    segment: &Arc<dyn Segment>,
+    dictionaries: &mut Dictionaries,
+    bytes: &mut Vec<u8>,
+) -> Result<(), EngineError> {
+    if !dictionaries.contains_key(&column) {
+        dictionaries.insert(column, segment.dictionary(column)?);
+    }
+    match dictionaries.get(&column).filter(|texts| (code as usize) < texts.len()) {
+        Some(texts) => bytes.extend_from_slice(texts.get(code)),
+        None => return Err(EngineError::invalid("a bucket names a text that it has not; rebuild the bucket")),
+    }
+    Ok(())
+}
