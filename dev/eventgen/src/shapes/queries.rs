@@ -350,8 +350,12 @@ pub(crate) fn word_in_raw(word: &str) -> String {
         pattern.push(character);
     }
     let (word, pattern) = (word.replace('\'', "''"), pattern.replace('\'', "''"));
+    // A word that begins or ends with a breaker has its border within itself.
+    let is_of_word = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphanumeric());
+    let before = if is_of_word(word.chars().next()) { "(^|[^0-9A-Za-z])" } else { "" };
+    let behind = if is_of_word(word.chars().next_back()) { "($|[^0-9A-Za-z])" } else { "" };
     // The plain search first: databases look for it fast, and ask the expression of few rows.
-    format!("holds(raw, '{word}') and matches(raw, '(^|[^0-9A-Za-z]){pattern}($|[^0-9A-Za-z])')")
+    format!("holds(raw, '{word}') and matches(raw, '{before}{pattern}{behind}')")
 }
 
 /// The longest run of lower-case letters in a text.
