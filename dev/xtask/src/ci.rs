@@ -4,8 +4,6 @@
 //! Cheap checks run first. All cargo calls use the release profile: DataFusion is then built once for the demo, the
 //! tests and the benches.
 
-use std::process::Command;
-
 use crate::root;
 
 /// Runs every step; stops at the first failure.
@@ -41,14 +39,14 @@ fn deny() -> Result<(), String> {
 }
 
 fn succeeds(arguments: &[&str]) -> bool {
-    let run = Command::new("cargo").args(arguments).current_dir(root()).output();
+    let run = crate::cargo().args(arguments).current_dir(root()).output();
     run.is_ok_and(|output| output.status.success())
 }
 
 /// Runs cargo and passes its output through.
 fn cargo(arguments: &[&str]) -> Result<(), String> {
     println!("==> cargo {}", arguments.join(" "));
-    let status = Command::new("cargo").args(arguments).current_dir(root()).status();
+    let status = crate::cargo().args(arguments).current_dir(root()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo {} ended with {status}", arguments.join(" "))),

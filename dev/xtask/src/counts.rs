@@ -6,7 +6,6 @@
 //! failure. Not here: caches, waiting and memory bandwidth, which no count of instructions shows.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 
 use crate::root;
 
@@ -62,7 +61,7 @@ struct Printed {
 
 /// Runs the benchmark's program.
 fn bench(options: &[&str], arguments: &[&str]) -> Result<Printed, String> {
-    let mut command = Command::new("cargo");
+    let mut command = crate::cargo();
     command.current_dir(root()).args(options).args(["bench", "--quiet", "--locked", "-p", "quarry-bucket"]);
     command.args(["--bench", "parts", "--"]).args(arguments);
     let output = command.output().map_err(|error| format!("cargo does not start: {error}"))?;

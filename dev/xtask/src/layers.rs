@@ -4,7 +4,6 @@
 //! each heavy dependency has one owner.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
 
 use serde_json::Value;
 
@@ -95,7 +94,7 @@ pub(crate) fn run() -> Result<(), String> {
 }
 
 fn metadata() -> Result<Value, String> {
-    let output = Command::new("cargo")
+    let output = crate::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .current_dir(root())
         .output()

@@ -21,7 +21,7 @@ mod tidy;
 mod versitygw;
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 const USAGE: &str = "usage: cargo xtask ci | quick [--since COMMIT] | layers [--update] | circle CRATE | tidy [--update] | bench [DATA_DIR] | bench --shapes [OPTIONS] | bench --far DIR [--latency MS] | counts [--save] |
        soak-node [--rounds N] [--seed S] | soak-searches [--seeds N] [--from SEED] |
@@ -53,6 +53,19 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Cargo as a shell would call it: without what `cargo run` says of this program, for which build scripts that ask for it
+/// (that of ring) would run anew, and all that depends on them be built anew.
+fn cargo() -> Command {
+    let mut command = Command::new("cargo");
+    for (name, _) in std::env::vars_os() {
+        let is_of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Root folder of the project.

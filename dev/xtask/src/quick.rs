@@ -70,7 +70,7 @@ fn timed(step: &str, work: impl FnOnce() -> Result<(), String>) -> Result<(), St
 }
 
 fn cargo(arguments: &[&str]) -> Result<(), String> {
-    let status = Command::new("cargo").args(arguments).current_dir(root()).status();
+    let status = crate::cargo().args(arguments).current_dir(root()).status();
     match status {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("cargo {} ended with {status}", arguments.join(" "))),

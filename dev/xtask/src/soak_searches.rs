@@ -1,8 +1,6 @@
 //! `cargo xtask soak-searches [--seeds N] [--from SEED]`: searches made by chance, asked in whole and in slices, over events
 //! kept in every way (crates/engine/tests/plans). A seed that fails is told with its search; the same seed fails again.
 
-use std::process::Command;
-
 use crate::root;
 
 /// Searches when no number is given: some minutes.
@@ -18,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
         }
     };
     let (seeds, from) = (number("--seeds", SEEDS)?, number("--from", 0)?);
-    let status = Command::new("cargo")
+    let status = crate::cargo()
         .args(["test", "--release", "--locked", "-p", "quarry-engine", "--test", "plans", "generated"])
         .env("SOAK_SEEDS", seeds.to_string())
         .env("SOAK_FROM", from.to_string())
