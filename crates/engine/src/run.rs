@@ -127,16 +127,25 @@ impl Runner {
         Runner { depth: self.depth + 1, ..self.clone() }
     }
 
-    /// The rows that a first command makes.
+    /// The rows that a first command makes, until the search reads no more.
     fn generated(&self, stage: &Stage) -> Result<RowIter, EngineError> {
         let rows = execution(&stage.command).generate(self)?;
-        rows.ok_or_else(|| EngineError::Invalid { message: NOT_FIRST.to_owned(), span: Some(stage.span) })
+        let rows =
+            rows.ok_or_else(|| EngineError::Invalid { message: NOT_FIRST.to_owned(), span: Some(stage.span) })?;
+        let stop = Arc::clone(&self.context.stop);
+        Ok(Box::new(rows.take_while(move |_| {
+            let goes_on = !stop.stops_reading();
+            if !goes_on {
+                stop.mark_partial();
+            }
+            goes_on
+        })))
     }
 
     /// One row without fields but `_time`.
     fn one_row(&self) -> Result<RowIter, EngineError> {
         let one = quarry_spl::ast::MakeResultsCommand { count: 1, annotate: false, data: None };
-        Ok(of_batches(make_results(&one, &self.node.name(), &self.context)?))
+        make_results(&one, self.node.name(), &self.context)
     }
 
     /// The rows of events, newest first, through the commands.

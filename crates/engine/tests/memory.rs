@@ -181,3 +181,20 @@ fn long_rows_come_a_few_at_a_time_and_a_search_that_let_go_reads_them_again() {
         assert!(found.unwrap() == expected, "{search}: other rows after {lets_go} times");
     }
 }
+
+#[test]
+fn rows_that_are_made_end_when_the_search_is_to_finish() {
+    let all = 2_000_000;
+    for search in
+        ["| makeresults count=2000000 | eval x=1", "| makeresults count=2000000 annotate=true | streamstats count"]
+    {
+        let rows = read_of(search, 64 << 20, Arc::new(MemoryStore::new("main")), |job, batch| {
+            assert!(batch.num_rows() < all / 10, "{search}: {} rows at once", batch.num_rows());
+            job.stopper().finish_early();
+        });
+        let rows = rows.unwrap();
+        assert!(!rows.is_empty() && rows.len() < all / 4, "{search}: {} rows", rows.len());
+    }
+    let counted = ask("| makeresults count=40000 | stats count", 64 << 20).unwrap();
+    assert_eq!(counted, ["count=40000"]);
+}

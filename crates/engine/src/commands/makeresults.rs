@@ -8,6 +8,7 @@ use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
 use quarry_eval::lookup::read_csv;
 use quarry_eval::rows::{ColumnBuilder, RowIter, batch_of, concat_rows, null_column, of_batches, with_column};
+use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use quarry_pipeline::extract::json_fields;
 use quarry_spl::ast::{InlineData, MakeResultsCommand};
@@ -17,38 +18,47 @@ use crate::lower::SearchEnvironment;
 
 /// Rows `makeresults` makes at most.
 const ROWS_MAX: usize = 10_000_000;
+/// Rows that are made at once, so that a search is stopped between them.
+const BATCH_ROWS: usize = 16_384;
 
 impl Execute for MakeResultsCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
-        Ok(Some(of_batches(make_results(self, &search.node().name(), search.context())?)))
+        make_results(self, search.node().name(), search.context()).map(Some)
     }
 }
 
 /// The rows.
 pub(crate) fn make_results(
     command: &MakeResultsCommand,
-    server: &str,
+    server: String,
     context: &CommandContext,
-) -> Result<Vec<RecordBatch>, EngineError> {
+) -> Result<RowIter, EngineError> {
     let rows = match &command.data {
-        Some(InlineData::Csv(text)) => return Ok(vec![read_csv(text)?]),
-        Some(InlineData::Json(text)) => return Ok(vec![json_rows(text, context)?]),
+        Some(InlineData::Csv(text)) => return Ok(of_batches(vec![read_csv(text)?])),
+        Some(InlineData::Json(text)) => return Ok(of_batches(vec![json_rows(text, context)?])),
         None => command.count,
     };
     if rows > ROWS_MAX {
         return Err(EngineError::Limit { what: "makeresults".into(), limit: "count", value: ROWS_MAX as u64 });
     }
     let now = context.now.div_euclid(NS_PER_SEC) * NS_PER_SEC;
+    let server = command.annotate.then_some(server);
+    let starts = (0..rows).step_by(BATCH_ROWS);
+    Ok(Box::new(starts.map(move |start| empty_rows(now, BATCH_ROWS.min(rows - start), server.as_deref()))))
+}
+
+/// So many rows with the time and, where a server is named, the fields of events.
+fn empty_rows(now: TimeNs, rows: usize, server: Option<&str>) -> Result<RecordBatch, EngineError> {
     let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(now, rows));
     let mut batch = batch_of([("_time", times)], rows)?;
-    if command.annotate {
+    if let Some(server) = server {
         for field in ["_raw", "host", "source", "sourcetype", "splunk_server_group"] {
             batch = with_column(&batch, field, null_column(rows))?;
         }
         let servers: ArrayRef = Arc::new(std::iter::repeat_n(Some(server), rows).collect::<StringViewArray>());
         batch = with_column(&batch, "splunk_server", servers)?;
     }
-    Ok(vec![batch])
+    Ok(batch)
 }
 
 /// One row per object of a JSON array, its members as fields.
