@@ -49,6 +49,7 @@ pub use limits::{
     MAX_PAGE_EVENTS, MAX_SLAB_EVENTS, MAX_SLAB_PAGES, MAX_SLAB_RAW_BYTES, MAX_SUMMARY_VALUES, TARGET_SLAB_RAW_BYTES,
 };
 pub use metas::MetaSet;
+pub use read_ahead::ReadAheadBudget;
 pub use read_at::{MemoryObject, ReadAt};
 pub use reader::{BucketReader, PageInfo, SlabInfo};
 #[doc(hidden)]

@@ -9,7 +9,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use quarry_event::PageSet;
@@ -18,12 +19,18 @@ use crate::block::{BlockAt, BlockKind};
 
 /// Bytes that are held for one slab; beyond, no more is fetched than a page needs.
 const HELD_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that are held for all slabs that share a [`ReadAheadBudget`].
+const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
 /// Bytes between two ranges that are fetched along with them, for one request less.
 const GAP_BYTES: u64 = 32 << 10;
 /// Pages of a slab up to which each is fetched whole.
 const FEW_PAGES: u32 = 2;
 /// How many times as many pages are fetched at once with every page that was opened.
 const GROWTH: usize = 4;
+
+/// Bytes that all searches of a store hold of slabs that they read ahead.
+#[derive(Clone, Debug, Default)]
+pub struct ReadAheadBudget(Arc<AtomicU64>);
 
 /// Pages of one slab that a search is going to read, and what was fetched of them.
 #[derive(Debug)]
@@ -33,6 +40,7 @@ pub(crate) struct ReadAhead {
     is_certain: bool,
     /// Blocks of every page of the slab.
     blocks: Vec<Vec<BlockAt>>,
+    budget: ReadAheadBudget,
     state: Mutex<State>,
 }
 
@@ -48,8 +56,13 @@ struct State {
 }
 
 impl ReadAhead {
-    pub(crate) fn new(pages: PageSet, is_certain: bool, blocks: Vec<Vec<BlockAt>>) -> ReadAhead {
-        ReadAhead { pages, is_certain, blocks, state: Mutex::default() }
+    pub(crate) fn new(
+        pages: PageSet,
+        is_certain: bool,
+        blocks: Vec<Vec<BlockAt>>,
+        budget: &ReadAheadBudget,
+    ) -> ReadAhead {
+        ReadAhead { pages, is_certain, blocks, budget: budget.clone(), state: Mutex::default() }
     }
 
     /// The page is not read any more; what is held goes with the last.
@@ -57,8 +70,7 @@ impl ReadAhead {
         let mut state = self.locked();
         state.done.0 |= PageSet::one(page).0;
         if self.pages.0 & !state.done.0 == 0 {
-            state.held.clear();
-            state.bytes = 0;
+            self.let_go(&mut state);
         }
     }
 
@@ -123,7 +135,8 @@ impl ReadAhead {
             }
         }
         let bytes: u64 = merged.iter().map(|range| range.end - range.start).sum();
-        if self.locked().bytes + bytes > HELD_BYTES_MAX {
+        let of_all = self.budget.0.load(Ordering::Relaxed);
+        if self.locked().bytes + bytes > HELD_BYTES_MAX || of_all + bytes > ALL_HELD_BYTES_MAX {
             merged.clear();
         }
         merged
@@ -132,10 +145,16 @@ impl ReadAhead {
     /// Holds what was fetched.
     pub(crate) fn hold(&self, start: u64, bytes: Bytes) {
         let mut state = self.locked();
-        state.bytes += bytes.len() as u64;
-        if let Some(before) = state.held.insert(start, bytes) {
-            state.bytes -= before.len() as u64;
-        }
+        let held = bytes.len() as u64;
+        let before = state.held.insert(start, bytes).map_or(0, |before| before.len() as u64);
+        state.bytes = state.bytes + held - before;
+        self.budget.0.fetch_add(held, Ordering::Relaxed);
+        self.budget.0.fetch_sub(before, Ordering::Relaxed);
+    }
+
+    fn let_go(&self, state: &mut State) {
+        state.held.clear();
+        self.budget.0.fetch_sub(std::mem::take(&mut state.bytes), Ordering::Relaxed);
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -143,10 +162,16 @@ impl ReadAhead {
     }
 }
 
+impl Drop for ReadAhead {
+    fn drop(&mut self) {
+        let mut state = self.locked();
+        self.let_go(&mut state);
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     use quarry_event::shape::{PageColumn, TEXT_COLUMN};
     use quarry_event::{FieldColumns, PageColumns, TermQuery, ValueColumns};
@@ -214,7 +239,7 @@ mod tests {
         let columns = plain.shapes(0).unwrap().unwrap().columns.len();
         let without = requests.swap(0, Ordering::Relaxed);
         let (reader, requests) = bucket();
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true);
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &ReadAheadBudget::default());
         requests.store(0, Ordering::Relaxed);
         assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
         let with = requests.load(Ordering::Relaxed);
@@ -231,7 +256,7 @@ mod tests {
         let (reader, requests) = bucket();
         let expected = all_of(&reader, (0..PAGES).rev());
         let (reader, _) = (bucket().0, requests);
-        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), false);
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), false, &ReadAheadBudget::default());
         let search = Arc::clone(ahead.source.search().unwrap());
         let mut held = Vec::new();
         for (number, page) in (0..PAGES).rev().enumerate() {
@@ -246,7 +271,7 @@ mod tests {
     #[test]
     fn a_page_of_a_few_is_fetched_whole() {
         let (reader, requests) = bucket();
-        let ahead = reader.reading_ahead(0, PageSet::one(3), false);
+        let ahead = reader.reading_ahead(0, PageSet::one(3), false, &ReadAheadBudget::default());
         let columns = all_of(&ahead, std::iter::empty());
         assert!(columns.is_empty());
         requests.store(0, Ordering::Relaxed);
@@ -256,6 +281,25 @@ mod tests {
         }
         ahead.read_page(0, 3, PageColumns { raw: true, index_time: false, fields: false }).unwrap();
         assert_eq!(requests.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn what_all_searches_hold_is_bounded_and_given_back() {
+        let (reader, requests) = bucket();
+        let expected = all_of(&reader, (0..PAGES).rev());
+        let budget = ReadAheadBudget::default();
+        let held = || budget.0.load(Ordering::Relaxed);
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &budget);
+        assert_eq!(all_of(&ahead, std::iter::once(PAGES - 1)), expected[..1]);
+        assert!(held() > 0);
+        drop(ahead);
+        assert_eq!(held(), 0);
+        // Where others hold all there may be, pages are read one by one.
+        budget.0.store(ALL_HELD_BYTES_MAX, Ordering::Relaxed);
+        requests.store(0, Ordering::Relaxed);
+        let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &budget);
+        assert_eq!(all_of(&ahead, (0..PAGES).rev()), expected);
+        assert!(held() == ALL_HELD_BYTES_MAX && requests.load(Ordering::Relaxed) > 3 * PAGES);
     }
 
     /// Fields that may lie anywhere.
@@ -274,7 +318,7 @@ mod tests {
             let query = TermQuery::Token(token.into());
             let pages = reader.candidate_pages(0, &query, &Anywhere).unwrap();
             for certain in [true, false] {
-                let ahead = reader.reading_ahead(0, pages, certain);
+                let ahead = reader.reading_ahead(0, pages, certain, &ReadAheadBudget::default());
                 assert_eq!(ahead.candidate_pages(0, &query, &Anywhere).unwrap(), pages);
                 for page in (0..PAGES).filter(|page| pages.contains(*page)) {
                     let rows = |reader: &BucketReader| reader.candidate_rows(0, page, &query, &Anywhere, 16).unwrap();

@@ -19,7 +19,7 @@ use crate::integers::decode_integers;
 use crate::limits::{MAX_DIRECTORY_BYTES, MAX_PAGE_EVENTS, MAX_SLAB_HEAD_BYTES};
 use crate::locator::Locator;
 use crate::metas::{MetaSet, matches_pattern, text_of};
-use crate::read_ahead::ReadAhead;
+use crate::read_ahead::{ReadAhead, ReadAheadBudget};
 use crate::read_at::ReadAt;
 use crate::source::ObjectSource;
 use crate::summary::BucketSummary;
@@ -166,10 +166,16 @@ impl BucketReader {
     }
 
     /// The bucket for a search that is going to read these pages of a slab, all of them where that `is_certain`: what it
-    /// reads of one page is fetched of others in the same request. Panics when there is no such slab, as slice
-    /// indexing does.
-    pub fn reading_ahead(&self, slab: usize, pages: PageSet, is_certain: bool) -> BucketReader {
-        let ahead = ReadAhead::new(pages, is_certain, self.opened.parts[slab].pages.clone());
+    /// reads of one page is fetched of others in the same request, as far as `budget` allows. Panics when there is no such
+    /// slab, as slice indexing does.
+    pub fn reading_ahead(
+        &self,
+        slab: usize,
+        pages: PageSet,
+        is_certain: bool,
+        budget: &ReadAheadBudget,
+    ) -> BucketReader {
+        let ahead = ReadAhead::new(pages, is_certain, self.opened.parts[slab].pages.clone(), budget);
         BucketReader { source: self.source.reading_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
     }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use quarry_blob::{BlobError, BlobStore};
-use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAt, ReadError, TermFilter};
+use quarry_bucket::{BucketError, BucketReader, RangedFilter, ReadAheadBudget, ReadAt, ReadError, TermFilter};
 use quarry_catalog::{BucketRow, Origin};
 use quarry_event::{Page, TermQuery};
 use quarry_stdx::number::usize_of;
@@ -132,6 +132,8 @@ pub(crate) struct Readers {
     ranged_filters: Cache<u64, Arc<RangedFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
+    /// What searches hold of far buckets.
+    pub(crate) read_ahead: ReadAheadBudget,
     /// Uses of buckets so far.
     uses: AtomicU64,
 }
@@ -233,6 +235,7 @@ impl Readers {
             ranged_filters: Cache::new(options.open_buckets_max),
             faults: Faults::default(),
             pages: Cache::new(options.page_cache_bytes),
+            read_ahead: ReadAheadBudget::default(),
             uses: AtomicU64::new(0),
         }
     }

@@ -226,7 +226,8 @@ impl Segment for SealedSegment {
         if self.is_far() {
             let pages = PageSet(pages.0 << self.first_page());
             // Who says it again says the same.
-            self.ahead.get_or_init(|| self.open.reader.reading_ahead(self.slab, pages, is_certain));
+            let budget = &self.readers.read_ahead;
+            self.ahead.get_or_init(|| self.open.reader.reading_ahead(self.slab, pages, is_certain, budget));
         }
     }
 
