@@ -3,13 +3,14 @@
 //! Of such a segment some requests must wait for each other: its terms tell its pages, these its templates, and
 //! these the columns. That takes as long for sixteen segments as for one, so that many are under way. While workers
 //! read a segment, the first page of each of the next ones is read and thrown away: what the rest of it needs comes along
-//! and is held ([`Segment::read_ahead`]). Where that waited for nothing, the segments are cached, and no more are begun.
+//! and is held ([`Segment::read_ahead`]). It begins when the workers first wait for a request: until then all is cached.
 //!
 //! Not here: what is fetched together with a page (bucket).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -23,6 +24,8 @@ use crate::slices::Window;
 
 /// Segments that are asked, or begun, at once.
 const SEGMENTS_AT_ONCE: usize = 16;
+/// Time between two looks whether workers wait for a request.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// Pages that are looked at for segments that come next: those of four slabs.
 const PAGES_LOOKED_AT: usize = 256;
 
@@ -61,8 +64,20 @@ pub(crate) struct Beginnings<'a> {
     pages: Vec<(usize, &'a PageRef)>,
     coded: bool,
     next: AtomicUsize,
+    /// Requests that were sent for each of them before it was read.
+    requests: Vec<u64>,
     reached: Mutex<Reached>,
     moved: Condvar,
+}
+
+/// Tells that the workers have ended, however they did.
+struct End<'a, 'b>(&'a Beginnings<'b>);
+
+impl Drop for End<'_, '_> {
+    fn drop(&mut self) {
+        self.0.locked().ended = true;
+        self.0.moved.notify_all();
+    }
 }
 
 /// How far the workers are.
@@ -96,22 +111,46 @@ impl<'a> Beginnings<'a> {
         // What it says of its events, it says again when its turn comes.
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
-        Beginnings { scan, context, pages, coded, next, reached, moved }
+        let requests = pages.iter().map(|(_, page)| page.segment.requests()).collect();
+        Beginnings { scan, context, pages, coded, next, requests, reached, moved }
     }
 
     /// Runs `work` while segments are begun, and gives what it gives.
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        if self.pages.is_empty() {
+            return work();
+        }
         std::thread::scope(|scope| {
-            for _ in 0..SEGMENTS_AT_ONCE.min(self.pages.len()) {
-                drop(
-                    std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, || self.begin_all()),
-                );
-            }
-            let done = work();
-            self.locked().ended = true;
-            self.moved.notify_all();
-            done
+            let begin = || {
+                if !self.waits_for_network() {
+                    return;
+                }
+                for _ in 0..SEGMENTS_AT_ONCE.min(self.pages.len()) {
+                    let some = || self.begin_all();
+                    drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
+                }
+            };
+            // A thread that does not start is not missed.
+            drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, begin));
+            let _end = End(self);
+            work()
         })
+    }
+
+    /// Waits until the workers wait for a request; false where they end without. What is cached is not begun, as that only
+    /// takes time.
+    fn waits_for_network(&self) -> bool {
+        let mut reached = self.locked();
+        while !reached.ended {
+            // Those that workers read now, and some before as buckets have several.
+            let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
+            let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
+            if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
+                return true;
+            }
+            (reached, _) = self.moved.wait_timeout(reached, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner);
+        }
+        false
     }
 
     /// A worker takes this run.
@@ -127,13 +166,8 @@ impl<'a> Beginnings<'a> {
         let _noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
         while let Some((at, (run, page))) = self.take() {
             if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
-                let before = page.segment.requests();
                 // Whoever reads it in earnest tells of what is wrong with it.
                 drop(caught("a segment was begun", || self.scan.begin(page, self.coded, &self.context)));
-                if page.segment.requests() == before {
-                    // It is in the cache, and so is the rest most likely: beginning it only takes time.
-                    self.next.store(self.pages.len(), Ordering::Relaxed);
-                }
             }
         }
     }

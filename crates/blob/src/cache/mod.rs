@@ -513,10 +513,11 @@ impl CachedObject {
             runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
         }
         let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
-        let fetched = source.read_ranges(&ranges)?;
+        // Counted before the answer is there: others look whether anybody waits.
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
+        let fetched = source.read_ranges(&ranges)?;
         for (run, bytes) in runs.iter().zip(&fetched) {
             self.cache.counters.bytes_fetched.fetch_add(bytes.len() as u64, Ordering::Relaxed);
             self.cache.keep(&self.name, run.start, bytes, self.lasting);
