@@ -1,8 +1,8 @@
-//! Splunk's envelope of entities: an Atom feed, or the same as JSON.
+//! Splunk's representation of entities: an Atom feed, or the same as JSON.
 //!
-//! [`Feed`] and [`Entry`] are plain data; what an entity holds is a JSON value, which Atom writes as `s:dict`, `s:list` and text,
-//! with 1 and 0 for true and false. Members and their order are those of Splunk's answers (REST API Reference Manual,
-//! "Response elements"). Not here: results of searches (wire) and refusals (message).
+//! [`Feed`] and [`Entry`] are plain data. The content of an entity is a JSON value, which Atom writes as `s:dict`,
+//! `s:list` and text, with 1 and 0 for true and false. Members and their order follow Splunk (REST API Reference
+//! Manual, "Response elements"). Not here: search results (wire) and errors (message).
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use crate::message::xml_text;
 const NAMESPACES: &str = "xmlns=\"http://www.w3.org/2005/Atom\" xmlns:s=\"http://dev.splunk.com/ns/rest\" \
                           xmlns:opensearch=\"http://a9.com/-/spec/opensearch/1.1/\"";
 
-/// The form of an answer.
+/// Format of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Atom,
@@ -26,12 +26,12 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form that `output_mode` asks for; Atom unless it is JSON.
+    /// The format requested by `output_mode`; Atom unless it is JSON.
     pub(crate) fn of(output_mode: Option<&str>) -> Form {
         if output_mode.is_some_and(|mode| mode.starts_with("json")) { Form::Json } else { Form::Atom }
     }
 
-    /// An answer of this form.
+    /// An answer in this format.
     pub(crate) fn answer(self, body: String) -> Response {
         let kind = match self {
             Form::Atom => "text/xml; charset=UTF-8",
@@ -44,47 +44,47 @@ impl Form {
 /// An entity.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Its name in the collection, the last part of its path unless told otherwise.
+    /// Its name in the collection, by default the last part of its path.
     pub(crate) name: String,
     /// Its path.
     pub(crate) path: String,
     pub(crate) author: String,
     pub(crate) app: String,
-    /// Who sees it and may change it.
+    /// Its permissions.
     pub(crate) acl: Acl,
-    /// Parameters of a change, where these are known.
+    /// Parameters of a change, if known.
     pub(crate) fields: Option<Fields>,
-    /// When it changed.
+    /// Time of its last change.
     pub(crate) updated: TimeNs,
-    /// What may be done with it: relation and path.
+    /// Links to actions: relation and path.
     pub(crate) links: Vec<(&'static str, String)>,
     pub(crate) content: Map<String, Value>,
 }
 
-/// Who sees an entity and may change it.
+/// Permissions of an entity.
 #[derive(Clone, Debug)]
 pub(crate) struct Acl {
     pub(crate) sharing: ObjectSharing,
-    /// Roles that may read it; none where it is one user's own.
+    /// Roles that may read it; none if it is private.
     pub(crate) readers: Vec<String>,
     /// Roles that may change it.
     pub(crate) writers: Vec<String>,
-    /// Whether whoever asks may change it.
+    /// Whether the caller may change it.
     pub(crate) can_write: bool,
-    /// Whether whoever asks may remove it.
+    /// Whether the caller may remove it.
     pub(crate) can_remove: bool,
-    /// Whether it can be shared otherwise.
+    /// Whether its sharing can be changed.
     pub(crate) can_share: bool,
 }
 
 impl Acl {
-    /// Of what belongs to the node: everybody sees it and nobody changes it.
+    /// Permissions of an entity of the node: everyone sees it, nobody changes it.
     pub(crate) fn of_node() -> Acl {
         let (readers, sharing) = (vec!["*".to_owned()], ObjectSharing::System);
         Acl { sharing, readers, writers: Vec::new(), can_write: false, can_remove: false, can_share: false }
     }
 
-    /// Of what is one user's alone, or of administrators.
+    /// Permissions of a private entity, or one for administrators.
     pub(crate) fn of_user(owner: &str, can_write: bool) -> Acl {
         let only = vec![owner.to_owned()];
         let (readers, writers) = (only.clone(), only);
@@ -92,12 +92,12 @@ impl Acl {
     }
 }
 
-/// Parameters that an entity is changed by.
+/// Parameters that change an entity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields {
     pub(crate) required: &'static [&'static str],
     pub(crate) optional: &'static [&'static str],
-    /// Patterns of further ones.
+    /// Patterns of further parameters.
     pub(crate) wildcard: &'static [&'static str],
 }
 
@@ -109,15 +109,15 @@ pub(crate) struct Feed {
     pub(crate) path: String,
     pub(crate) updated: TimeNs,
     pub(crate) entries: Vec<Entry>,
-    /// Entities of the collection, of which these are some.
+    /// Number of entities in the collection, of which these are a part.
     pub(crate) total: usize,
     pub(crate) offset: usize,
     pub(crate) per_page: usize,
-    /// What is to be known besides.
+    /// An additional message.
     pub(crate) told: Option<&'static str>,
 }
 
-/// A name as a part of a path.
+/// A name encoded as a path segment.
 pub(crate) fn escaped(name: &str) -> String {
     form_urlencoded::byte_serialize(name.as_bytes()).collect::<String>().replace('+', "%20")
 }
@@ -127,7 +127,7 @@ fn time(time: TimeNs) -> String {
 }
 
 impl Entry {
-    /// Who may do what with it.
+    /// The permissions as JSON.
     pub(crate) fn acl(&self) -> Value {
         let Acl { sharing, readers, writers, can_write, can_remove, can_share } = &self.acl;
         let perms = match sharing {
@@ -155,7 +155,7 @@ impl Entry {
         entry
     }
 
-    /// The element; `namespaces` are those of a root, or nothing.
+    /// The XML element; `namespaces` are those of a root element, or empty.
     fn write_xml(&self, namespaces: &str, out: &mut String) {
         out.push_str(&format!(
             "<entry{namespaces}>\n  <title>{}</title>\n  <id>{}</id>\n  <updated>{}</updated>\n  <link href=\"{}\" \
@@ -181,7 +181,7 @@ impl Entry {
         out.push_str("  </content>\n</entry>\n");
     }
 
-    /// An answer of this entity alone: in Atom the entry itself, in JSON a feed of one.
+    /// An answer with only this entity: in Atom the entry itself, in JSON a feed with one entry.
     pub(crate) fn answer(self, title: &'static str, form: Form) -> Response {
         match form {
             Form::Atom => {
@@ -194,7 +194,7 @@ impl Entry {
     }
 }
 
-/// Goes with an answer of one entity: its path.
+/// Response extension with the path of the entity.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryPath(pub(crate) String);
 
@@ -253,7 +253,7 @@ impl Feed {
     }
 }
 
-/// A value as Atom's content has it.
+/// A value in Atom's content form.
 fn write_value(value: &Value, out: &mut String) {
     match value {
         Value::Null => {}

@@ -1,19 +1,18 @@
-//! Messages that are shown to all users until somebody takes them down (Splunk's bulletin board).
+//! Messages shown to all users until they are removed (Splunk's bulletin board).
 //!
-//! They are in memory: they tell of the server that runs. What the node itself has to say is not among them
-//! ([`crate::NodeCondition::faults`]).
+//! They are in memory only. Messages of the node itself are separate ([`crate::NodeCondition::faults`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use quarry_event::TimeNs;
 
-/// Messages at most; the oldest goes for a new one.
+/// Maximum messages; a new one replaces the oldest.
 pub(crate) const BULLETINS_MAX: usize = 200;
-/// Bytes of a message, and of its name, at most.
+/// Maximum bytes of a message, and of its name.
 pub(crate) const BULLETIN_BYTES_MAX: usize = 8 << 10;
 
-/// How bad something is.
+/// Severity of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Info,
@@ -22,7 +21,7 @@ pub(crate) enum Severity {
 }
 
 impl Severity {
-    /// What a word means.
+    /// Parses Splunk's word.
     pub(crate) fn of(word: &str) -> Option<Severity> {
         [Severity::Info, Severity::Warn, Severity::Error].into_iter().find(|severity| severity.word() == word)
     }
@@ -42,7 +41,7 @@ impl Severity {
 pub(crate) struct Bulletin {
     pub(crate) text: String,
     pub(crate) severity: Severity,
-    /// Who put it up.
+    /// Its author.
     pub(crate) author: String,
     pub(crate) time: TimeNs,
 }
@@ -53,7 +52,7 @@ pub(crate) struct Bulletins(Mutex<BTreeMap<String, Bulletin>>);
 
 impl Bulletins {
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Bulletin>> {
-        // Each change is one call.
+        // Each change is a single call.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -62,7 +61,7 @@ impl Bulletins {
         self.locked().iter().map(|(name, bulletin)| (name.clone(), bulletin.clone())).collect()
     }
 
-    /// Puts one up in the place of another of the name.
+    /// Adds a message, replacing one of the same name.
     pub(crate) fn put(&self, name: String, bulletin: Bulletin) {
         let mut all = self.locked();
         all.insert(name, bulletin);
@@ -72,7 +71,7 @@ impl Bulletins {
         }
     }
 
-    /// Takes one down; whether it was there.
+    /// Removes a message; returns whether it existed.
     pub(crate) fn remove(&self, name: &str) -> bool {
         self.locked().remove(name).is_some()
     }

@@ -1,4 +1,4 @@
-//! Who sent a request: asked before anything else of it is read.
+//! Authentication of a request, before anything else of it is read.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::ApiState;
 use crate::endpoint::blocking;
 use crate::message::ApiError;
 
-/// Whoever sent the request; an error when nobody we know.
+/// The authenticated sender of a request; extracting it fails for unknown ones.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
-    /// What the caller's roles come to.
+    /// The caller's effective permissions.
     pub(crate) permissions: Arc<Permissions>,
     pub(crate) origin: Origin,
-    /// The `Authorization` header, or what stands for it.
+    /// The `Authorization` header, or its replacement from a cookie.
     pub(crate) shown: Option<String>,
 }
 
-/// Where a request comes from, as the port that took it says.
+/// The origin of a request, set by the port.
 pub(crate) struct Whence(pub(crate) Origin);
 
 impl<S: Sync> FromRequestParts<S> for Whence {
@@ -39,7 +39,7 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
-        // Whoever looked at the table of endpoints has asked already.
+        // Already authenticated by the check against the table of endpoints.
         if let Some(known) = parts.extensions.get::<Caller>() {
             return Ok(known.clone());
         }
@@ -49,7 +49,7 @@ impl FromRequestParts<ApiState> for Caller {
             Some(identity) => identity,
             None => {
                 let (auth, header) = (state.auth.clone(), shown.clone());
-                // A password costs a hash: not on the async threads.
+                // Hashing a password must not block async threads.
                 blocking(move || auth.authenticate(header.as_deref(), &origin)).await??
             }
         };
@@ -58,13 +58,13 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
-/// What begins the name of the cookie with a session's key.
+/// Prefix of the session cookie's name.
 pub(crate) const COOKIE: &str = "splunkd_";
 
-/// Port of cookies where a request does not name the node's.
+/// Default port in cookie names.
 const PORT: &str = "8089";
 
-/// Name of the cookie of the node that a request is for: nodes of one machine differ by their ports, which cookies do not tell apart.
+/// Name of the cookie for the requested node: nodes on one machine differ by port, which cookies do not distinguish.
 pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);
@@ -72,7 +72,7 @@ pub(crate) fn cookie_name(headers: &HeaderMap) -> String {
     format!("{COOKIE}{}", port.filter(is_port).unwrap_or(PORT))
 }
 
-/// What a request shows: its `Authorization`, or else the session of its cookie, that of this node before any other.
+/// The credentials of a request: its `Authorization` header, or its session cookie, preferring this node's.
 fn shown_by(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
     if let Some(shown) = text(header::AUTHORIZATION) {

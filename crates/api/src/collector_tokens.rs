@@ -1,8 +1,7 @@
-//! Tokens of the HTTP Event Collector that clients manage: written to `etc/system/local/inputs.conf`, in force at once.
+//! Managing tokens of the HTTP Event Collector: written to `etc/system/local/inputs.conf`, effective at once.
 //!
-//! The file is changed where a token's stanza is, and stays as it is elsewhere; it is replaced as a whole. A token of
-//! another file can be changed, by a stanza of its name here, but not removed. What somebody wrote by hand comes in
-//! force with the next change.
+//! Only the token's stanza is edited, and the file is replaced atomically. A token of another file can be overridden
+//! here by a stanza of the same name, but not removed. Changes made by hand take effect with the next change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -16,15 +15,15 @@ use quarry_stdx::{Fault, log, private_file, random};
 
 use crate::node::{CollectorToken, TokenChange, TokenError};
 
-/// File of the tokens, below the data folder.
+/// File of the tokens, relative to the data folder.
 const FILE: &str = "etc/system/local/inputs.conf";
-/// Largest file that is changed, in bytes.
+/// Maximum size of the file.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Tokens of a node.
+/// Maximum tokens of a node.
 const TOKENS_MAX: usize = 10_000;
-/// Bytes of a name, and of what senders show.
+/// Maximum bytes of a name and of a token.
 const NAME_BYTES_MAX: usize = 256;
-/// Bytes of any other value.
+/// Maximum bytes of other values.
 const VALUE_BYTES_MAX: usize = 4_096;
 /// Settings that clients may write.
 const SETTINGS: [&str; 10] = [
@@ -39,13 +38,13 @@ const SETTINGS: [&str; 10] = [
     "allowQueryStringAuth",
     "connection_host",
 ];
-/// Settings that are true or false.
+/// Boolean settings.
 const SWITCHES: [&str; 3] = ["disabled", "useACK", "allowQueryStringAuth"];
 
 /// The tokens of a data folder.
 pub struct CollectorTokens {
     data_dir: PathBuf,
-    /// What takes senders' events, once it does.
+    /// The running collector, once there is one.
     collector: OnceLock<Arc<Collector>>,
 }
 
@@ -55,9 +54,9 @@ impl CollectorTokens {
         CollectorTokens { data_dir: data_dir.to_owned(), collector: OnceLock::new() }
     }
 
-    /// Puts changes in force in `collector` from now on.
+    /// Applies changes to `collector` from now on.
     pub fn attach(&self, collector: &Arc<Collector>) {
-        // A node has one.
+        // A node has only one.
         self.collector.get_or_init(|| Arc::clone(collector));
     }
 
@@ -66,7 +65,7 @@ impl CollectorTokens {
         self.read().into_iter().map(told).collect()
     }
 
-    /// Writes a token; `check_index` says why an index takes no events.
+    /// Writes a token; `check_index` says why an index accepts no events.
     pub fn write(
         &self,
         change: &TokenChange,
@@ -89,7 +88,7 @@ impl CollectorTokens {
             return Err(TokenError::Invalid(format!("a node has at most {TOKENS_MAX} tokens; remove one first")));
         }
         let mut settings = change.settings.clone();
-        // So answers name the index of a token that names none.
+        // Answers use this text for a token without an index.
         settings.iter_mut().filter(|(key, value)| key == "index" && value == "default").for_each(|(_, value)| {
             value.clear();
         });
@@ -179,7 +178,7 @@ fn told(token: HttpToken) -> CollectorToken {
     }
 }
 
-/// A GUID nobody can guess.
+/// A random GUID.
 fn new_token() -> String {
     let mut bytes = [0; 16];
     random::fill(&mut bytes);

@@ -1,8 +1,9 @@
-//! Splunk-compatible REST on the management port: logins, searches, and what the command line asks of its server.
+//! Splunk-compatible REST API on the management port: logins, searches, objects, and what the command line needs of its
+//! server.
 //!
-//! One file per endpoint family; all endpoints stand in one table ([`ENDPOINTS`]). Here and only
-//! here values take a wire form: results have every value as a string, entities are an Atom feed or the same as JSON,
-//! errors are `{"messages": [...]}` or the same in XML. What an endpoint does is the search service's or the node's work.
+//! One file per endpoint family; all endpoints are in one table ([`ENDPOINTS`]). Only this crate defines wire formats:
+//! results have every value as a string, entities are an Atom feed or the same as JSON, errors are `{"messages":
+//! [...]}` or the same as XML. The search service and the node do the actual work.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod atom;
@@ -35,16 +36,16 @@ pub use outlet::ANSWERS_MAX;
 pub use state::ApiState;
 pub use turns::SEARCHES_WAITING_MAX;
 
-/// Most bytes of a request's body. Splunk takes longer searches than anyone writes; the limit guards memory.
+/// Maximum size of a request's body, to protect memory.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The management service.
 pub fn router(state: ApiState) -> Router {
-    // What rewrites paths must be around the router that looks at them.
+    // The path rewriting must wrap the router.
     Router::new().fallback_service(endpoints(state)).layer(from_fn(as_clients_write))
 }
 
-/// Paths as clients write them: `search/jobs/` is `search/jobs`, and a plus sign in a name stands for a blank, as in a query.
+/// Normalises paths as clients write them: drops a trailing slash, and reads a plus sign in a name as a blank.
 async fn as_clients_write(mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let bare = path.trim_end_matches('/');

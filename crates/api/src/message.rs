@@ -1,6 +1,6 @@
-//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the same in XML.
+//! Splunk's form of an error: a status and `{"messages":[{"type":"FATAL","text":"..."}]}`, or the same as XML.
 //!
-//! Whatever refuses a request, an endpoint or the router itself, answers in this form: [`in_envelope`] is around all.
+//! All errors, of endpoints or of the router itself, have this form: [`in_envelope`] wraps everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,13 +18,12 @@ use quarry_spl::ast::Span;
 use quarry_spl::{Diagnostic, Severity, excerpt};
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// What stands in paths that answer in JSON unless told otherwise; others do so in XML, as Splunk does, and their clients
-/// parse exactly that.
+/// Path prefixes that default to JSON; others default to XML, because that is what Splunk's clients parse.
 const JSON_PATHS: [&str; 6] =
     ["/quarry/", "/authentication/", "/auth/logout", "/data/inputs/http", "/data/inputs/oneshot", "/indexing/"];
-/// Bytes of a refusal's text that is not ours.
+/// Maximum bytes of an error text from elsewhere.
 const TEXT_BYTES_MAX: usize = 16 << 10;
-/// When a client may come again that found all places taken.
+/// `Retry-After` when all permits are taken.
 const RETRY_AFTER_S: u64 = 2;
 
 /// A refused or failed request.
@@ -35,17 +34,17 @@ pub(crate) struct ApiError {
     retry_after_s: Option<u64>,
 }
 
-/// One thing that is wrong.
+/// One message.
 #[derive(Clone, Debug, Default)]
 struct Message {
     text: String,
-    /// Where in the search, in bytes.
+    /// Position in the search, in bytes.
     place: Option<Span>,
     hint: Option<String>,
 }
 
 impl ApiError {
-    /// The request cannot be served as it is.
+    /// The request is invalid.
     pub(crate) fn bad_request(text: impl Into<String>) -> ApiError {
         ApiError::with_status(StatusCode::BAD_REQUEST, text)
     }
@@ -55,7 +54,7 @@ impl ApiError {
         ApiError::with_status(StatusCode::FORBIDDEN, text)
     }
 
-    /// A refusal with a status of its own.
+    /// An error with a specific status.
     pub(crate) fn with_status(status: StatusCode, text: impl Into<String>) -> ApiError {
         let message = Message { text: text.into(), ..Message::default() };
         ApiError { status, messages: vec![message], retry_after_s: None }
@@ -66,13 +65,13 @@ impl ApiError {
         ApiError::with_status(StatusCode::INTERNAL_SERVER_ERROR, text)
     }
 
-    /// As many are served as can be; the client may come again.
+    /// Overload; the client may retry.
     pub(crate) fn too_many(text: impl Into<String>) -> ApiError {
         let error = ApiError::with_status(StatusCode::SERVICE_UNAVAILABLE, text);
         ApiError { retry_after_s: Some(RETRY_AFTER_S), ..error }
     }
 
-    /// What is wrong with the search `text`.
+    /// The error of the search `text`.
     pub(crate) fn of_search(text: &str, error: SearchError) -> ApiError {
         let status = status_of(error.kind());
         let Some(diagnostics) = error.diagnostics() else { return ApiError::with_status(status, error.to_string()) };
@@ -81,7 +80,7 @@ impl ApiError {
         ApiError { status, messages, retry_after_s: None }
     }
 
-    /// What is wrong, in words.
+    /// The error as text.
     pub(crate) fn text(&self) -> String {
         self.messages.iter().map(|message| message.text.as_str()).collect::<Vec<_>>().join("; ")
     }
@@ -133,7 +132,7 @@ impl ApiError {
     }
 }
 
-/// A remark about a search as a client shows it that shows nothing but text: what, where, and what to write instead.
+/// A diagnostic as plain text: what, where, and a correction.
 fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     let Span { start, end } = diagnostic.span;
     let mut text = diagnostic.message.clone();
@@ -148,7 +147,7 @@ fn message_of(search: &str, diagnostic: &Diagnostic) -> Message {
     Message { text, place: Some(diagnostic.span), hint: diagnostic.hint.clone() }
 }
 
-/// A text as XML holds it; characters that XML cannot hold are left out.
+/// A text escaped for XML; characters invalid in XML are dropped.
 pub(crate) fn xml_text(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -177,7 +176,7 @@ impl From<AuthError> for ApiError {
     }
 }
 
-/// The status of an answer that is an error of this kind.
+/// The HTTP status of an error kind.
 fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
@@ -204,7 +203,7 @@ impl From<Fault> for ApiError {
 }
 
 impl IntoResponse for ApiError {
-    /// Without a body: that is written by [`in_envelope`], which knows the form that was asked for.
+    /// Without a body: [`in_envelope`] writes it in the requested format.
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);
@@ -212,12 +211,12 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// The form in which a request is refused; whoever reads its parameters says so.
+/// The requested format of errors, set by the reader of the parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefusalForm(Arc<AtomicBool>);
 
 impl RefusalForm {
-    /// Takes note of a parameter.
+    /// Processes a parameter.
     pub(crate) fn note(&self, name: &str, value: &str) {
         if name == "output_mode" {
             self.0.store(matches!(value, "xml" | "atom"), Ordering::Relaxed);
@@ -225,7 +224,7 @@ impl RefusalForm {
     }
 }
 
-/// Answers every refusal in Splunk's form.
+/// Gives every error Splunk's form.
 pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     let form = RefusalForm::default();
     let path = request.uri().path();
@@ -243,7 +242,7 @@ pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
         response.headers().get(header::ALLOW).map(|value| (header::ALLOW, value.clone()));
     let error = match response.extensions_mut().remove::<ApiError>() {
         Some(error) => error,
-        // The router's own.
+        // An error of the router.
         None => {
             let body = to_bytes(response.into_body(), TEXT_BYTES_MAX).await.unwrap_or_default();
             let text = String::from_utf8_lossy(&body).trim().to_owned();
@@ -256,7 +255,7 @@ pub(crate) async fn in_envelope(mut request: Request, next: Next) -> Response {
     rendered
 }
 
-/// Answer to a path nobody serves.
+/// The answer for an unknown path.
 pub(crate) async fn not_found() -> ApiError {
     ApiError::with_status(StatusCode::NOT_FOUND, "Not Found")
 }

@@ -1,4 +1,4 @@
-//! What the API asks of the node it runs on; the server implements it.
+//! The interface between the API and its node; implemented by the server.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +25,7 @@ pub struct AddFile {
     pub source: Option<String>,
     /// Index it even if the same bytes were indexed before.
     pub again: bool,
-    /// Name of the zone of times that name none; the node's when absent.
+    /// Zone of times without one; default is the node's.
     pub zone: Option<String>,
 }
 
@@ -36,62 +36,62 @@ pub struct PreviewFile {
     pub path: String,
     /// Sourcetype; guessed when absent.
     pub sourcetype: Option<String>,
-    /// Name of the zone of times that name none; the node's when absent.
+    /// Zone of times without one; default is the node's.
     pub zone: Option<String>,
-    /// Events shown; a few when absent.
+    /// Maximum events shown; a few by default.
     pub events: Option<usize>,
 }
 
 /// A token of the HTTP Event Collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectorToken {
-    /// Name of its stanza behind `http://`.
+    /// Name of its stanza after `http://`.
     pub name: String,
-    /// What senders show.
+    /// The secret that senders present.
     pub token: String,
-    /// Whether it is refused.
+    /// Whether it is disabled.
     pub disabled: bool,
-    /// Index of events that name none.
+    /// Default index.
     pub index: Option<String>,
-    /// Indexes that events may name; empty is any.
+    /// Allowed indexes; empty means any.
     pub indexes: Vec<String>,
-    /// `host` of events that name none.
+    /// Default `host`.
     pub host: Option<String>,
-    /// `source` of events that name none.
+    /// Default `source`.
     pub source: Option<String>,
-    /// `sourcetype` of events that name none.
+    /// Default `sourcetype`.
     pub sourcetype: Option<String>,
-    /// Whether answers carry an id that tells later when events are stored.
+    /// Whether answers carry an acknowledgment id.
     pub use_ack: bool,
 }
 
-/// Settings that a token gets.
+/// A change of a token.
 #[derive(Clone, Debug)]
 pub struct TokenChange {
     /// Name of the token.
     pub name: String,
-    /// Whether there must be none of this name, else one.
+    /// Whether the token must not exist yet; otherwise it must.
     pub is_new: bool,
     /// Settings as inputs.conf names them.
     pub settings: Vec<(String, String)>,
 }
 
-/// Why a token is not written.
+/// Why a token was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
-    /// Nobody knows it.
+    /// There is no such token.
     #[error("there is no token {name}: GET data/inputs/http lists those that are there")]
     Unknown {
         /// Its name.
         name: String,
     },
-    /// There is one.
+    /// It exists already.
     #[error("there is a token {what} already: choose another, or change that one")]
     Exists {
-        /// Its name, or the word that senders show.
+        /// Its name or its secret.
         what: String,
     },
-    /// A setting cannot be as it is.
+    /// A setting is invalid.
     #[error("{0}")]
     Invalid(String),
     /// The node failed.
@@ -109,7 +109,7 @@ impl HasKind for TokenError {
     }
 }
 
-/// How a node is: what it is called, what it has and uses, what went wrong in the background.
+/// State of a node: name, resources, background failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCondition {
     /// Its name.
@@ -122,19 +122,19 @@ pub struct NodeCondition {
     pub started: TimeNs,
     /// Cores of the machine.
     pub cores: usize,
-    /// Bytes of the machine's memory, and of those that are free or can be made so.
+    /// Memory of the machine.
     pub memory: Space,
-    /// Bytes that the node has in memory; 0 where the system does not say.
+    /// Memory of the process; 0 if unknown.
     pub process_bytes: u64,
-    /// Bytes of the file system of its data folder.
+    /// Space of the data folder's file system.
     pub disk: Space,
-    /// Bytes that the file system must keep free, or nothing more is taken.
+    /// Free space required to accept events.
     pub disk_free_min: u64,
-    /// What went wrong in the background and when, oldest first.
+    /// Background failures with their times, oldest first.
     pub faults: Vec<(TimeNs, String)>,
 }
 
-/// Bytes of something.
+/// Total and free bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// All of them.
@@ -143,10 +143,10 @@ pub struct Space {
     pub free: u64,
 }
 
-/// Text to be indexed that comes with a request.
+/// Text to be indexed from a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedText {
-    /// Where it goes.
+    /// Target index.
     pub index: String,
     /// Host of its events.
     pub host: String,
@@ -158,35 +158,35 @@ pub struct ReceivedText {
     pub text: Vec<u8>,
 }
 
-/// Actions of a node. Calls block; the API runs them off its async threads.
+/// Operations of a node. Calls block; the API runs them off its async threads.
 pub trait Node: Send + Sync {
-    /// Who runs a viewer's searches in the namespace of a user and an app: `-` is all of them, `nobody` no user.
+    /// The search service for a viewer in the namespace of a user and an app: `-` means all, `nobody` no user.
     fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
-    /// Who runs a viewer's searches without a namespace: with what all apps have, and the viewer's own.
+    /// The search service for a viewer without a namespace: all apps and the viewer's private objects.
     fn search_of(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault>;
 
-    /// As [`Node::search_of`], at once; `None` where files have to be read for it.
+    /// As [`Node::search_of`] without blocking; `None` if files have to be read.
     fn ready_search_of(&self, viewer: &Permissions) -> Option<Arc<SearchService>>;
 
-    /// Takes note that a conf file has changed.
+    /// Notifies the node that a conf file has changed.
     fn configuration_changed(&self, conf: &str);
 
-    /// The roles that the configuration has.
+    /// The configured roles.
     fn roles(&self) -> Roles;
 
-    /// The bounds of collections.
+    /// Limits of collections.
     fn collection_limits(&self) -> CollectionLimits;
 
-    /// Indexes a file, until `has_left` says that nobody waits any more; gives the report as a JSON object.
+    /// Indexes a file, until `has_left` says that the client is gone; returns the report as a JSON object.
     fn add_file(&self, request: &AddFile, has_left: &Arc<AtomicBool>) -> Result<String, Fault>;
-    /// Refuses what cannot be the name of an index.
+    /// Validates the name of an index.
     fn check_index_name(&self, name: &str) -> Result<(), Fault>;
     /// Indexes a text; returns when it is durable.
     fn receive(&self, received: &ReceivedText) -> Result<(), Fault>;
-    /// Tells what adding a file would make of it; gives a JSON object.
+    /// Previews a file; returns a JSON object.
     fn preview(&self, request: &PreviewFile) -> Result<String, Fault>;
-    /// What a search would do, as text or as a JSON object.
+    /// Explains a search as text or as a JSON object.
     fn explanation(
         &self,
         text: &str,
@@ -194,20 +194,20 @@ pub trait Node: Send + Sync {
         zone: &TimeZone,
         is_json: bool,
     ) -> Result<String, Fault>;
-    /// How the node is.
+    /// Current state of the node.
     fn condition(&self) -> NodeCondition;
     /// Buckets as a JSON array.
     fn buckets(&self) -> Result<String, Fault>;
-    /// Checks every bucket; gives a JSON array of buckets with their faults.
+    /// Verifies every bucket; returns a JSON array of buckets with their errors.
     fn verify(&self) -> Result<String, Fault>;
-    /// Merges neighbouring buckets as far as their limits allow; gives the report as a JSON object.
+    /// Merges neighbouring buckets as far as their limits allow; returns the report as a JSON object.
     fn compact(&self) -> Result<String, Fault>;
-    /// Makes the archived bucket in a folder of the server's machine searchable again; gives its id as a JSON object.
+    /// Thaws an archived bucket from a folder on the server; returns its id as a JSON object.
     fn thaw(&self, index: &str, folder: &str) -> Result<String, Fault>;
     /// Tokens of the HTTP Event Collector by name.
     fn collector_tokens(&self) -> Result<Vec<CollectorToken>, TokenError>;
-    /// Writes a token to inputs.conf and puts it in force; gives it as it is now.
+    /// Writes a token to inputs.conf, effective at once; returns it.
     fn write_collector_token(&self, change: &TokenChange) -> Result<CollectorToken, TokenError>;
-    /// Takes a token out of inputs.conf and out of force.
+    /// Removes a token from inputs.conf, effective at once.
     fn remove_collector_token(&self, name: &str) -> Result<(), TokenError>;
 }

@@ -1,8 +1,9 @@
-//! The way of rows to a client: small chunks, few at a time, and a search that makes room while its client reads nothing.
+//! Streams rows to a client in small chunks, with bounded buffering; a search whose client does not read releases
+//! resources.
 //!
-//! A client that takes nothing for [`STALL_AFTER`] is *stalled*: its search gives its turn to another and waits, with what
-//! little it holds, until the client reads on and there is a turn again. After [`STALL_MAX`] the answer is cut off, and at
-//! once where stalled answers hold [`STALLED_BYTES_MAX`] together, as rows may be long.
+//! A client that reads nothing for [`STALL_AFTER`] is *stalled*: its search gives up its slot and waits, with little
+//! memory, until the client reads again and a slot is free. After [`STALL_MAX`] the answer is cut off, and immediately
+//! if stalled answers together hold [`STALLED_BYTES_MAX`], because rows may be long.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use tokio::time::timeout;
 
 use crate::turns::{Turn, Turns, Use};
 
-/// Answers on their way at once, with those of stalled clients. Each has a thread and some pages of events.
+/// Maximum answers in progress, including stalled ones. Each has a thread and some pages of events.
 pub const ANSWERS_MAX: usize = 256;
-/// Bytes of a chunk, about.
+/// Approximate size of a chunk.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Chunks that wait for a client.
+/// Chunks buffered for a client.
 const CHUNKS_MAX: usize = 2;
-/// Bytes of rows and text that the answers to stalled clients hold together.
+/// Maximum bytes of rows and text held by stalled answers together.
 pub(crate) const STALLED_BYTES_MAX: usize = 256 << 20;
-/// Bytes that a stalled answer holds beside its text, about.
+/// Approximate bytes that a stalled answer holds besides its text.
 const STALLED_BYTES: usize = 1 << 20;
 /// Time without reading after which a client is stalled.
 const STALL_AFTER: Duration = Duration::from_millis(100);
@@ -33,23 +34,23 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 /// A chunk of a body, or why there are no more.
 pub(crate) type Chunk = Result<Bytes, SearchError>;
 
-/// The client has left, or reads nothing.
+/// The client has disconnected or reads nothing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-/// Times of an outlet.
+/// Timeouts of an outlet.
 #[derive(Clone, Copy)]
 struct Patience {
     stall_after: Duration,
     stall_max: Duration,
 }
 
-/// Where rows go. Its calls block: not for async threads.
+/// Sends rows to a client. Its calls block: not for async threads.
 pub(crate) struct Outlet {
     sender: mpsc::Sender<Chunk>,
-    /// What the next chunk holds so far.
+    /// Text of the next chunk so far.
     text: String,
-    /// The turn of the search while it works for the client.
+    /// The slot of the search while it works for the client.
     turn: Option<Turn>,
     turns: Arc<Turns>,
     user: String,
@@ -57,22 +58,22 @@ pub(crate) struct Outlet {
     place: AnswerPlace,
 }
 
-/// The places of answers on their way.
+/// Permits of answers in progress.
 #[derive(Clone)]
 pub(crate) struct AnswerPlaces {
     answers: Arc<Semaphore>,
-    /// Kilobytes of those to stalled clients.
+    /// Kilobytes available to stalled ones.
     stalled: Arc<Semaphore>,
 }
 
-/// The place of an answer on its way, free again when it is dropped.
+/// Permit of an answer, released when dropped.
 pub(crate) struct AnswerPlace {
     stalled: Arc<Semaphore>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl AnswerPlaces {
-    /// As many as a server has.
+    /// The permits of a server.
     pub(crate) fn of_server() -> AnswerPlaces {
         AnswerPlaces::new(ANSWERS_MAX, STALLED_BYTES_MAX)
     }
@@ -91,14 +92,14 @@ impl AnswerPlaces {
     }
 }
 
-/// What to do before waiting for a stalled client: let go of what can be made once more.
+/// Called before waiting for a stalled client, to release what can be recomputed.
 pub(crate) type LetGo<'l> = &'l mut dyn FnMut();
 
-/// Where a body's chunks come from.
+/// Receiver of a body's chunks.
 pub(crate) type Chunks = mpsc::Receiver<Chunk>;
 
 impl Outlet {
-    /// The way of an answer to `user`; `turn` is held while the search works, where it does.
+    /// An outlet to `user`; `turn` is the slot held while the search works, if any.
     pub(crate) fn new(turns: &Arc<Turns>, user: &str, turn: Option<Turn>, place: AnswerPlace) -> (Outlet, Chunks) {
         let (sender, chunks) = mpsc::channel(CHUNKS_MAX);
         let (turns, user) = (Arc::clone(turns), user.to_owned());
@@ -106,16 +107,16 @@ impl Outlet {
         (Outlet { sender, text: String::new(), turn, turns, user, patience, place }, chunks)
     }
 
-    /// Adds what `write` writes, a row or less, and sends what is a chunk then.
+    /// Appends the output of `write`, at most a row, and sends complete chunks.
     pub(crate) fn write(&mut self, write: impl FnOnce(&mut String), let_go: LetGo<'_>) -> Result<(), Gone> {
         write(&mut self.text);
         if self.text.len() >= CHUNK_BYTES { self.flush(let_go) } else { Ok(()) }
     }
 
-    /// Sends what there is.
+    /// Sends buffered output.
     pub(crate) fn flush(&mut self, let_go: LetGo<'_>) -> Result<(), Gone> {
         let mut text = Bytes::from(std::mem::take(&mut self.text));
-        // A row may be long: its text is let go of when its last piece is sent, but no piece waits that is as long.
+        // A row may be long: its text is released when its last chunk is sent, and no chunk is that long.
         while !text.is_empty() {
             let len = if text.len() < 2 * CHUNK_BYTES { text.len() } else { CHUNK_BYTES };
             let chunk = text.split_to(len);
@@ -124,13 +125,13 @@ impl Outlet {
         Ok(())
     }
 
-    /// Ends the answer with the reason in a chunk's place: the status is sent already.
+    /// Ends the answer with an error in place of a chunk, because the status has been sent.
     pub(crate) fn fail(&mut self, error: SearchError) -> Result<(), Gone> {
         self.flush(&mut || {})?;
         self.send(Err(error), 0, &mut || {})
     }
 
-    /// Sends a chunk, behind which there are `more` bytes of text.
+    /// Sends a chunk that `more` bytes of text follow.
     fn send(&mut self, chunk: Chunk, more: usize, let_go: LetGo<'_>) -> Result<(), Gone> {
         let chunk = match self.sender.try_send(chunk) {
             Ok(()) => return Ok(()),
@@ -147,10 +148,10 @@ impl Outlet {
             return Ok(());
         }
         let_go();
-        // Its row takes about as much as its text.
+        // A row takes about as much memory as its text.
         let kilobytes = u32::try_from((STALLED_BYTES + 2 * more) >> 10).map_err(|_| Gone)?;
         let _held = self.place.stalled.try_acquire_many(kilobytes).map_err(|_| Gone)?;
-        // Others work meanwhile.
+        // Others may run in the meantime.
         let had_turn = self.turn.take().is_some();
         let room = timeout(stall_max, self.sender.reserve()).await;
         room.map_err(|_| Gone)?.map_err(|_| Gone)?.send(chunk);

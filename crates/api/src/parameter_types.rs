@@ -1,22 +1,22 @@
-//! The types of the parameters of requests: one table by name, which holds for every endpoint.
+//! Types of request parameters: one table by name for all endpoints.
 //!
-//! A value of another type is refused with what would be right, also where the endpoint makes no use of the parameter:
-//! whoever sends `max_count=abc` means something else than what would be done. An empty value is none. Names that are not
-//! in the table are texts, which the endpoint reads itself. Types and words are those of Splunk's REST reference.
+//! A value of the wrong type is refused with a correction, even if the endpoint ignores the parameter, because
+//! `max_count=abc` is certainly a mistake. An empty value counts as absent. Parameters not in the table are texts that
+//! the endpoint interprets. Types and words are those of Splunk's REST reference.
 
 use jiff::tz::TimeZone;
 use quarry_event::time::{parse_time, parse_zone};
 
-/// What a value may be.
+/// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParameterType {
-    /// Yes or no.
+    /// A boolean.
     Flag,
-    /// A whole number from 0.
+    /// A non-negative integer.
     Count,
-    /// A whole number of entries or rows; 0 or -1 is all.
+    /// A number of entries or rows; 0 or -1 is all.
     Limit,
-    /// A number, maybe with a fraction, from 0.
+    /// A non-negative number.
     Number,
     /// A time: absolute, in seconds or relative.
     Time,
@@ -94,7 +94,7 @@ pub(crate) fn type_of(name: &str) -> Option<ParameterType> {
     TYPES.iter().find(|(other, _)| *other == name).map(|(_, kind)| *kind)
 }
 
-/// What is wrong with the value of a parameter.
+/// The error in a parameter's value, if any.
 pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
     let kind = type_of(name)?;
     let value = value.trim();
@@ -123,13 +123,13 @@ pub(crate) fn fault(name: &str, value: &str) -> Option<String> {
     })
 }
 
-/// All of them, as some clients write a limit that is none.
+/// All, as some clients write an unlimited count.
 pub(crate) const ALL: &str = "-1";
 
-/// Characters of a wrong value that are shown.
+/// Maximum characters of a wrong value that are shown.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// Splunk's spellings of yes and no.
+/// Splunk's spellings of booleans.
 pub(crate) fn parse_flag(value: &str) -> Option<bool> {
     match value.trim().to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "y" | "yes" | "on" => Some(true),

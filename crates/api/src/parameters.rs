@@ -1,4 +1,4 @@
-//! Parameters of a request, from its URL and from its body, as Splunk takes them.
+//! Parameters of a request, from its URL and its body, as in Splunk.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -9,7 +9,7 @@ use axum::response::Response;
 use crate::message::{ApiError, RefusalForm};
 use crate::parameter_types::{ALL, ParameterType, fault, parse_flag, type_of};
 
-/// What bodies are.
+/// Content type of form bodies.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Parameters in order, those of the URL first.
@@ -27,12 +27,12 @@ impl Parameters {
         self.get(name).map(str::to_owned)
     }
 
-    /// A value that must be there.
+    /// A required value.
     pub(crate) fn required(&self, name: &str) -> Result<&str, ApiError> {
         self.get(name).ok_or_else(|| ApiError::bad_request(format!("the parameter {name} is missing")))
     }
 
-    /// A whole number; a limit that is none is 0.
+    /// An integer; an unlimited count is 0.
     pub(crate) fn number(&self, name: &str) -> Result<Option<usize>, ApiError> {
         let kind = type_of(name);
         debug_assert!(matches!(kind, Some(ParameterType::Count | ParameterType::Limit)), "{name} has no row");
@@ -45,13 +45,13 @@ impl Parameters {
         text.parse().map(Some).map_err(wrong)
     }
 
-    /// All values of a name, each of which may hold several with commas between them.
+    /// All values of a name, split at commas.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(other, _)| other == name).flat_map(|(_, value)| value.split(','));
         values.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
     }
 
-    /// Whether a name has a value that means yes.
+    /// Whether a parameter is true.
     pub(crate) fn is_set(&self, name: &str) -> bool {
         debug_assert_eq!(type_of(name), Some(ParameterType::Flag), "{name} has no row");
         self.get(name).and_then(parse_flag) == Some(true)
@@ -74,7 +74,7 @@ impl Parameters {
         self
     }
 
-    /// The same, with all entities of a collection unless a number is given.
+    /// The same, listing all entities of a collection unless a count is given.
     pub(crate) fn unpaged(mut self) -> Parameters {
         if self.get("count").is_none() {
             self.0.push(("count".to_owned(), "0".to_owned()));
@@ -88,13 +88,13 @@ impl Parameters {
     }
 }
 
-/// Refuses values that are not of the types of their parameters.
+/// Refuses values of the wrong type.
 fn check<N: AsRef<str>, V: AsRef<str>>(parameters: &[(N, V)]) -> Result<(), ApiError> {
     let fault = parameters.iter().find_map(|(name, value)| fault(name.as_ref(), value.as_ref()));
     fault.map_or(Ok(()), |fault| Err(ApiError::bad_request(fault)))
 }
 
-/// As [`check`], of the parameters in a URL, which every endpoint has.
+/// As [`check`] for parameters in a URL, which every endpoint has.
 pub(crate) fn check_query(query: &str) -> Result<(), ApiError> {
     check(&form_urlencoded::parse(query.as_bytes()).collect::<Vec<_>>())
 }
@@ -109,7 +109,7 @@ impl<S: Send + Sync> FromRequest<S> for Parameters {
     }
 }
 
-/// Parameters of which some are settings of a conf: what these are called and hold is the conf's affair.
+/// Parameters that include settings of a conf, whose names and values are not checked here.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(pub(crate) Parameters);
 

@@ -1,4 +1,4 @@
-//! What all endpoints work with.
+//! State shared by all endpoints.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::node::Node;
 use crate::outlet::{ANSWERS_MAX, AnswerPlace, AnswerPlaces};
 use crate::turns::{Turn, Turns, Use};
 
-/// Requests that work with documents of collections at a time; others wait. Each may hold an answer.
+/// Maximum concurrent requests that work with documents; others wait. Each may hold an answer in memory.
 const DOCUMENT_TURNS: usize = 8;
-/// Requests with large bodies of documents at a time; others wait.
+/// Maximum concurrent requests with large bodies of documents; others wait.
 const DOCUMENT_BODIES: usize = 8;
 
 /// What the endpoints work with.
@@ -26,9 +26,9 @@ const DOCUMENT_BODIES: usize = 8;
 pub struct ApiState {
     /// Logins and sessions.
     pub auth: Arc<Auth>,
-    /// Searches that live on after their requests.
+    /// Jobs.
     pub jobs: Arc<Jobs>,
-    /// The node itself: searching, adding files, buckets.
+    /// The node: searches, adding files, buckets.
     pub node: Arc<dyn Node>,
     /// Knowledge objects and other stanzas of conf files.
     pub objects: Arc<Objects>,
@@ -36,20 +36,20 @@ pub struct ApiState {
     pub(crate) bulletins: Arc<Bulletins>,
     /// Clients that watch jobs.
     pub(crate) streams: Streams,
-    /// Turns of searches.
+    /// Search slots.
     pub(crate) turns: Arc<Turns>,
     /// Documents of collections.
     pub(crate) collections: Arc<Collections>,
-    /// Places of requests that work with documents.
+    /// Permits of requests that work with documents.
     pub(crate) document_turns: Arc<Semaphore>,
-    /// Places of large bodies of documents.
+    /// Permits of large bodies of documents.
     pub(crate) document_bodies: Arc<Semaphore>,
-    /// Places of answers on their way.
+    /// Permits of answers in progress.
     answers: AnswerPlaces,
 }
 
 impl ApiState {
-    /// The state of a node that runs so many searches at once.
+    /// The state of a node with a maximum number of concurrent searches.
     pub fn new(
         auth: Arc<Auth>,
         jobs: Arc<Jobs>,
@@ -73,19 +73,19 @@ impl ApiState {
         }
     }
 
-    /// Searches that run at once.
+    /// Maximum concurrent searches.
     pub fn searches_max(&self) -> usize {
         self.turns.searches_max()
     }
 
-    /// The turn of a caller's search, as soon as there is one.
+    /// A slot for a caller's search, as soon as one is free.
     pub(crate) async fn turn(&self, caller: &Caller, purpose: Use) -> Result<Turn, ApiError> {
         let user = &caller.identity.user;
         self.turns.limit(user, caller.permissions.limits.jobs);
         self.turns.take(user, purpose).await
     }
 
-    /// The place of an answer that goes out row by row.
+    /// A permit for an answer sent row by row.
     pub(crate) fn answer_place(&self) -> Result<AnswerPlace, ApiError> {
         self.answers.take().ok_or_else(|| {
             ApiError::too_many(format!("{ANSWERS_MAX} answers are on their way, the most that may: try again"))

@@ -1,8 +1,8 @@
-//! Turns of searches: so many run at once, so many of one user, and others wait in order.
+//! Search slots: a maximum number of concurrent searches, in all and per user, with a fair queue.
 //!
-//! A user who has as many as one may have waits behind nobody and keeps nobody waiting: the next in the queue is the
-//! first whose user may have one more. Streams, which take as long as their readers do, leave some turns of their user to
-//! searches that are over when their answer begins; and so do searches from when it is known that they give many rows.
+//! A user at the limit does not block others: the next to run is the first in the queue whose user is below the limit.
+//! Streams, which last as long as their readers do, leave some slots of their user to short searches; so do searches
+//! once they are known to have many rows.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,21 +13,22 @@ use quarry_search::jobs::WorkTurn;
 
 use crate::message::ApiError;
 
-/// Of the searches that run at once one user's are at most three of four: the rest is for others.
+/// One user may have at most three of four slots; the rest is for others.
 const OF_USER: (usize, usize) = (3, 4);
-/// Of a user's searches that run at once streams are at most two of three; not those of clients that read nothing.
+/// Streams may have at most two of three of a user's slots, not counting those of stalled clients.
 const STREAMS_OF_USER: (usize, usize) = (2, 3);
-/// Searches that wait for their turn; beyond, they are refused.
+/// Maximum waiting searches; further ones are refused.
 pub const SEARCHES_WAITING_MAX: usize = 1_024;
 
-/// Searches that gave many rows and wait for others to end: each has a thread, and what little it holds. Beyond, they go on.
+/// Maximum searches with many rows that wait for others; each holds a thread and little memory. Further ones continue
+/// without waiting.
 pub(crate) const LARGE_WAITING_MAX: usize = 64;
 
-/// Limits of turns.
+/// Limits.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
-    /// Searches that run at once; others wait for their turn. Each may keep every core busy and takes a thread of those that do
-    /// what blocks; logins and inputs need some of both at any time, so that a server has more of these threads.
+    /// Maximum concurrent searches. Each may use every core and a blocking thread; logins and inputs need some of both
+    /// at any time, so a server has more of these threads.
     all: usize,
     of_user: usize,
     streams_of_user: usize,
@@ -35,23 +36,23 @@ struct Bounds {
     large_waiting: usize,
 }
 
-/// What a turn is for.
+/// Purpose of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     /// A search whose rows are collected before they are sent.
     Search,
-    /// One whose rows are sent as they are made, or are many.
+    /// A search whose rows are sent as they are made, or are many.
     Stream,
 }
 
-/// Turns that a user has.
+/// Slots of a user.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     all: usize,
     streams: usize,
 }
 
-/// The turns of a server.
+/// The search slots of a server.
 pub(crate) struct Turns {
     bounds: Bounds,
     queue: Mutex<Queue>,
@@ -61,14 +62,14 @@ pub(crate) struct Turns {
 struct Queue {
     running: usize,
     of_user: BTreeMap<String, Share>,
-    /// Searches at once that the roles of users let them have; of all others as many as anybody has. Users are bounded in number.
+    /// Quotas of users whose roles set one. The number of users is bounded.
     quotas: BTreeMap<String, usize>,
     waiting: VecDeque<(String, Use, oneshot::Sender<Turn>)>,
-    /// Searches among them that gave many rows already.
+    /// Waiting searches that already have many rows.
     large_waiting: usize,
 }
 
-/// A turn, over when it is dropped.
+/// A slot, released when dropped.
 pub(crate) struct Turn {
     turns: Arc<Turns>,
     user: String,
@@ -76,7 +77,7 @@ pub(crate) struct Turn {
 }
 
 impl Turns {
-    /// Those of a server that runs so many searches at once.
+    /// Slots of a server with a maximum number of concurrent searches.
     pub(crate) fn of_server(all: usize) -> Arc<Turns> {
         let of_user = part(all, OF_USER);
         Turns::new(Bounds {
@@ -88,12 +89,12 @@ impl Turns {
         })
     }
 
-    /// Searches that run at once.
+    /// Maximum concurrent searches.
     pub(crate) fn searches_max(&self) -> usize {
         self.bounds.all
     }
 
-    /// Takes note of how many searches at once the roles of a user let them have, `None` for any number.
+    /// Sets the quota of a user's roles, `None` for unlimited.
     pub(crate) fn limit(&self, user: &str, searches: Option<usize>) {
         let mut queue = self.locked();
         match searches {
@@ -102,7 +103,7 @@ impl Turns {
         }
     }
 
-    /// Forgets a user who is gone.
+    /// Removes a deleted user.
     pub(crate) fn forget(&self, user: &str) {
         self.locked().quotas.remove(user);
     }
@@ -111,7 +112,7 @@ impl Turns {
         Arc::new(Turns { bounds, queue: Mutex::default() })
     }
 
-    /// Whether no search runs.
+    /// Whether no search is running.
     #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.locked().running == 0
@@ -121,7 +122,7 @@ impl Turns {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn for a user; waits for it.
+    /// Acquires a slot for a user; waits for it.
     pub(crate) async fn take(self: &Arc<Turns>, user: &str, purpose: Use) -> Result<Turn, ApiError> {
         let waiting = {
             let mut queue = self.locked();
@@ -137,7 +138,7 @@ impl Turns {
                     format!("{} searches wait for their turn, the most that may: try again", self.bounds.waiting);
                 return Err(ApiError::too_many(text));
             }
-            // A queue full of one user's would keep out all others.
+            // A queue filled by one user would lock out all others.
             let of_user =
                 queue.waiting.iter().filter(|(other, _, waiter)| other == user && !waiter.is_closed()).count();
             if of_user >= self.bounds.waiting.div_ceil(2) {
@@ -154,8 +155,8 @@ impl Turns {
 }
 
 impl Turn {
-    /// The turn of a search that turns out to give many rows: it counts as a stream's from now on. Where its user has as
-    /// many of those as may be, others go first; `let_go` is called before that is waited for. Blocks.
+    /// Reclassifies a search with many rows as a stream. If its user has too many of those, others run first; `let_go`
+    /// is called before waiting. Blocks.
     pub(crate) fn grow(mut self, let_go: impl FnOnce()) -> Option<Turn> {
         let turns = Arc::clone(&self.turns);
         let waiting = {
@@ -173,11 +174,11 @@ impl Turn {
             waiting
         };
         let_go();
-        // The next is first who waits, which may be this one.
+        // The next in the queue gets the slot, which may be this search.
         drop(self);
         let turn = waiting.blocking_recv();
         turns.locked().large_waiting -= 1;
-        // The queue is held here and drops nobody who waits: there is one.
+        // The queue is alive and drops no waiter, so a slot arrives.
         turn.ok()
     }
 }
@@ -196,7 +197,7 @@ impl Queue {
         fits && self.running < bounds.all && share.all < of_user
     }
 
-    /// Searches and streams among them that a user may have at once.
+    /// Maximum searches and streams of a user.
     fn bounds_of(&self, user: &str, bounds: &Bounds) -> (usize, usize) {
         match self.quotas.get(user).copied().filter(|quota| *quota < bounds.of_user) {
             None => (bounds.of_user, bounds.streams_of_user),
@@ -211,7 +212,7 @@ impl Queue {
         share.streams += usize::from(purpose == Use::Stream);
     }
 
-    /// Makes a stream of a search that has a turn, where its user may have one more.
+    /// Turns a running search into a stream, if its user may have one more.
     fn becomes_stream(&mut self, user: &str, bounds: &Bounds) -> bool {
         let (_, streams_of_user) = self.bounds_of(user, bounds);
         let share = self.of_user.entry(user.to_owned()).or_default();
@@ -231,7 +232,7 @@ impl Queue {
         }
     }
 
-    /// The next who waits and may run.
+    /// The next waiter that may run.
     fn next(&mut self, bounds: &Bounds) -> Option<(String, Use, oneshot::Sender<Turn>)> {
         let at = self.waiting.iter().position(|(user, purpose, _)| self.may_run(user, *purpose, bounds))?;
         let next = self.waiting.remove(at)?;
@@ -248,13 +249,13 @@ impl Drop for Turn {
             queue.next(&self.turns.bounds)
         };
         if let Some((user, purpose, waiter)) = next {
-            // One that nobody waits for any more comes back, and goes to the next.
+            // If the waiter is gone, the slot returns and goes to the next.
             drop(waiter.send(Turn { turns: Arc::clone(&self.turns), user, purpose }));
         }
     }
 }
 
-/// So many of so many of a number, at least one.
+/// A fraction of a number, at least one.
 fn part(of: usize, (some, all): (usize, usize)) -> usize {
     (of * some / all).max(1)
 }

@@ -1,4 +1,5 @@
-//! Results in Splunk's wire forms: every JSON value a string, several values an array of strings; XML with a `<result>` a row.
+//! Results in Splunk's wire formats: JSON with every value as a string and multivalues as arrays; XML with a `<result>`
+//! per row; CSV.
 
 use std::fmt::Write;
 
@@ -8,39 +9,39 @@ use quarry_stdx::Fault;
 
 use crate::message::xml_text;
 
-/// Forms a client may ask for with `output_mode`.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputMode {
     Xml,
-    /// An object for each row.
+    /// An object per row.
     Json,
-    /// An array for each row.
+    /// An array per row.
     JsonRows,
-    /// An array for each column.
+    /// An array per column.
     JsonCols,
-    /// What stands in its cells.
+    /// With this escaping of cells.
     Csv(CsvCells),
     Raw,
 }
 
-/// What an answer tells before its rows.
+/// Metadata before the rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResultsHead<'a> {
-    /// Whether there will be other rows in their place.
+    /// Whether other rows may replace these.
     pub(crate) is_preview: bool,
     /// Number of the first row.
     pub(crate) offset: usize,
     pub(crate) fields: &'a [String],
     pub(crate) messages: &'a [WireMessage],
-    /// Rows that a search over kept ones came to, where that is what is answered.
+    /// Number of rows after post-processing, if that is what is returned.
     pub(crate) post_processed: Option<usize>,
 }
 
-/// What an answer tells beside its rows: kind (`WARN`, `FATAL`) and text.
+/// A message beside the rows: kind (`WARN`, `FATAL`) and text.
 pub(crate) type WireMessage = (&'static str, String);
 
 impl OutputMode {
-    /// Reads `output_mode`, XML when absent, and `csv_safe`, whether cells of CSV are no formulas.
+    /// Parses `output_mode`, default XML, and `csv_safe`, which neutralises formulas in CSV.
     pub(crate) fn parse(text: Option<&str>, csv_safe: bool) -> Result<OutputMode, Fault> {
         match text {
             None | Some("" | "xml" | "atom") => Ok(OutputMode::Xml),
@@ -65,7 +66,7 @@ impl OutputMode {
         }
     }
 
-    /// What comes before the first row.
+    /// Output before the first row.
     pub(crate) fn head(self, head: &ResultsHead<'_>, out: &mut String) {
         match self {
             OutputMode::Xml => xml_head(head, out),
@@ -75,7 +76,7 @@ impl OutputMode {
         }
     }
 
-    /// A row, number `offset` of the result. Of columns nothing: those are written by [`column_cell`].
+    /// A row, number `offset` of the result. Writes nothing for columns, which are written by [`column_cell`].
     pub(crate) fn row(self, row: Row<'_>, offset: usize, is_first: bool, out: &mut String) {
         match self {
             OutputMode::Xml => xml_row(row, offset, out),
@@ -87,7 +88,7 @@ impl OutputMode {
         }
     }
 
-    /// What comes after the last row.
+    /// Output after the last row.
     pub(crate) fn end(self, out: &mut String) {
         out.push_str(match self {
             OutputMode::Xml => "</results>\n",
@@ -137,7 +138,7 @@ fn xml_row(row: Row<'_>, offset: usize, out: &mut String) {
     out.push_str("\t</result>\n");
 }
 
-/// Up to the first row or column.
+/// Output up to the first row or column.
 fn json_head(mode: OutputMode, head: &ResultsHead<'_>, out: &mut String) {
     let is_preview = head.is_preview;
     out.push_str(&format!("{{\"preview\":{is_preview},\"init_offset\":{},\"messages\":[", head.offset));
@@ -184,7 +185,7 @@ fn array_row(row: Row<'_>, is_first: bool, out: &mut String) {
     out.push(']');
 }
 
-/// What stands in a column for a row.
+/// A row's value in a column.
 pub(crate) fn column_cell(row: Row<'_>, column: usize, is_first: bool, out: &mut String) {
     if !is_first {
         out.push(',');
@@ -199,7 +200,7 @@ fn result_row(row: Row<'_>, is_first: bool, out: &mut String) {
     row_json(row, out);
 }
 
-/// The line of a row, as `export` streams them; `offset` counts rows from the start, `is_last` marks the end.
+/// A row as a line of `export`; `offset` counts rows from the start, `is_last` marks the end.
 pub(crate) fn export_row(row: Row<'_>, offset: usize, is_last: bool, out: &mut String) {
     out.push_str("{\"preview\":false,\"offset\":");
     // Writing into a String cannot fail.
@@ -247,7 +248,7 @@ fn cell_json(cell: &Cell<'_>, out: &mut String) {
     }
 }
 
-/// The header line of a table with these columns.
+/// The header line for these columns.
 fn csv_head(fields: &[String], cells: CsvCells) -> String {
     let mut out = String::new();
     for (at, field) in fields.iter().enumerate() {
@@ -273,7 +274,7 @@ fn csv_row(row: Row<'_>, cells: CsvCells, out: &mut String) {
     out.push('\n');
 }
 
-/// The text of an event; a row without `_raw` gives nothing, as in Splunk.
+/// The text of an event; nothing for a row without `_raw`, as in Splunk.
 pub(crate) fn raw_row(row: Row<'_>, out: &mut String) {
     if let Cell::Single(text) = row.named("_raw") {
         out.push_str(&text);

@@ -1,8 +1,8 @@
-//! What endpoints take of their callers, and the one place that looks at it.
+//! Authorisation of requests: the one place that checks what endpoints require of their callers.
 //!
-//! A request is let through to an endpoint when the table ([`ENDPOINTS`]) has its path and method and the caller's roles hold
-//! what stands there. Paths below `/servicesNS/USER/APP` are those below `/services`. What changes an object is noted for
-//! `_audit` when it is done.
+//! A request is admitted if the table ([`ENDPOINTS`]) has its path and method and the caller's roles grant the required
+//! capability. Paths below `/servicesNS/USER/APP` are treated like those below `/services`. Changes of objects are
+//! recorded in `_audit` after they succeed.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::check_query;
 
-/// Lets a request through to its endpoint, or answers why not.
+/// Passes a request to its endpoint, or refuses it.
 pub(crate) async fn authorise(
     State(state): State<ApiState>,
     path: MatchedPath,
@@ -62,19 +62,19 @@ pub(crate) async fn authorise(
     answer
 }
 
-/// Whether a caller holds a capability, or that for everybody's of which it is the part for one's own.
+/// Whether a caller has a capability, or the `_all` form of an `_own` capability.
 fn holds(caller: &Caller, capability: &str) -> bool {
     let of_all = capability.strip_suffix(OWN).map(|stem| format!("{stem}{ALL}"));
     caller.permissions.holds(capability) || of_all.is_some_and(|all| caller.permissions.holds(&all))
 }
 
-/// How capabilities end that are for what is one's own.
+/// Suffix of capabilities for one's own objects.
 const OWN: &str = "_own";
-/// How those end that are for everybody's.
+/// Suffix of capabilities for everyone's objects.
 const ALL: &str = "_all";
 
-/// What a request changes that is to be in `_audit`; `None` where it changes nothing, or something that is told elsewhere: events,
-/// logins, users, rows of collections.
+/// The audited operation of a request; `None` if it changes nothing, or something audited elsewhere or not at all:
+/// events, logins, users, documents of collections.
 fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     let path = row.path.strip_prefix(SERVICES)?.trim_start_matches('/');
     if row.method == Method::GET || NO_CHANGES.iter().any(|begin| path.starts_with(begin)) {
@@ -87,7 +87,8 @@ fn operation_of(row: &EndpointRow) -> Option<&'static str> {
     })
 }
 
-/// What paths begin with whose requests change no object of the configuration, or tell of it themselves.
+/// Path prefixes of requests that are not audited here: they change no object of the configuration, or write their own
+/// audit events.
 const NO_CHANGES: [&str; 8] = [
     "auth/",
     "authentication/",
@@ -99,7 +100,7 @@ const NO_CHANGES: [&str; 8] = [
     "storage/collections/data",
 ];
 
-/// Rows by path and method, to be found at each request.
+/// Rows by path and method, for lookup per request.
 static ROWS: LazyLock<BTreeMap<(&'static str, &'static str), &'static EndpointRow>> =
     LazyLock::new(|| ENDPOINTS.iter().map(|row| ((row.path.as_str(), row.method.as_str()), row)).collect());
 

@@ -1,6 +1,6 @@
-//! `apps/local`: the apps of the node, made, changed and removed as folders ([`quarry_apps::local_apps`]).
+//! `apps/local`: the apps of the node as folders: listing, creating, changing, removing ([`quarry_apps::local_apps`]).
 //!
-//! Not here: installing and packaging archives, and looking for newer versions elsewhere, of which there are none.
+//! Not here: installing and packaging archives, and update checks.
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -22,13 +22,13 @@ use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::Parameters;
 
-/// The collection behind a root.
+/// Path of the collection after the root.
 const COLLECTION: &str = "apps/local";
-/// What Atom calls it.
+/// Its title in Atom.
 const TITLE: &str = "localapps";
-/// The conf that an app's own settings are in.
+/// The conf with an app's own settings.
 const CONF: &str = "app";
-/// Members that are true or false.
+/// Boolean members.
 const FLAGS: [&str; 3] = ["configured", "disabled", "visible"];
 /// Parameters of an app.
 const FIELDS: Fields = Fields {
@@ -150,7 +150,7 @@ async fn remove(
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
     let name = name_of(&parts);
-    // Whatever searches knew of it is read anew.
+    // Searches reload everything they knew of it.
     change(&state, &caller, "props", move |objects, _| objects.remove_app(&name)).await?;
     list(State(state), caller, parameters.only("output_mode")).await
 }

@@ -1,5 +1,5 @@
-//! Sessions: `POST /services/auth/login` gives a key for a user name and a password, `DELETE
-//! /services/authentication/httpauth-tokens/KEY` ends one, `POST /services/auth/logout` ends the one that is shown.
+//! Sessions: `POST /services/auth/login` returns a session key for a user name and a password, `DELETE
+//! /services/authentication/httpauth-tokens/KEY` ends a session, `POST /services/auth/logout` ends the caller's.
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
@@ -35,7 +35,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Answers in XML unless JSON is asked for, as Splunk does: its clients parse exactly that.
+/// XML unless JSON is requested, because that is what Splunk's clients parse.
 async fn login(
     State(state): State<ApiState>,
     Whence(origin): Whence,
@@ -45,7 +45,7 @@ async fn login(
     let auth = state.auth.clone();
     let (user, password) = (parameters.required("username")?.to_owned(), parameters.required("password")?.to_owned());
     let key = blocking(move || auth.login(&user, &password, &origin)).await??;
-    // Other sites of a browser never send it along, and scripts of this one cannot read it.
+    // Cross-site requests do not send it, and scripts cannot read it.
     let cookie =
         format!("{}={key}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_IDLE_LIMIT_S}", cookie_name(&headers));
     let cookie = parameters.is_set("cookie").then_some([(header::SET_COOKIE, cookie)]);

@@ -1,7 +1,7 @@
-//! `storage/collections/config`: collections of documents (KV store), each a stanza of `collections.conf`.
+//! `storage/collections/config`: collections of the KV store, each a stanza of `collections.conf`.
 //!
-//! They belong to apps: below a namespace the user is `nobody`. A collection that is removed goes with its documents. Not here: the
-//! documents ([`super::documents`]).
+//! They belong to apps: the user of the namespace is `nobody`. Removing a collection removes its documents. Not here:
+//! the documents ([`super::documents`]).
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use crate::message::ApiError;
 
 /// The conf of collections.
 pub(super) const CONF: &str = "collections";
-/// The collection of them behind a root.
+/// Path of the collection after the root.
 const PATH: &str = "storage/collections/config";
-/// In the place of a user: all.
+/// Stands for all users.
 const ALL: &str = "-";
 /// Parameters of a collection.
 const FIELDS: Fields = Fields {

@@ -1,4 +1,4 @@
-//! `/services/data/inputs/http`: the tokens of the HTTP Event Collector; the same below `/servicesNS/USER/APP`.
+//! `/services/data/inputs/http`: the tokens of the HTTP Event Collector, also below `/servicesNS/USER/APP`.
 //!
 //! Answers are JSON with Splunk's members. Not here: the collector's own settings (`/services/data/inputs/http/http`),
 //! owners and apps of tokens, which all belong to the node.
@@ -19,11 +19,11 @@ use crate::{ApiState, CollectorToken, TokenChange, TokenError};
 
 /// Where the collection is.
 const PATH: &str = "/services/data/inputs/http";
-/// What tokens' names start with in answers, as their stanzas do.
+/// Prefix of tokens' names in answers, as in their stanzas.
 const PREFIX: &str = "http://";
 /// Settings of a token.
 const SETTINGS: &[&str] = &["token", "index", "indexes", "host", "source", "sourcetype", "disabled", "useACK"];
-/// Parameters that say how to answer, not what to do.
+/// Parameters that affect only the answer's form.
 const PRESENTATION: [&str; 4] = ["output_mode", "count", "offset", "search"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -48,7 +48,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Parts of the path by name: the user and the app are there or not.
+/// Path segments by name; user and app are optional.
 type Parts = Path<BTreeMap<String, String>>;
 
 impl From<TokenError> for ApiError {
@@ -116,7 +116,7 @@ fn name_of(parts: &Parts) -> String {
     bare(parts.get("name").map_or("", String::as_str)).to_owned()
 }
 
-/// A token's name as clients write it, with or without the scheme of its stanza.
+/// A token's name, with or without the scheme of its stanza.
 fn bare(name: &str) -> &str {
     name.strip_prefix(PREFIX).unwrap_or(name)
 }

@@ -1,7 +1,8 @@
-//! Confs by name: `configs/conf-NAME`, whose entities are its stanzas, and `properties`, which goes down to one setting.
+//! Conf files by name: `configs/conf-NAME`, whose entities are its stanzas, and `properties`, which also addresses
+//! single settings.
 //!
-//! Whatever a stanza says is taken: what settings mean is looked at where they are read, and `btool check` tells what is wrong with
-//! them. A setting of `properties/NAME/STANZA/KEY` is answered as its text alone, as in Splunk.
+//! Any setting is accepted; its meaning is checked where it is used, and `btool check` reports errors. A setting at
+//! `properties/NAME/STANZA/KEY` is returned as plain text, as in Splunk.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::{Parameters, Settings};
 
-/// What stands before a conf's name in `configs`.
+/// Prefix of a conf's name in `configs`.
 const PREFIX: &str = "conf-";
 /// Stanzas take any setting.
 const ANY: Fields = Fields { required: &[], optional: &[], wildcard: &["*"] };
@@ -53,7 +54,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-/// The conf that a path of `configs` names.
+/// The conf named by a path of `configs`.
 fn kind_of(parts: &PathParts) -> Result<Kind, ApiError> {
     let file = parts.get("file").map_or("", String::as_str);
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, format!("configs/{file}: give configs/conf-NAME"));
@@ -89,7 +90,7 @@ impl Named {
     }
 }
 
-/// An entity that has a name alone.
+/// An entity with only a name.
 fn named(place: &str, name: &str) -> Entry {
     let (path, author) = (format!("{place}/{}", escaped(name)), NOBODY.to_owned());
     let (app, acl) = (super::jobs::APP.to_owned(), Acl::of_node());
@@ -105,7 +106,7 @@ async fn confs(
 ) -> Result<Response, ApiError> {
     let place = format!("/services/{PROPERTIES}");
     let entries = conf_names(&state, &parts, &caller).await?.iter().map(|name| named(&place, name)).collect();
-    // Clients look for one conf in the first page.
+    // Clients look for one conf on the first page.
     page(PROPERTIES, place, entries, &parameters.unpaged())
 }
 

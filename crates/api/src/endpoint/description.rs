@@ -1,7 +1,7 @@
-//! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for tools that make clients or try endpoints.
+//! `quarry/openapi.json`: the table of endpoints as an OpenAPI 3.1 document, for client generators and API explorers.
 //!
-//! Paths are those from `/services`; those that are served below `/servicesNS/USER/APP` as well say so (`x-namespaced`). Types of
-//! parameters are those that requests are checked against. Not here: schemas of what entities hold.
+//! Paths are those from `/services`; those also served below `/servicesNS/USER/APP` are marked (`x-namespaced`).
+//! Parameter types are those that requests are checked against. Not here: schemas of entities' content.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::row::{Access, Endpoint, EndpointRow, RequestBody};
 use super::table::ENDPOINTS;
 use crate::parameter_types::{ParameterType, type_of};
 
-/// Version of the document's form.
+/// OpenAPI version.
 const OPENAPI: &str = "3.1.0";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

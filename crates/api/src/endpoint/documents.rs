@@ -1,8 +1,8 @@
-//! `storage/collections/data`: documents of collections (KV store), one by one and several at once.
+//! `storage/collections/data`: documents of the KV store, singly and in batches.
 //!
-//! Below `/servicesNS/USER/APP` they are USER's own, with `nobody` those that all share, which searches see as lookup tables. Answers
-//! are JSON; errors have the form of all others. Not here: queries and files (`quarry_collections`), and what a collection is said to
-//! be ([`super::collection_entities`]).
+//! Below `/servicesNS/USER/APP` they are private to USER; with `nobody` they are shared, and searches see them as
+//! lookup tables. Answers are JSON; errors have the usual form. Not here: queries and files (`quarry_collections`),
+//! definitions of collections ([`super::collection_entities`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -33,13 +33,13 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// In the place of a user or an app: all of them.
+/// Stands for all users or apps.
 const ALL: &str = "-";
-/// How long the documents of a request may take to come.
+/// Timeout of receiving a request's documents.
 const BODY_WAIT: Duration = Duration::from_secs(60);
-/// Bytes of documents that need no place of their own.
+/// Maximum size of documents that need no permit.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of the queries of one `batch_find`.
+/// Maximum size of the queries of one `batch_find`.
 const QUERIES_BYTES_MAX: usize = 16 << 20;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -86,7 +86,7 @@ impl From<CollectionError> for ApiError {
     }
 }
 
-/// What a path names, and whose documents are meant.
+/// The collection a path names, and the owner of the documents.
 struct Target {
     collection: Arc<Collection>,
     definition: CollectionDefinition,
@@ -96,7 +96,7 @@ struct Target {
 }
 
 impl Target {
-    /// Whose documents are read.
+    /// Users whose documents are read.
     fn users(&self, with_shared: bool) -> Vec<&str> {
         let mut users = vec![self.user.as_str()];
         if with_shared && self.user != NOBODY {
@@ -105,7 +105,7 @@ impl Target {
         users
     }
 
-    /// A query as far as the limits go.
+    /// A query with the limits applied.
     fn bounded(&self, find: Find) -> Find {
         let most = self.limits.documents_per_query;
         let limit = if find.limit == 0 { most } else { find.limit.min(most) };
@@ -113,7 +113,7 @@ impl Target {
     }
 }
 
-/// Finds the collection of a path for whoever reads or changes it, and works with it when there is room.
+/// Resolves the collection of a path for reading or writing and runs work on it when there is a permit.
 async fn with_target<T: Send + 'static>(
     state: &ApiState,
     Path(parts): PathParts,
@@ -161,7 +161,7 @@ fn target(
         let me = &caller.identity.user;
         return Err(ApiError::forbidden(format!("user {me} may not change the documents of the collection {name}")));
     }
-    // What is wrong in the conf was told to who wrote it.
+    // Errors in the conf were reported to its author.
     let (definition, _) = CollectionDefinition::of_settings(&object.settings);
     let collection = state.collections.get(object.place.app(), &name)?;
     collection.adopt(&definition)?;
@@ -172,11 +172,11 @@ fn target(
 /// The documents of a request.
 struct Arrived {
     bytes: Bytes,
-    /// The place of large ones, which goes when they do.
+    /// Permit of large ones, released with them.
     _place: Option<OwnedSemaphorePermit>,
 }
 
-/// The documents of a request; large ones when there is room for them.
+/// Reads the documents of a request; large ones wait for a permit.
 async fn body_of(state: &ApiState, body: Body, most: usize, limit: &str) -> Result<Arrived, ApiError> {
     let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BYTES_MAX);
     let place = if is_small { None } else { Some(turn_of(&state.document_bodies).await?) };
@@ -324,7 +324,7 @@ struct AskedFind {
     shared: bool,
 }
 
-/// An order as a text or an object.
+/// A sort order as a text or an object.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum AskedSort {

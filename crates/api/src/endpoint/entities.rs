@@ -1,9 +1,11 @@
-//! Knowledge objects over REST: collections whose entities are stanzas of a conf file, each as its table row says.
+//! Knowledge objects over REST: generic collections whose entities are stanzas of a conf file, each described by a
+//! table row.
 //!
-//! `GET` lists and shows, `POST` makes and changes, `DELETE` removes; `ID/acl` shows and changes whom an object belongs to and who
-//! sees it, `ID/enable`, `ID/disable` and `ID/move` do what they say, `_new` shows what a new one takes and makes one when a name is posted to it,
-//! `_reload` reads what was written by hand. Who sees and changes what is the work of [`quarry_apps::objects`]. Not here: what saved searches do besides
-//! ([`super::saved_searches`]), confs by name ([`super::configurations`]).
+//! `GET` lists and shows, `POST` creates and changes, `DELETE` removes. `ID/acl` shows and changes owner and sharing;
+//! `ID/enable`, `ID/disable` and `ID/move` do what they say; `_new` shows a template and creates an entity when a name
+//! is posted to it; `_reload` reads changes made by hand. [`quarry_apps::objects`] implements visibility and
+//! permissions. Not here: other actions of saved searches ([`super::saved_searches`]), conf files by name
+//! ([`super::configurations`]).
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -32,46 +34,46 @@ use crate::parameters::{Parameters, Settings};
 /// A collection.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
-    /// Its path behind a root.
+    /// Its path after the root.
     pub(super) path: Cow<'static, str>,
-    /// What Atom calls it.
+    /// Its title in Atom.
     pub(super) title: Cow<'static, str>,
     /// The conf whose stanzas its entities are.
     pub(super) conf: Cow<'static, str>,
-    /// Parameters of an entity; whatever else is given is refused unless anything is taken.
+    /// Parameters of an entity; others are refused unless anything is accepted.
     pub(super) fields: Fields,
-    /// Whether it is a conf that the request names: one that nobody has is none.
+    /// Whether the request names the conf: then an unknown one is not found.
     pub(super) is_by_name: bool,
     /// Whether a stanza is one of its entities.
     pub(super) holds: fn(&ConfObject) -> bool,
-    /// What of [`VERBS`] is served.
+    /// The supported subset of [`VERBS`].
     pub(super) verbs: &'static [&'static str],
-    /// What may be done with an entity besides, as links.
+    /// Further actions of an entity, as links.
     pub(super) more: &'static [&'static str],
-    /// What the names of its stanzas begin with, which those of its entities do without.
+    /// Prefix of its stanzas' names, not part of its entities' names.
     pub(super) prefix: &'static str,
-    /// What is said of a change, if anything.
+    /// A message that accompanies changes, if any.
     pub(super) told: Option<&'static str>,
-    /// Refuses settings that cannot be as they are.
+    /// Validates settings.
     pub(super) refuse: Refuse,
-    /// What goes with an entity when it is removed, before it is.
+    /// Called before an entity is removed, to remove what belongs to it.
     pub(super) before_removal: fn(&ApiState, &ConfObject) -> Result<(), ApiError>,
 }
 
-/// What may be done with an entity, as links.
+/// Actions of an entity, as links.
 pub(super) const VERBS: &[&str] = &[RELOAD, "disable", "enable", "move"];
-/// Reads files that were changed: one of a collection.
+/// Rereads changed files; an action of the collection.
 const RELOAD: &str = "_reload";
 
-/// Refuses settings that cannot be as they are, and names of new entities.
+/// Validates settings, and the names of new entities.
 pub(super) type Refuse = fn(&ApiState, &Kind, Option<&str>, &[(String, String)]) -> Result<(), ApiError>;
 
-/// Refuses nothing.
+/// Accepts everything.
 pub(super) fn take_all(_: &ApiState, _: &Kind, _: Option<&str>, _: &[(String, String)]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Nothing goes with an entity.
+/// Nothing else belongs to an entity.
 pub(super) fn nothing_besides(_: &ApiState, _: &ConfObject) -> Result<(), ApiError> {
     Ok(())
 }
@@ -256,12 +258,12 @@ pub(super) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(|| {
 });
 
 impl Kind {
-    /// The stanza of an entity.
+    /// The stanza name of an entity.
     fn stanza(&self, name: &str) -> String {
         if name.starts_with(self.prefix) { name.to_owned() } else { format!("{}{name}", self.prefix) }
     }
 
-    /// Refuses parameters that it has none of, in Splunk's words.
+    /// Refuses unknown parameters, in Splunk's words.
     fn check(&self, settings: &[(String, String)]) -> Result<(), ApiError> {
         let Fields { required, optional, wildcard } = self.fields;
         let is_known = |key: &str| {
@@ -278,7 +280,7 @@ impl Kind {
     }
 }
 
-/// Whose entities a request means.
+/// Maps a request's path to its collection.
 pub(super) type KindOf = Arc<dyn Fn(&PathParts) -> Result<Kind, ApiError> + Send + Sync>;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -292,7 +294,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     KINDS.iter().flat_map(of).collect()
 }
 
-/// A handler of one kind's entities.
+/// A handler for entities of one kind.
 macro_rules! serve {
     ($kind:expr, $method:ident, $work:expr) => {{
         let kind = Arc::clone($kind);
@@ -303,14 +305,14 @@ macro_rules! serve {
     }};
 }
 
-/// The rows of a collection and its entities; `access` is what reading and changing takes.
+/// The rows of a collection and its entities; `access` is required for reading and for changing.
 pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf) -> Vec<Endpoint> {
     let mut rows = collection_rows(path, access, fields, &kind);
     rows.extend(entity_rows(&format!("{path}/{{name}}"), access, fields, &kind));
     rows
 }
 
-/// What `POST …/_new` does.
+/// Help text of `POST …/_new`.
 const NEW_POSTED: &str = "Makes an entity; without a name it shows what one takes.";
 
 fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
@@ -350,7 +352,7 @@ fn entity_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &Ki
     ]
 }
 
-/// What is asked of a collection.
+/// A request to a collection.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) kind: Kind,
@@ -367,7 +369,7 @@ impl Request {
         Ok(Request { kind, name, scope, caller, parameters })
     }
 
-    /// The settings that are given.
+    /// The settings in the request.
     fn settings(&self) -> Vec<(String, String)> {
         let is_setting = |key: &str| !matches!(key, "output_mode" | "name" | "namespace");
         self.parameters.clone().all().into_iter().filter(|(key, _)| is_setting(key)).collect()
@@ -385,7 +387,7 @@ impl Request {
     }
 }
 
-/// Where the request looks from: what is a user's own is for that user and for administrators.
+/// The scope of a request; private objects are for their user and administrators.
 pub(super) fn scope_of(Path(parts): &PathParts, caller: &Caller) -> Result<Scope, ApiError> {
     match (parts.get("user"), parts.get("app")) {
         (Some(user), Some(app)) => Ok(Scope::of_namespace(user, app)?),
@@ -406,7 +408,7 @@ impl From<ObjectError> for ApiError {
     }
 }
 
-/// Works with the objects off the async threads.
+/// Runs work on the objects off the async threads.
 pub(super) async fn with_objects<T: Send + 'static>(
     state: &ApiState,
     caller: &Caller,
@@ -416,7 +418,7 @@ pub(super) async fn with_objects<T: Send + 'static>(
     Ok(blocking(move || work(&objects, &permissions)).await??)
 }
 
-/// As [`with_objects`], for what changes a conf.
+/// As [`with_objects`], for changes of a conf.
 pub(super) async fn change<T: Send + 'static>(
     state: &ApiState,
     caller: &Caller,
@@ -428,7 +430,7 @@ pub(super) async fn change<T: Send + 'static>(
     Ok(made)
 }
 
-/// Takes note that a conf has changed. Roles count at once, for everybody who is logged in.
+/// Notifies the node that a conf has changed. Changed roles apply at once to all sessions.
 async fn changed(state: &ApiState, conf: &str) -> Result<(), ApiError> {
     let (node, auth, conf) = (state.node.clone(), Arc::clone(&state.auth), conf.to_owned());
     blocking(move || {
@@ -458,7 +460,7 @@ async fn found(state: &ApiState, request: &Request) -> Result<ConfObject, ApiErr
     let (scope, kind, name) = (request.scope.clone(), request.kind.clone(), request.name.clone());
     let show = move |objects: &Objects, viewer: &Permissions| {
         let object = objects.get(&kind.conf, &name, &scope, viewer)?;
-        // What its collection does not list is none of its entities, unless it is what all begin with.
+        // Stanzas that the collection does not list are not its entities, except `default`.
         let is_one = name == DEFAULT_STANZA || (kind.holds)(&object);
         if is_one { Ok(object) } else { Err(ObjectError::Unknown(name)) }
     };
@@ -478,8 +480,8 @@ async fn show(state: ApiState, request: Request) -> Result<Response, ApiError> {
     page(request.kind.title.clone(), path, vec![request.entry(&object)], &Parameters::of(chosen))
 }
 
-/// What is posted to `_new`: an entity, if it has a name. Splunk's SDK for JavaScript changes what all begin with in this
-/// way, and its own tests want that to be answered and to change nothing.
+/// `POST …/_new` creates an entity if it has a name. Splunk's SDK for JavaScript posts changes of the defaults here
+/// without a name, and its tests expect an answer and no change.
 async fn create_named(state: ApiState, request: Request) -> Result<Response, ApiError> {
     match request.parameters.get("name") {
         Some(_) => create(state, request).await,
@@ -487,7 +489,7 @@ async fn create_named(state: ApiState, request: Request) -> Result<Response, Api
     }
 }
 
-/// What a new entity has unless told otherwise. Nobody changes that: it would change all others.
+/// The defaults of a new entity. They cannot be changed, because that would change all others.
 async fn template(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let default = found(&state, &Request { name: DEFAULT_STANZA.to_owned(), ..request.clone() }).await?;
     let content = request.entry(&default).content;
@@ -520,7 +522,7 @@ async fn create(state: ApiState, request: Request) -> Result<Response, ApiError>
         if (kind.holds)(&made) {
             return Ok(made);
         }
-        // It would be answered, and never listed.
+        // It would be answered but never listed.
         objects.remove(&kind.conf, &name, &scope, viewer)?;
         Err(ObjectError::Invalid(format!(
             "with these settings {name} is none of {}: give those that make it one",
@@ -573,7 +575,7 @@ async fn show_acl(state: ApiState, request: Request) -> Result<Response, ApiErro
     Ok(acl_answer(&request, &object))
 }
 
-/// An entity whose content is its acl alone, as Splunk shows it.
+/// An entity whose content is its ACL only, as in Splunk.
 pub(super) fn acl_entry(mut entry: Entry) -> Entry {
     entry.content = Map::new();
     entry.path.push_str("/acl");
@@ -586,7 +588,7 @@ fn acl_answer(request: &Request, object: &ConfObject) -> Response {
         .answer(Form::of(request.parameters.get("output_mode")))
 }
 
-/// The change of an acl that a request asks for.
+/// The requested change of an ACL.
 pub(super) fn acl_change(form: &Parameters) -> Result<AclChange, ApiError> {
     let sharing = form.get("sharing").map(|word| {
         ObjectSharing::of(word)
@@ -618,7 +620,7 @@ async fn acl_changed(state: &ApiState, request: &Request, asked: AclChange) -> R
     change(state, &request.caller, &conf, make).await
 }
 
-/// Gives an entity to a user, `nobody` for all of its app. Moving it to another app is not served.
+/// Changes the owner of an entity, `nobody` for its app. Moving it to another app is not supported.
 async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiError> {
     let object = found(&state, &request).await?;
     let app = request.parameters.get("app").unwrap_or(object.place.app());
@@ -636,7 +638,7 @@ async fn give_away(state: ApiState, request: Request) -> Result<Response, ApiErr
     Ok(request.answer(&moved))
 }
 
-/// Settings that are true or false in JSON, whatever the conf says.
+/// Settings that are always boolean in JSON.
 const FLAGS: [&str; 7] = [
     "disabled",
     "is_scheduled",

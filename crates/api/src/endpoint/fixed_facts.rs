@@ -1,6 +1,6 @@
-//! Parts of Splunk that a node of this kind does not have, for clients that ask: licences, clusters, deployment servers.
+//! Constant answers about parts of Splunk that this node does not have: licences, clusters, deployment servers.
 //!
-//! The answers are true: there is no licence to keep, and the node is a member of nothing. What cannot be done is not offered.
+//! The answers are true: there is no licence, and the node belongs to no cluster. Unsupported actions are not offered.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::parameters::Parameters;
 /// An entity: its name and members.
 type Fact = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Collections and what they hold.
+/// Collections and their entities.
 const FACTS: &[(&str, &[Fact])] = &[
     ("alerts/fired_alerts", &[("-", &[("triggered_alert_count", "0")])]),
     ("alerts/metric_alerts", &[]),
@@ -67,7 +67,7 @@ const RESTART: &str = "restart_splunkd";
 /// Changes settings of the node.
 const EDIT_SERVER: &str = "edit_server";
 
-/// A node has no parent that would start it again.
+/// Nothing would restart the process.
 async fn no_restart() -> ApiError {
     ApiError::bad_request(
         "the node does not restart itself: have whatever runs it stop and start it (systemctl restart quarry); changes of objects \

@@ -1,7 +1,7 @@
-//! Paths that lead to endpoints and are none themselves, from `/services` down: each lists what is below it.
+//! Folder listings: paths from `/services` down that are not endpoints themselves but have endpoints below them.
 //!
-//! They are read off the table of endpoints, so that every link leads to something that is served. Not here: collections, which list
-//! their entities themselves.
+//! They are derived from the table of endpoints, so that every link is served. Not here: collections, which list their
+//! entities.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::atom::{Acl, Entry, escaped};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// What the folder of all is called.
+/// Name of the top folder.
 const ROOT: &str = "services";
 
 /// The folders above these endpoints.
@@ -31,7 +31,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     children(served).into_iter().map(of).collect()
 }
 
-/// Names of what is below each folder, by its path behind the root.
+/// Names below each folder, by its path after the root.
 fn children(served: &[Endpoint]) -> BTreeMap<String, BTreeSet<String>> {
     let rows = served.iter().map(Endpoint::row).filter(|row| row.method == Method::GET && !row.path.contains('{'));
     let paths: BTreeSet<String> =
@@ -51,7 +51,7 @@ async fn list(parameters: Parameters, folder: Arc<str>, names: Arc<[String]>) ->
     links(&folder, names.iter().map(String::as_str), parameters)
 }
 
-/// Links to what is below a path behind the root.
+/// Links to what is below a path.
 pub(super) fn links<'n>(
     folder: &str,
     names: impl Iterator<Item = &'n str>,

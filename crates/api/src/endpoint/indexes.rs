@@ -1,7 +1,7 @@
-//! `data/indexes`: the indexes of the node, with what they hold and how they are kept.
+//! `data/indexes`: the indexes of the node, with contents and retention.
 //!
-//! What an index holds is read from the store, how it is kept from `indexes.conf`, which is changed here. An index needs no stanza to take
-//! events. Not here: removing one with its events, which their time does.
+//! Contents come from the store, retention from `indexes.conf`, which can be changed here. An index needs no stanza to
+//! accept events. Not here: removing an index.
 
 use std::collections::BTreeMap;
 
@@ -26,13 +26,13 @@ use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::{Parameters, Settings};
 
-/// The collection behind a root.
+/// Path of the collection after the root.
 const COLLECTION: &str = "data/indexes";
-/// What Atom calls it.
+/// Its title in Atom.
 const TITLE: &str = "indexes";
 /// The conf of indexes.
 const CONF: &str = "indexes";
-/// Members that are true or false, with what they are where nothing is said.
+/// Boolean members with their defaults.
 const FLAGS: [(&str, bool); 5] = [
     ("disabled", false),
     ("enableDataIntegrityControl", false),
@@ -115,7 +115,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The indexes that the caller may search, by name.
+/// The indexes the caller may search, by name.
 async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError> {
     let (node, permissions) = (state.node.clone(), caller.permissions.clone());
     let path = format!("/services/{COLLECTION}");
@@ -124,7 +124,7 @@ async fn known(state: &ApiState, caller: &Caller) -> Result<Vec<Entry>, ApiError
     let settings = with_objects(state, caller, |objects, _| {
         let all = objects.list(CONF, &Scope::of_namespace("-", "-")?, &Permissions::owner())?;
         let mut settings: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        // The weakest place last: what a stronger one says stays.
+        // Weakest place last, because settings already present are kept.
         for object in all {
             let of_index = settings.entry(object.name).or_default();
             for (key, value) in object.settings {

@@ -1,8 +1,8 @@
 //! `data/inputs`: watched files, ports and programs, each a stanza of `inputs.conf`.
 //!
-//! A new or changed stanza is checked and written; the node begins and ends inputs when it starts, and says so in its answers. Not
-//! here: tokens of the HTTP Event Collector, which count at once ([`super::collector_tokens`]), files that are added once
-//! ([`super::oneshot`]).
+//! A new or changed stanza is validated and written; it takes effect when the node starts, as the answers say. Not
+//! here: tokens of the HTTP Event Collector, which take effect at once ([`super::collector_tokens`]), and files added
+//! once ([`super::oneshot`]).
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,7 +17,7 @@ use crate::message::ApiError;
 
 /// The conf of inputs.
 const CONF: &str = "inputs";
-/// What is said of a change.
+/// Message that accompanies a change.
 const FROM_START: &str = "The change is written; it counts from the next start of the node.";
 /// Settings of ports for any sender.
 const PORT: &[&str] = &[
@@ -80,7 +80,7 @@ const MONITOR: &[&str] = &[
 /// Settings of programs.
 const SCRIPT: &[&str] = &["disabled", "host", "index", "interval", "passAuth", "source", "sourcetype"];
 
-/// The collections, with the capability that changing them takes.
+/// The collections, with the capability required for changes.
 static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
     let of = |path, title, prefix, optional| {
         let fields = Fields { required: &[], optional, wildcard: &[] };
@@ -97,7 +97,7 @@ static KINDS: LazyLock<Vec<(Kind, &'static str)>> = LazyLock::new(|| {
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(kind, edit): &'static (Kind, &'static str)| {
-        // Who may not change them sees none: the conf may hold passwords.
+        // Reading requires the same capability, because the conf may contain passwords.
         let access = [Access::Capability(edit); 2];
         let kind = Kind { holds: holds_of(kind.prefix), ..kind.clone() };
         let (path, fields) = (kind.path.clone(), kind.fields);
@@ -106,7 +106,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     KINDS.iter().flat_map(of).collect()
 }
 
-/// Whether a stanza is one of a kind, by what its name begins with.
+/// Whether a stanza belongs to a kind, by its prefix.
 fn holds_of(prefix: &str) -> fn(&quarry_apps::objects::ConfObject) -> bool {
     match prefix {
         "monitor://" => |object| object.name.starts_with("monitor://"),
@@ -128,7 +128,7 @@ fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String
             state.node.check_index_name(value)?;
         }
     }
-    // What the node would say of such a stanza.
+    // Validates the stanza as the node would.
     let stanza = format!("{}{}", kind.prefix, name.unwrap_or(sample(kind.prefix)));
     let lines: String = settings.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     let source = ConfSource {
@@ -143,12 +143,12 @@ fn refuse(state: &ApiState, kind: &Kind, name: Option<&str>, settings: &[(String
     }
 }
 
-/// Whether a stanza cannot be as it is; settings without effect may stand there.
+/// Whether a problem makes a stanza invalid; settings without effect are allowed.
 fn is_wrong(problem: &Problem) -> bool {
     !matches!(problem, Problem::Unsupported { .. } | Problem::UnknownSetting { .. } | Problem::FileWithoutEffect { .. })
 }
 
-/// A name that such an entity may have.
+/// A valid name of such an entity.
 fn sample(prefix: &str) -> &'static str {
     match prefix {
         "monitor://" | "script://" => "/a",

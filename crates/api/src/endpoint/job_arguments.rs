@@ -1,6 +1,6 @@
-//! What requests ask of a search besides its text and its times: sampling, the search mode, and arguments that do nothing, which are told.
+//! Search options of requests besides text and times: sampling, search mode, and reporting of arguments without effect.
 //!
-//! Not here: arguments of the job that runs it ([`super::jobs`]).
+//! Not here: arguments of the job itself ([`super::jobs`]).
 
 use quarry_engine::SearchShape;
 use quarry_search::jobs::SearchLevel;
@@ -8,9 +8,9 @@ use quarry_search::jobs::SearchLevel;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Arguments that say which events are looked at and which fields they have.
+/// Arguments that select events and their fields.
 pub(super) const SHAPED: [&str; 3] = ["sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
-/// Arguments of searches that have an effect, besides [`SHAPED`].
+/// Search arguments with an effect, besides [`SHAPED`].
 const KNOWN: &[&str] = &[
     "auto_cancel",
     "count",
@@ -36,7 +36,8 @@ const KNOWN: &[&str] = &[
     "timeout",
     "zone",
 ];
-/// Arguments of Splunk's that change no answer here: how its processes work, and what its pages keep with a job.
+/// Splunk's arguments that cannot change an answer here: they concern its processes, or are stored for its user
+/// interface.
 const IDLE: &[&str] = &[
     "allow_partial_results",
     "check_risky_command",
@@ -64,14 +65,14 @@ const IDLE: &[&str] = &[
     "ui_dispatch_view",
     "workload_pool",
 ];
-/// What the names of arguments begin with that only keep something with a job.
+/// Prefixes of arguments that only store something with a job.
 const IDLE_BEGINNINGS: [&str; 4] = ["custom.", "data.", "display.", "request."];
-/// Arguments told of at most.
+/// Maximum arguments reported.
 const TOLD_MAX: usize = 20;
-/// Characters of a name that are told.
+/// Maximum characters of a reported name.
 const NAME_CHARS_MAX: usize = 80;
 
-/// What the arguments make of the search, and its mode.
+/// The effect of the arguments on the search, and its mode.
 pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLevel), ApiError> {
     let level = match parameters.get("adhoc_search_level").map(str::trim) {
         Some("fast") => SearchLevel::Fast,
@@ -85,14 +86,14 @@ pub(super) fn shape_of(parameters: &Parameters) -> Result<(SearchShape, SearchLe
     Ok((SearchShape { sample, named_fields_only: level == SearchLevel::Fast, ..SearchShape::default() }, level))
 }
 
-/// A ratio: one of so many events.
+/// Parses a ratio: one in N events.
 pub(super) fn sample_ratio(name: &str, text: &str) -> Result<u32, ApiError> {
     let ratio = text.trim().parse::<u32>().ok().filter(|ratio| *ratio > 0);
     ratio
         .ok_or_else(|| ApiError::bad_request(format!("{name}={text}: give a whole number from 1, as in 100 for 1:100")))
 }
 
-/// What is told of arguments that nobody knows, or that would change the answer elsewhere and do not here.
+/// Messages about arguments that are unknown, or that would change the answer in Splunk but do not here.
 pub(super) fn told_of(parameters: &Parameters) -> Vec<String> {
     let is_quiet = |name: &str| {
         let lists = [KNOWN, &SHAPED, IDLE];

@@ -1,12 +1,12 @@
-//! What a job has found: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
+//! Contents of a job: `results`, `results_preview`, `events`, `timeline`, `summary` and `search.log` below its path.
 //!
-//! `results` are there when the job is done (204 before), `results_preview` and `events` as far as its search has come;
-//! `offset` and `count` (default 100, 0 for as many as may be) say which, `f` and `field_list` which columns. Rows are written as
-//! they are read, with the same bounds as those of export.
+//! `results` is available when the job is done (204 before), `results_preview` and `events` as far as its search has
+//! come. `offset` and `count` (default 100, 0 for the maximum) select rows, `f` and `field_list` columns. Rows are
+//! written as they are read, with the limits of export.
 //!
-//! The events behind a report are not kept: a request for them searches again, over what the report read.
+//! The events of a report are not stored: a request for them searches again, over what the report read.
 //!
-//! Not here: how previews of reports are made (engine).
+//! Not here: previews of reports (engine).
 
 use std::sync::Arc;
 
@@ -36,12 +36,12 @@ use crate::outlet::{Gone, Outlet};
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell};
 
-/// Rows of a page unless told otherwise.
+/// Default rows of a page.
 const COUNT: usize = 100;
-/// Rows of a page at most (limits.conf `[restapi] maxresultrows`).
+/// Maximum rows of a page (limits.conf `[restapi] maxresultrows`).
 pub(crate) const COUNT_MAX: usize = 50_000;
 
-/// Parameters that choose rows and columns.
+/// Parameters that select rows and columns.
 const ROWS: &[&str] = &["count", "offset", "f", "field_list", "search"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -65,7 +65,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// The rows of a job that is done.
+/// The rows of a finished job.
 async fn results(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -93,7 +93,8 @@ async fn preview(
     rows_of(&state, &caller, (&job, &parts), &parameters, SearchJob::preview).await
 }
 
-/// The events of a job so far; of a report whose job says so (`adhoc_search_level=verbose`, or `status_buckets`) those behind it.
+/// The events of a job so far; for a report whose job keeps them (`adhoc_search_level=verbose`, or `status_buckets`),
+/// the events behind it.
 async fn events(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -131,7 +132,7 @@ async fn events(
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body).into_response())
 }
 
-/// Which rows of a job are asked for: from a number on, so many.
+/// Reads rows of a job from an offset, up to a count.
 type View = fn(&SearchJob, usize, usize) -> Result<RowsView, SearchError>;
 
 async fn rows_of(
@@ -155,12 +156,12 @@ async fn rows_of(
     let (mut outlet, chunks) = Outlet::new(&state.turns, &caller.identity.user, None, state.answer_place()?);
     tokio::task::spawn_blocking(move || page.send(&mut outlet));
     let mut answer = Answer { chunks, attendance: None };
-    // A page that cannot be read at all is an answer of its own.
+    // A page that cannot be read at all gets an error status.
     let first = answer.next().await.transpose().map_err(|error| ApiError::internal(error.to_string()))?;
     Ok(([(header::CONTENT_TYPE, mode.content_type())], body_of(first, answer)).into_response())
 }
 
-/// Which rows and columns a request wants: from a number on, so many, these.
+/// Requested offset, count and columns.
 fn wanted_of(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), ApiError> {
     let offset = parameters.number("offset")?.unwrap_or(0);
     let count = parameters.number("count")?.unwrap_or(COUNT);
@@ -169,8 +170,8 @@ fn wanted_of(parameters: &Parameters) -> Result<(usize, usize, Vec<String>), Api
     Ok((offset, if count == 0 { COUNT_MAX } else { count.min(COUNT_MAX) }, wanted))
 }
 
-/// The rows of a job with further commands run over them, with what is known in the request's namespace. `search` begins with a command, as
-/// the text of a search does; its tree goes on with the job's rows.
+/// Runs further commands over the rows of a job, in the request's namespace. `search` begins with a command; its syntax
+/// tree continues from the job's rows.
 async fn post_processed(
     state: &ApiState,
     caller: &Caller,
@@ -217,7 +218,7 @@ struct Page {
     zone: TimeZone,
 }
 
-/// Why a page is not sent to its end.
+/// Why a page was not sent completely.
 enum Ended {
     Unread(SearchError),
     Left,
@@ -238,7 +239,7 @@ impl From<Gone> for Ended {
 impl Page {
     fn send(&self, outlet: &mut Outlet) {
         let sent = self.write(outlet);
-        // Who has left is told nothing.
+        // A client that has left cannot be told.
         let _left = match sent {
             Ok(()) => outlet.flush(&mut || {}),
             Err(Ended::Unread(error)) => outlet.fail(error),
@@ -250,7 +251,7 @@ impl Page {
         let (fields, offset) = (self.view.fields(), self.view.offset());
         let head =
             ResultsHead { is_preview: self.is_preview, offset, fields, messages: &self.messages, post_processed: None };
-        // Rows are looked at before the head goes out: a file that is gone is told as such.
+        // Reads the first rows before the head is sent, so that a missing file is an error status.
         let mut tables = self.view.tables(&self.zone).peekable();
         if let Some(Err(_)) = tables.peek() {
             return tables.next().transpose().map(drop).map_err(Ended::Unread);
@@ -284,7 +285,7 @@ impl Page {
     }
 }
 
-/// How the job's events are spread over time.
+/// The job's event counts over time.
 async fn timeline(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -300,7 +301,7 @@ async fn timeline(
     }))
 }
 
-/// A span of a timeline as it is shown, in seconds.
+/// A displayed span of a timeline, in seconds.
 struct ShownSpan {
     start: Value,
     duration: Value,
@@ -308,7 +309,7 @@ struct ShownSpan {
     time: TimeNs,
 }
 
-/// The spans of a timeline; where all events are of one millisecond that one, as in Splunk.
+/// The displayed spans; if all events are in one millisecond, that one, as in Splunk.
 fn shown_spans(timeline: &Timeline) -> Vec<ShownSpan> {
     const NS_PER_MS: TimeNs = 1_000_000;
     let spans: Vec<_> = timeline.spans().collect();
@@ -362,8 +363,8 @@ fn timeline_xml(timeline: &Timeline, is_final: bool, zone: &TimeZone) -> String 
     out
 }
 
-/// What the fields of the job's rows hold: `f` names those that are wanted, `top_count` limits their values, `min_freq` is
-/// the share of rows that a field must be in.
+/// Field statistics of the job's rows: `f` selects fields, `top_count` limits their values, `min_freq` is the minimum
+/// share of rows with the field.
 async fn summary(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -390,7 +391,7 @@ async fn summary(
     }))
 }
 
-/// Values of a field in a summary unless told otherwise.
+/// Default number of values per field in a summary.
 const TOP_COUNT: usize = 10;
 
 fn seconds_of(summary: &JobSummary) -> (i64, i64) {
@@ -459,7 +460,7 @@ fn summary_xml(summary: &JobSummary) -> String {
     out
 }
 
-/// What happened to the job, a line each.
+/// The job's log, one line per event.
 async fn log(State(state): State<ApiState>, parts: PathParts, caller: Caller) -> Result<Response, ApiError> {
     let job = job_of(&state, &caller, &parts).await?;
     let status = job.status();

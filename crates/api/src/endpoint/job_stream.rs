@@ -1,8 +1,8 @@
-//! `/api/v1/jobs/SID/stream`: a job as it goes on, as server-sent events (WHATWG HTML, section 9.2).
+//! `/api/v1/jobs/SID/stream`: progress of a job as server-sent events (WHATWG HTML, section 9.2).
 //!
-//! `state` tells how far it is, `timeline` which spans have other counts than before, `preview` the rows that a report would have
-//! now, `rows` the first rows of the result as they come, `end` that nothing more comes. Each is a JSON object. A client that
-//! comes late, or again, is told all of it anew. Asking for a stream counts as looking at previews, so that more are made.
+//! `state` reports progress, `timeline` spans with changed counts, `preview` the current rows of a report, `rows` the
+//! first rows of the result as they come, `end` the end. Each carries a JSON object. A new connection receives
+//! everything again. A stream counts as reading previews, so that more are made.
 //!
 //! Not here: all rows of a result ([`super::job_results`]).
 
@@ -34,23 +34,23 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::wire::{OutputMode, ResultsHead};
 
-/// Time between two looks at the job.
+/// Polling interval.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Looks without news after which a comment is sent, so that nobody takes the connection for dead: ten seconds.
+/// Polls without news after which a comment is sent as a heartbeat: ten seconds.
 const SILENT_LOOKS_MAX: u32 = 100;
-/// Rows of `rows` and `preview` unless told otherwise, and at most.
+/// Default and maximum rows of `rows` and `preview`.
 const COUNT: usize = 100;
 const COUNT_MAX: usize = 1_000;
 
-/// Streams at a time, of all users and of one: each looks at its job again and again.
+/// Maximum streams of all users and of one, because each polls its job.
 const STREAMS_MAX: usize = 512;
 const STREAMS_PER_USER_MAX: usize = 64;
 
-/// How many streams users have.
+/// Number of streams per user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(Arc<Mutex<BTreeMap<String, usize>>>);
 
-/// A stream's place, free again when it is dropped.
+/// Permit of a stream, released when dropped.
 #[derive(Debug)]
 struct StreamPlace {
     streams: Streams,
@@ -59,11 +59,11 @@ struct StreamPlace {
 
 impl Streams {
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, usize>> {
-        // Each change is one number.
+        // Each change is a single number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more stream of a user, if there is one.
+    /// A permit for one more stream of a user, if available.
     fn take(&self, user: &str) -> Option<StreamPlace> {
         let mut of_users = self.locked();
         let own = of_users.get(user).copied().unwrap_or(0);
@@ -115,7 +115,7 @@ async fn stream(
     Ok((headers, body).into_response())
 }
 
-/// A client that watches a job.
+/// A client watching a job.
 struct Watch {
     job: Arc<SearchJob>,
     told: Told,
@@ -136,7 +136,7 @@ impl Watch {
                 let news = told.news(&job);
                 (told, news)
             });
-            // The server ends.
+            // The server is stopping.
             let (told, news) = looked.await.ok()?;
             self.told = told;
             self.is_over = news.is_last;
@@ -149,18 +149,18 @@ impl Watch {
     }
 }
 
-/// What a client was told so far.
+/// What a client has received so far.
 struct Told {
     zone: TimeZone,
     count: usize,
     state: String,
-    /// Counts by the starts of spans, and their length.
+    /// Counts by span start, and the span length.
     spans: (i64, BTreeMap<i64, u64>),
     previews: u64,
     rows: usize,
 }
 
-/// Events to be told.
+/// Events to send.
 struct News {
     text: String,
     is_last: bool,
@@ -171,11 +171,11 @@ impl Told {
         Told { zone, count, state: String::new(), spans: (0, BTreeMap::new()), previews: 0, rows: 0 }
     }
 
-    /// What of a job was not told yet.
+    /// What the client has not received yet.
     fn news(&mut self, job: &SearchJob) -> News {
-        // Whoever watches looks at it.
+        // A stream counts as an access.
         job.note_seen();
-        // Its state first: when it was over, all the rest is there.
+        // State first: if the job is over by then, everything else is available.
         let status = job.status();
         let mut text = String::new();
         self.tell_state(&status, &mut text);
@@ -227,7 +227,7 @@ impl Told {
             let view = job.preview(0, self.count)?;
             event("preview", &self.page(&view, true)?, out);
         } else if status.state == JobState::Running && !status.is_events {
-            // Whoever watches wants the next preview.
+            // A stream requests the next preview.
             job.preview(0, 0)?;
         }
         let rows = status.rows.min(self.count);
@@ -257,9 +257,9 @@ impl Told {
     }
 }
 
-/// Writes an event; each line of its data is one of its own.
+/// Writes an event; each line of its data is a separate field.
 fn event(name: &str, data: &str, out: &mut String) {
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _written = writeln!(out, "event: {name}");
     data.lines().for_each(|line| {
         let _written = writeln!(out, "data: {line}");

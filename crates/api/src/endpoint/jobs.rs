@@ -1,10 +1,11 @@
-//! `/services/search/jobs` and `/services/search/v2/jobs`: searches that live on after their request.
+//! `/services/search/jobs` and `/services/search/v2/jobs`: searches that outlive their request.
 //!
-//! `POST` with `exec_mode=normal` (the default) answers with the job's name at once, with `blocking` when it has ended, with
-//! `oneshot` with its rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST …/control` pauses, ends or keeps
-//! it, `DELETE` removes it; its rows are those of [`super::job_results`]. Users see their own jobs, administrators all.
+//! `POST` with `exec_mode=normal` (default) returns the job's name at once, with `blocking` when it has ended, with
+//! `oneshot` its rows ([`super::search_jobs`]). A job is an entity: `GET` shows it, `POST …/control` pauses, ends or
+//! keeps it, `DELETE` removes it; its contents are in [`super::job_results`]. Users see their own jobs, administrators
+//! all.
 //!
-//! Not here: real-time searches, post-processing, scheduling.
+//! Not here: real-time searches, scheduling.
 
 use std::sync::Arc;
 
@@ -35,18 +36,18 @@ use crate::message::ApiError;
 use crate::parameters::Parameters;
 use crate::turns::{Turns, Use};
 
-/// Paths of the collection below a root.
+/// Paths of the collection after the root.
 pub(super) const COLLECTIONS: [&str; 2] = ["search/jobs", "search/v2/jobs"];
-/// The app of searches without a namespace.
+/// App of searches without a namespace.
 pub(super) const APP: &str = "search";
-/// Jobs of a page unless told otherwise (Splunk's default); 0 is all.
+/// Default page size (Splunk's); 0 is all.
 const PAGE: usize = 30;
-/// Priority of a job unless told otherwise.
+/// Default priority.
 pub(super) const PRIORITY: u8 = 5;
 /// The highest priority.
 const PRIORITY_MAX: u8 = 10;
 
-/// Parameters of a new job beside those that say what is searched.
+/// Parameters of a new job besides those of the search.
 const CREATED: &[&str] = &[
     "earliest_time",
     "latest_time",
@@ -86,7 +87,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     COLLECTIONS.into_iter().flat_map(of).collect()
 }
 
-/// The job that a path names, for whoever asks.
+/// The job named by a path, if the caller may see it.
 pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts) -> Result<Arc<SearchJob>, ApiError> {
     let sid = parts.get("sid").cloned().unwrap_or_default();
     let (jobs, permissions) = (Arc::clone(&state.jobs), Arc::clone(&caller.permissions));
@@ -94,7 +95,7 @@ pub(super) async fn job_of(state: &ApiState, caller: &Caller, parts: &PathParts)
     found.ok_or_else(|| ApiError::with_status(StatusCode::NOT_FOUND, "Unknown sid."))
 }
 
-/// Begins a search.
+/// Starts a search.
 async fn create(
     State(state): State<ApiState>,
     place: PathParts,
@@ -116,7 +117,7 @@ async fn create(
     begin(&state, &caller, &service, params, asked, (is_waited_for, Form::of(parameters.get("output_mode")))).await
 }
 
-/// Begins a job, waits for its end where somebody does, and answers with its name.
+/// Starts a job, waits for its end if requested, and returns its name.
 pub(super) async fn begin(
     state: &ApiState,
     caller: &Caller,
@@ -136,7 +137,7 @@ pub(super) async fn begin(
     }
     let body = match form {
         Form::Json => json!({ "sid": sid }).to_string(),
-        // A name has no character that XML would have to escape.
+        // A name contains no character that XML would have to escape.
         Form::Atom => {
             format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<response>\n  <sid>{sid}</sid>\n</response>\n")
         }
@@ -156,7 +157,7 @@ fn refusal(text: &str, error: CreateError) -> ApiError {
     }
 }
 
-/// What a request asks of its job.
+/// The job options of a request.
 fn asked_of(parameters: &Parameters, Path(parts): &PathParts) -> Result<Asked, ApiError> {
     let text = |name: &str| parameters.text(name).filter(|text| !text.is_empty());
     let seconds = |name: &str| -> Result<Option<i64>, ApiError> {
@@ -184,18 +185,18 @@ fn priority_of(parameters: &Parameters) -> Result<Option<u8>, ApiError> {
     Ok(priority.map(|priority| priority.min(PRIORITY_MAX)))
 }
 
-/// Runs a job when its turn has come.
+/// Runs a job when it gets a slot.
 async fn run(turns: Arc<Turns>, user: String, started: StartedJob) {
     let turn = turns.take(&user, Use::Search).await;
     let work = tokio::task::spawn_blocking(move || match turn {
         Ok(turn) => started.run(Some(Box::new(turn))),
         Err(error) => started.refuse(error.text()),
     });
-    // It tells the job whatever goes wrong.
+    // Errors are recorded in the job.
     drop(work.await);
 }
 
-/// Lets a paused job go on as soon as there is a turn for it.
+/// Resumes a paused job as soon as there is a slot.
 fn resume(turns: Arc<Turns>, job: Arc<SearchJob>) {
     if !job.resume_unless_begun() {
         return;
@@ -242,7 +243,7 @@ async fn remove(
     Ok(told(Form::of(parameters.get("output_mode")), "Search job cancelled."))
 }
 
-/// Changes a job: `action` says how.
+/// Controls a job as `action` says.
 async fn control(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -306,7 +307,7 @@ async fn control(
     Ok(told(Form::of(parameters.get("output_mode")), text))
 }
 
-/// An answer that only says what was done.
+/// An answer with only a message.
 pub(super) fn told(form: Form, text: &str) -> Response {
     form.answer(match form {
         Form::Json => json!({ "messages": [{ "type": "INFO", "text": text }] }).to_string(),
@@ -348,7 +349,7 @@ fn time(time: TimeNs) -> Value {
     Value::String(iso_time(time, &jiff::tz::TimeZone::UTC))
 }
 
-/// Members and their meanings are those of Splunk's `search/jobs/{search_id}`.
+/// Members as in Splunk's `search/jobs/{search_id}`.
 fn content(status: &JobStatus) -> Map<String, Value> {
     let record = &status.record;
     let parts = SearchParts::of(record.search());
@@ -407,7 +408,7 @@ fn content(status: &JobStatus) -> Map<String, Value> {
     content
 }
 
-/// A search cut before its first command that makes a table.
+/// A search split before its first reporting command.
 struct SearchParts<'a> {
     events: &'a str,
     report: &'a str,

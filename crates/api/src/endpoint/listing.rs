@@ -1,7 +1,7 @@
-//! A page of a collection: which entities a request chooses, in which order, with which members.
+//! A page of a collection: filtering, sorting, paging and member selection.
 //!
-//! `search` holds words and `name=value` pairs, with `*` as a wildcard, all of which must hold; `sort_key` (the name unless told
-//! otherwise), `sort_dir` and `sort_mode` order; `count` (30; 0 or -1 is all) and `offset` choose; `f` names the members to give. As in
+//! `search` has words and `name=value` pairs, with `*` as a wildcard, all of which must match; `sort_key` (default: the
+//! name), `sort_dir` and `sort_mode` sort; `count` (30; 0 or -1 is all) and `offset` page; `f` selects members. As in
 //! Splunk's REST API Reference Manual, "Pagination and filtering parameters".
 
 use std::borrow::Cow;
@@ -14,12 +14,12 @@ use crate::atom::{Entry, Feed, Form};
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Entities of a page unless told otherwise (Splunk's default).
+/// Default page size (Splunk's).
 const PAGE: usize = 30;
 /// Parameters of every collection.
 pub(crate) const LISTED: &[&str] = &["count", "offset", "search", "sort_key", "sort_dir", "sort_mode", "f"];
 
-/// The entities that the request asks for, as an answer.
+/// The requested entities as an answer.
 pub(super) fn page(
     title: impl Into<Cow<'static, str>>,
     path: String,
@@ -38,7 +38,7 @@ pub(super) fn page(
     Ok(Feed { total, offset, per_page, ..Feed::of(title, path, entries) }.answer(form))
 }
 
-/// Leaves the members that are asked for, if any are.
+/// Keeps only the requested members, if any are named.
 fn choose_members(entries: &mut [Entry], wanted: &[String]) {
     if !wanted.is_empty() {
         for entry in entries {
@@ -47,13 +47,13 @@ fn choose_members(entries: &mut [Entry], wanted: &[String]) {
     }
 }
 
-/// What an entity must hold.
+/// A filter term.
 struct Term {
     member: Option<String>,
     pattern: String,
 }
 
-/// The terms of a filter: parted by blanks, but not within quotes.
+/// Parses a filter into terms, separated by blanks outside quotes.
 fn terms(text: &str) -> Vec<Term> {
     let (mut terms, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
     for character in text.chars().chain([' ']) {
@@ -88,7 +88,7 @@ fn holds(entry: &Entry, Term { member, pattern }: &Term) -> bool {
     }
 }
 
-/// A value as texts to compare.
+/// A value as texts for comparison.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -99,7 +99,7 @@ fn texts(value: &Value) -> Vec<String> {
     }
 }
 
-/// Whether a text is of a pattern with `*`, in whatever case.
+/// Case-insensitive match with `*`.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.to_lowercase(), text.to_lowercase());
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };

@@ -1,7 +1,7 @@
 //! `data/lookup-table-files`: lookup files (CSV) of apps and users ([`quarry_apps::objects::tables`]).
 //!
-//! `eai:data` is the text of the file itself, or as in Splunk the path of one that is staged on the node's machine. Searches find the
-//! file at once. Not here: stanzas of transforms.conf that say how a file is matched (`data/transforms/lookups`).
+//! `eai:data` is the file's text or, as in Splunk, the path of a file staged on the node. Searches see the file at
+//! once. Not here: lookup definitions in transforms.conf (`data/transforms/lookups`).
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -18,9 +18,9 @@ use super::row::{Access, Endpoint, REST_PROPERTIES, UPLOAD_LOOKUPS};
 use crate::atom::{Entry, Fields};
 use crate::message::ApiError;
 
-/// The collection behind a root.
+/// Path of the collection after the root.
 const PATH: &str = "data/lookup-table-files";
-/// What Atom calls it.
+/// Its title in Atom.
 const TITLE: &str = "lookup-table-files";
 /// Parameters of such a file.
 const FIELDS: Fields = Fields { required: &[TEXT], optional: &[], wildcard: &[] };

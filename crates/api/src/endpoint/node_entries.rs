@@ -1,7 +1,7 @@
-//! What the node knows of itself, to be read: its data models, field extractions and so on.
+//! Read-only facts about the node: data models, field extractions and so on.
 //!
-//! The entries are those of `| rest`, of which this is the HTTP form; `PATH/NAME` is one of them. Not here: changing them, and
-//! objects of conf files ([`super::entities`]).
+//! The entries are those of `| rest`; `PATH/NAME` returns one. Not here: changing them, and objects of conf files
+//! ([`super::entities`]).
 
 use std::collections::BTreeMap;
 
@@ -22,13 +22,13 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Collections, what Atom calls them and what they take.
+/// Collections with their titles in Atom and required access.
 const COLLECTIONS: [(&str, &str, Access); 3] = [
     ("admin/summarization", "summarization", Access::Capability(REST_PROPERTIES)),
     ("data/props/extractions", "props-extract", Access::Capability(REST_PROPERTIES)),
     ("datamodel/model", "datamodel", Access::Capability(REST_PROPERTIES)),
 ];
-/// What has one entry alone.
+/// An endpoint with a single entry.
 const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access::LoggedIn);
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -74,7 +74,7 @@ async fn list(
     Ok(Feed::of(title, place, vec![found.ok_or_else(missing)?]).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// An entry of the node as an entity; its name is its `title`.
+/// An entry as an entity; its name is its `title`.
 fn entry(node: NodeEntry, place: &str) -> Entry {
     let mut content = Map::new();
     let mut name = String::new();

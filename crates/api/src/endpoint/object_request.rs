@@ -1,7 +1,7 @@
-//! Requests for objects of apps and users that are no stanzas with verbs of their own: lookup files, views, passwords.
+//! Requests for objects that are not stanzas: lookup files, views, passwords.
 //!
-//! One extractor reads what each of their handlers needs: the object's name, where the request looks from, who asks and what
-//! is given. Not here: collections of stanzas, whose requests also name a kind ([`super::entities`]).
+//! One extractor reads what each handler needs: the object's name, the scope, the caller and the parameters. Not here:
+//! collections of stanzas, whose requests also name a kind ([`super::entities`]).
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse, Response};
@@ -16,14 +16,14 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// What is asked of an object, or of those of its kind.
+/// A request for an object, or for those of its kind.
 pub(super) struct ObjectRequest {
     state: ApiState,
-    /// Parts of the path by the names that the row of the table gives them.
+    /// Path segments by the names in the table row.
     pub(super) parts: PathParts,
-    /// The object's name in the path; empty where none stands there.
+    /// The object's name in the path; empty if there is none.
     pub(super) name: String,
-    /// Where the request looks from.
+    /// The scope of the request.
     pub(super) scope: Scope,
     caller: Caller,
     /// What is given.
@@ -45,7 +45,7 @@ impl FromRequest<ApiState> for ObjectRequest {
 }
 
 impl ObjectRequest {
-    /// Works with the objects off the async threads.
+    /// Runs work on the objects off the async threads.
     pub(super) async fn with<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Objects, &Permissions) -> Result<T, ObjectError> + Send + 'static,
@@ -53,7 +53,7 @@ impl ObjectRequest {
         with_objects(&self.state, &self.caller, work).await
     }
 
-    /// As [`ObjectRequest::with`], for what changes a conf.
+    /// As [`ObjectRequest::with`], for changes of a conf.
     pub(super) async fn change<T: Send + 'static>(
         &self,
         conf: &str,
@@ -62,7 +62,7 @@ impl ObjectRequest {
         change(&self.state, &self.caller, conf, work).await
     }
 
-    /// The same with only the form of the answer given, as an answer that lists what is left takes it.
+    /// The same with only the answer's format as a parameter, for answers that list what remains.
     pub(super) fn without_parameters(self) -> ObjectRequest {
         ObjectRequest { parameters: self.parameters.only("output_mode"), ..self }
     }

@@ -1,4 +1,4 @@
-//! `POST /services/data/inputs/oneshot`: indexes a file of the server's machine once. It ends with its client.
+//! `POST /services/data/inputs/oneshot`: indexes a file on the server once. Stops if the client disconnects.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Tells the node when the client has left: the file may be one that never ends.
+/// Signals the node when the client has disconnected, because the file may never end.
 struct Attendance(Arc<AtomicBool>);
 
 impl Drop for Attendance {
@@ -39,7 +39,7 @@ impl Drop for Attendance {
     }
 }
 
-/// Splunk's parameters; `again` and `zone` are ours.
+/// Splunk's parameters; `again` and `zone` are specific to Quarry.
 async fn add(State(state): State<ApiState>, parameters: Parameters) -> Result<Response, ApiError> {
     let request = AddFile {
         path: parameters.required("name")?.to_owned(),

@@ -1,7 +1,7 @@
-//! `storage/passwords`: passwords that apps keep, sealed in `passwords.conf` ([`quarry_apps::Secret`]).
+//! `storage/passwords`: passwords of apps, encrypted in `passwords.conf` ([`quarry_apps::Secret`]).
 //!
-//! One is named `REALM:USER:`, with a backslash before colons and backslashes of both. Whoever may list them sees them in clear, as in
-//! Splunk. Not here: passwords of users.
+//! A name is `REALM:USER:`, with colons and backslashes in both escaped by a backslash. Users who may list them see
+//! them in clear text, as in Splunk. Not here: passwords of users.
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -22,9 +22,9 @@ use crate::message::ApiError;
 const COLLECTIONS: [&str; 2] = ["storage/passwords", "admin/passwords"];
 /// The conf of passwords.
 const CONF: &str = "passwords";
-/// What the names of stanzas begin with.
+/// Prefix of stanzas' names.
 const STANZA: &str = "credential:";
-/// Shown in the place of a password.
+/// Shown in place of a password.
 const HIDDEN: &str = "********";
 /// Parameters of a password.
 const FIELDS: Fields = Fields { required: &["password"], optional: &["realm"], wildcard: &[] };
@@ -64,12 +64,12 @@ fn kind() -> Kind {
     }
 }
 
-/// A part of a name.
+/// Escapes a part of a name.
 fn escaped(part: &str) -> String {
     part.replace('\\', "\\\\").replace(':', "\\:")
 }
 
-/// Realm and user of a name.
+/// Splits a name into realm and user.
 fn parts_of(name: &str) -> Option<(String, String)> {
     let (mut parts, mut part, mut letters) = (Vec::new(), String::new(), name.chars());
     while let Some(letter) = letters.next() {
@@ -96,7 +96,7 @@ fn shown(object: &ConfObject, secret: &Secret) -> Option<Entry> {
     {
         entry.content.insert(key.to_owned(), value.into());
     }
-    // One that cannot be opened is there all the same, to be removed.
+    // One that cannot be decrypted is still listed, so that it can be removed.
     entry.content.insert("clear_password".to_owned(), secret.open(sealed).map_or(Value::Null, Value::from));
     Some(entry)
 }

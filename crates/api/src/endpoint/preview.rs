@@ -1,4 +1,4 @@
-//! `POST /services/indexing/preview`: what adding a file of the server's machine would make of it.
+//! `POST /services/indexing/preview`: shows how a file on the server would be split into events.
 
 use axum::extract::State;
 use axum::http::Method;

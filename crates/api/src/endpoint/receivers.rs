@@ -1,6 +1,6 @@
-//! `receivers/simple` and `receivers/stream`: events as the body of a request, broken up as their sourcetype says.
+//! `receivers/simple` and `receivers/stream`: events in a request body, broken up by the rules of their sourcetype.
 //!
-//! They are durable when the request is answered. Not here: the HTTP Event Collector, which is the way for senders that send much.
+//! They are durable when the request is answered. Not here: the HTTP Event Collector, which is for high volume.
 
 use axum::body::Bytes;
 use axum::extract::State;
@@ -18,11 +18,11 @@ use crate::message::{ApiError, xml_text};
 use crate::parameters::Parameters;
 use crate::{ApiState, ReceivedText};
 
-/// Where events go that name no index.
+/// Default index.
 const INDEX: &str = "main";
-/// Source and sourcetype of events that name none, by the last part of the path.
+/// Default source and sourcetype, by the last part of the path.
 const NAMES: [(&str, &str); 2] = [("simple", "http-simple"), ("stream", "http-stream")];
-/// What the parameters are.
+/// Parameters.
 const TAKEN: &[&str] = &["index", "host", "source", "sourcetype"];
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {

@@ -1,7 +1,7 @@
-//! `authorization`: roles and what they may do, as authorize.conf has them.
+//! `authorization`: roles and capabilities, as configured in authorize.conf.
 //!
-//! A role is made and changed in `etc/system/local/authorize.conf`; a change counts from the next request on, for sessions that are open
-//! too. Not here: what several roles of a user come to ([`quarry_auth::permissions`]).
+//! Roles are created and changed in `etc/system/local/authorize.conf`; a change applies from the next request on, also
+//! in open sessions. Not here: the effective permissions of several roles ([`quarry_auth::permissions`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -28,15 +28,15 @@ use crate::parameters::{Parameters, Settings};
 const ROLES: &str = "authorization/roles";
 /// What roles may do.
 const CAPABILITIES: &str = "authorization/capabilities";
-/// Characters of a role's name at most.
+/// Maximum characters of a role's name.
 const NAME_CHARS_MAX: usize = 100;
-/// Roles at most; more are not made.
+/// Maximum roles.
 const ROLES_MAX: usize = 1_000;
-/// Parameters that are kept and do nothing, and what is said of them.
+/// Parameters that are stored without effect, and the message about them.
 const WITHOUT_EFFECT: [&str; 4] =
     ["cumulativeRTSrchJobsQuota", "cumulativeSrchJobsQuota", "defaultApp", "rtSrchJobsQuota"];
 const KEPT_ONLY: &str = "rtSrchJobsQuota, cumulativeSrchJobsQuota, cumulativeRTSrchJobsQuota and defaultApp of roles are kept and have no effect.";
-/// What the role of administrators cannot do without: nobody could give it back.
+/// Capabilities that the administrator role must keep, because nobody could grant them again.
 const KEPT_BY_ADMIN: [&str; 4] = [ADMIN_ALL_OBJECTS, EDIT_ROLES, EDIT_USER, SEARCH];
 
 /// Parameters of a role.
@@ -63,7 +63,7 @@ const FIELDS: Fields = Fields {
     ],
     wildcard: &[],
 };
-/// Parameters that are lists, and the settings that they are.
+/// List parameters and their settings.
 const LISTS: [(&str, &str); 6] = [
     ("deleteIndexesAllowed", "deleteIndexesAllowed"),
     ("grantableRoles", "grantableRoles"),
@@ -72,7 +72,7 @@ const LISTS: [(&str, &str); 6] = [
     ("srchIndexesDefault", "srchIndexesDefault"),
     ("srchIndexesDisallowed", "srchIndexesDisallowed"),
 ];
-/// Parameters that are numbers, and the least of each.
+/// Numeric parameters and their minimums.
 const NUMBERS: [(&str, i64); 6] = [
     ("cumulativeRTSrchJobsQuota", 0),
     ("cumulativeSrchJobsQuota", 0),
@@ -138,7 +138,7 @@ fn named(known: &Roles, name: &str) -> Result<RoleSettings, ApiError> {
     known.get(name).cloned().ok_or_else(missing)
 }
 
-/// Names of roles are the same in whatever case.
+/// Role names are case-insensitive.
 fn name_of(parts: &PathParts) -> String {
     parts.get("name").cloned().unwrap_or_default().to_lowercase()
 }
@@ -172,7 +172,7 @@ async fn create(State(state): State<ApiState>, caller: Caller, Settings(form): S
     }
     let mut settings = settings_of(&form, &known, &RoleSettings { name: name.clone(), ..RoleSettings::default() })?;
     if settings.is_empty() {
-        // A stanza without settings is none.
+        // A stanza needs at least one setting.
         settings.push(("srchFilter".to_owned(), String::new()));
     }
     put(&state, &caller, &name, settings).await?;
@@ -207,7 +207,7 @@ async fn remove(
     list(State(state), caller, parameters.only("output_mode")).await
 }
 
-/// Writes settings of a role; who may was looked at by the table of endpoints.
+/// Writes settings of a role; access was checked against the table of endpoints.
 async fn put(state: &ApiState, caller: &Caller, name: &str, settings: Vec<(String, String)>) -> Result<(), ApiError> {
     let (stanza, scope) = (format!("{ROLE_PREFIX}{name}"), Scope::of_namespace(NOBODY, APP_SYSTEM)?);
     let made = move |objects: &Objects, _: &Permissions| {
@@ -226,7 +226,7 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     )))
 }
 
-/// The settings that a request asks for, of a role that is as `role` says until now.
+/// The settings that a request sets, given the current `role`.
 fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<Vec<(String, String)>, ApiError> {
     let given: Vec<(String, String)> = form.clone().all();
     let is_known = |key: &str| matches!(key, "output_mode" | "name") || FIELDS.optional.contains(&key);
@@ -282,7 +282,7 @@ fn settings_of(form: &Parameters, known: &Roles, role: &RoleSettings) -> Result<
     Ok(settings)
 }
 
-/// Settings by which a role has these capabilities and no others of its own.
+/// Settings that give a role exactly these capabilities of its own.
 fn capability_settings(
     wanted: &[String],
     known: &Roles,
@@ -306,7 +306,7 @@ fn capability_settings(
     Ok(given.chain(taken.map(|name| (name.clone(), DISABLED.to_owned()))).collect())
 }
 
-/// Refuses roles that are not there, and a role that would import itself.
+/// Refuses unknown roles, and import cycles.
 fn check_imports(names: &[String], known: &Roles, of: &str) -> Result<(), ApiError> {
     let (mut open, mut seen) = (names.to_vec(), Vec::new());
     while let Some(name) = open.pop() {

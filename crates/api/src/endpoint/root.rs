@@ -1,4 +1,4 @@
-//! `/`: what is here, for whoever opens the port in a browser or with curl.
+//! `/`: a start page for browsers and curl.
 
 use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
@@ -7,16 +7,16 @@ use axum::routing::get;
 use super::row::{Access, Endpoint};
 use crate::message::xml_text;
 
-/// Host of the examples where the request names none.
+/// Host in the examples if the request names none.
 const HOST: &str = "127.0.0.1:8089";
-/// Characters of a host name that is shown.
+/// Maximum characters of a displayed host name.
 const HOST_CHARS_MAX: usize = 100;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     vec![Endpoint::new(Method::GET, "", Access::Open, "A page that says what is here.", get(page)).of_root()]
 }
 
-/// A page for who takes HTML, the same as text for others.
+/// A page for clients that accept HTML, the same as text for others.
 async fn page(headers: HeaderMap) -> Response {
     let text_of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let host = text_of(header::HOST);
@@ -33,7 +33,7 @@ async fn page(headers: HeaderMap) -> Response {
 
 fn example(host: &str) -> String {
     let is_here = ["127.", "localhost", "[::1]"].iter().any(|begin| host.starts_with(begin));
-    // Other machines must speak TLS, and the node's own certificate is signed by nobody they know.
+    // Remote clients must use TLS, and the generated certificate is signed by no known authority.
     let begin = if is_here { "http://" } else { "-k https://" };
     format!(
         "curl -u admin {begin}{host}/services/search/jobs/export \\\n    --data-urlencode search='search index=* | stats count \

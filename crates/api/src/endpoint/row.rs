@@ -1,7 +1,7 @@
-//! A row of the table of endpoints: what an endpoint is called, takes of its caller and as parameters, and what serves it; and the
-//! capabilities that endpoints take.
+//! A row of the table of endpoints: path, method, required access, parameters, help text and handler; and the
+//! capabilities that endpoints require.
 //!
-//! Not here: which rows there are ([`super::table`]), and who is let through ([`super::access`]).
+//! Not here: the rows themselves ([`super::table`]), and checking access ([`super::access`]).
 
 use axum::Router;
 use axum::http::Method;
@@ -9,54 +9,54 @@ use axum::routing::MethodRouter;
 
 use crate::ApiState;
 
-/// Reads files of the node's machine, and looks at what would become of them.
+/// Reading files on the server.
 pub(super) const EDIT_MONITOR: &str = "edit_monitor";
-/// Sends events over the management port.
+/// Sending events over the management port.
 pub(super) const EDIT_TCP: &str = "edit_tcp";
-/// Tells all users something.
+/// Publishing messages to all users.
 pub(super) const EDIT_MESSAGES: &str = "edit_messages";
-/// Makes, changes and removes lookup files.
+/// Creating, changing and removing lookup files.
 pub(super) const UPLOAD_LOOKUPS: &str = "upload_lookup_files";
-/// Changes inputs that receive what forwarders send.
+/// Changing forwarder inputs.
 pub(super) const EDIT_SPLUNKTCP: &str = "edit_splunktcp";
-/// Changes inputs of datagrams.
+/// Changing UDP inputs.
 pub(super) const EDIT_UDP: &str = "edit_udp";
-/// Changes inputs that run programs.
+/// Changing inputs that run programs.
 pub(super) const EDIT_SCRIPTED: &str = "edit_scripted";
-/// Sees and changes tokens of the HTTP Event Collector.
+/// Reading and changing tokens of the HTTP Event Collector.
 pub(super) const EDIT_TOKENS: &str = "edit_token_http";
-/// Sees how the node keeps its events.
+/// Reading how the node stores its events.
 pub(super) const LIST_INTROSPECTION: &str = "list_introspection";
-/// Reads what apps and users have.
+/// Reading objects of apps and users.
 pub(super) const REST_PROPERTIES: &str = "rest_properties_get";
-/// Changes settings of apps and users.
+/// Changing settings of apps and users.
 pub(super) const REST_PROPERTIES_SET: &str = "rest_properties_set";
-/// Lists apps.
+/// Listing apps.
 pub(super) const REST_APPS: &str = "rest_apps_view";
-/// Asks what a search may go on with.
+/// Completion of searches.
 pub(super) const TYPEAHEAD: &str = "get_typeahead";
-/// Makes, changes and removes apps.
+/// Creating, changing and removing apps.
 pub(super) const EDIT_APPS: &str = "edit_local_apps";
-/// Sees and changes passwords that apps keep.
+/// Reading passwords of apps.
 pub(super) const LIST_PASSWORDS: &str = "list_storage_passwords";
-/// Changes passwords that apps keep.
+/// Changing passwords of apps.
 pub(super) const EDIT_PASSWORDS: &str = "edit_storage_passwords";
 
-/// What an endpoint takes.
+/// Access that an endpoint requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing: whoever wants to log in is nobody yet.
+    /// None, for login.
     Open,
-    /// A login; what is one's own, such as a password, is looked at behind it.
+    /// A login; access to one's own data, such as a password, is checked by the handler.
     LoggedIn,
     /// A capability of the caller's roles.
     Capability(&'static str),
 }
 
-/// What the body of a request is.
+/// The kind of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestBody {
-    /// Parameters, as a form sends them.
+    /// Form parameters.
     Form,
     /// A JSON object.
     JsonObject,
@@ -64,59 +64,59 @@ pub enum RequestBody {
     JsonList,
 }
 
-/// Where paths begin without a namespace.
+/// Root of paths without a namespace.
 pub(crate) const SERVICES: &str = "/services";
-/// Where they begin with that of a user and an app.
+/// Root of paths with a namespace of user and app.
 pub(crate) const NAMESPACE: &str = "/servicesNS/{user}/{app}";
 
-/// Where paths of the node's own interface begin, which is not Splunk's.
+/// Root of Quarry's own interface, which is not Splunk's.
 pub(crate) const API: &str = "/api/v1";
 
 /// One method of a path.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
     method: Method,
-    /// Where its path begins.
+    /// Root of its path.
     root: &'static str,
-    /// Path behind the root, with `{names}` of its parts.
+    /// Path after the root, with `{names}` of segments.
     path: String,
     access: Access,
     /// Whether it is also served below a namespace.
     is_namespaced: bool,
-    /// Parameters, besides those that every collection takes.
+    /// Parameters besides those of every collection.
     takes: &'static [&'static str],
-    /// Parameters that must be there.
+    /// Required parameters.
     needs: &'static [&'static str],
     /// What the body is.
     body: RequestBody,
-    /// What it does.
+    /// Help text.
     summary: &'static str,
     serve: MethodRouter<ApiState>,
 }
 
-/// A row of the table without what serves it, for pages and tests.
+/// A row without its handler, for documentation and tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndpointRow {
-    /// HTTP method; `HEAD` is as `GET`.
+    /// HTTP method; `HEAD` is treated like `GET`.
     pub method: Method,
-    /// Path from `/services` or `/api`, with `{names}` of its parts.
+    /// Path from `/services` or `/api`, with `{names}` of segments.
     pub path: String,
-    /// What it takes of its caller.
+    /// Required access.
     pub access: Access,
     /// Whether it is also served below `/servicesNS/USER/APP`.
     pub is_namespaced: bool,
-    /// Parameters it reads.
+    /// Parameters.
     pub takes: &'static [&'static str],
-    /// Parameters that must be there.
+    /// Required parameters.
     pub needs: &'static [&'static str],
-    /// What the body is, if it has one.
+    /// Kind of the body.
     pub body: RequestBody,
-    /// What it does.
+    /// Help text.
     pub summary: &'static str,
 }
 
 impl Endpoint {
-    /// A row; `path` is behind a root. It is served below namespaces, too.
+    /// A row whose `path` is relative to the root. It is also served below namespaces.
     pub(crate) fn new(
         method: Method,
         path: impl Into<String>,
@@ -129,17 +129,17 @@ impl Endpoint {
         Endpoint { method, root, path, access, is_namespaced: true, takes: &[], needs: &[], body, summary, serve }
     }
 
-    /// The same, served without a namespace only.
+    /// The same, without a namespace only.
     pub(crate) fn of_node(self) -> Endpoint {
         Endpoint { is_namespaced: false, ..self }
     }
 
-    /// The same at the root of all, whatever its path.
+    /// The same at an absolute path.
     pub(crate) fn of_root(self) -> Endpoint {
         Endpoint { root: "", path: String::new(), ..self.of_node() }
     }
 
-    /// The same as a part of the node's own interface.
+    /// The same as part of Quarry's own interface.
     pub(crate) fn of_api(self) -> Endpoint {
         Endpoint { root: API, ..self.of_node() }
     }
@@ -154,7 +154,7 @@ impl Endpoint {
         Endpoint { body, ..self }
     }
 
-    /// The same, which cannot do without these parameters.
+    /// The same with these required parameters.
     pub(crate) fn needs(self, needs: &'static [&'static str]) -> Endpoint {
         Endpoint { needs, ..self }
     }
@@ -177,7 +177,7 @@ impl Endpoint {
     }
 }
 
-/// A path behind its root.
+/// A path joined to its root.
 fn joined(root: &str, path: &str) -> String {
     if path.is_empty() && !root.is_empty() { root.to_owned() } else { format!("{root}/{path}") }
 }

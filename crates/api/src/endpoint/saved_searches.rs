@@ -1,8 +1,8 @@
-//! What saved searches do besides being objects: `saved/searches/NAME/dispatch` begins a job, `history` lists those that ran it,
-//! `suppress` tells whether its alerts are held back, `scheduled_times` when its schedule falls due.
+//! Actions of saved searches: `saved/searches/NAME/dispatch` starts a job, `history` lists its jobs, `suppress` tells
+//! whether its alerts are suppressed, `scheduled_times` lists its scheduled times.
 //!
-//! `dispatch.*` of the request and then of the saved search say how the job is run; `args.NAME` stands where the search says `$NAME$`. Not
-//! here: schedules and alerts, which do not run yet, so that nothing is ever held back; the answers say so.
+//! `dispatch.*` settings of the request, then of the saved search, control the job; `args.NAME` replaces `$NAME$` in
+//! the search. Not here: schedules and alerts, which do not run yet, so nothing is ever suppressed; the answers say so.
 
 use std::sync::Arc;
 
@@ -33,15 +33,15 @@ use crate::message::ApiError;
 use crate::parameter_types::parse_flag;
 use crate::parameters::{Parameters, Settings};
 
-/// The collection behind a root.
+/// Path of the collection after the root.
 const COLLECTION: &str = "saved/searches";
 /// The conf of saved searches.
 const CONF: &str = "savedsearches";
-/// One of how many events is looked at.
+/// The sampling ratio.
 const SAMPLE: &str = "dispatch.sample_ratio";
-/// Instants of a schedule that are told at most.
+/// Maximum scheduled times listed.
 const TIMES_MAX: usize = 1_000;
-/// What stands before the names of arguments.
+/// Prefix of arguments.
 const ARGUMENT: &str = "args.";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -110,7 +110,7 @@ async fn dispatch(
         },
         ..SearchParams::default()
     };
-    // Periods of a schedule are none of a search that somebody runs.
+    // Periods of the schedule do not apply to a manual run.
     let ttl_s = option("dispatch.ttl").and_then(|text| text.parse().ok());
     let asked = Asked {
         id: None,
@@ -127,7 +127,7 @@ async fn dispatch(
     begin(&state, &caller, &service, params, asked, (false, Form::of(form.get("output_mode")))).await
 }
 
-/// The text of a saved search with the request's arguments in the places that name them.
+/// The text of a saved search with the request's arguments inserted.
 fn with_arguments(text: &str, form: &Parameters) -> String {
     let arguments = form.clone().all().into_iter();
     arguments.fold(text.to_owned(), |text, (name, value)| match name.strip_prefix(ARGUMENT) {
@@ -154,7 +154,7 @@ async fn history(
     page("savedsearch", path, entries, &parameters)
 }
 
-/// Nothing is held back, whatever the request says.
+/// Nothing is suppressed, whatever the request says.
 async fn suppress(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -177,7 +177,7 @@ async fn acknowledge(
     Ok(told_of(&object, "acknowledge", json!({}), told, &parameters))
 }
 
-/// The instants between two times at which the schedule falls due, in seconds since 1970.
+/// The scheduled times between two instants, in seconds since 1970.
 async fn scheduled(
     State(state): State<ApiState>,
     parts: PathParts,
@@ -207,7 +207,7 @@ async fn scheduled(
     Ok(told_of(&object, "scheduled_times", json!({ "scheduled_times": times }), told, &parameters))
 }
 
-/// An answer about a saved search with something that is to be known besides.
+/// An answer about a saved search with an additional message.
 fn told_of(object: &ConfObject, below: &str, content: Value, told: &'static str, parameters: &Parameters) -> Response {
     let path = format!("/services/{COLLECTION}/{}/{below}", escaped(&object.name));
     let content = if let Value::Object(members) = content { members } else { Map::new() };

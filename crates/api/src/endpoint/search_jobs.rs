@@ -1,9 +1,9 @@
 //! Searches that last as long as their request: `POST /services/search/jobs` with `exec_mode=oneshot`, and
 //! `/services/search/jobs/export`.
 //!
-//! Oneshot answers with all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the
-//! search finds them. `/services/quarry/explain` tells what a search would read. Below `/servicesNS/USER/APP` the same,
-//! with the knowledge that this user has in this app. Jobs that live on after the request are those of [`super::jobs`].
+//! Oneshot returns all rows at once (`count`, default 100, limits them; 0 is all). Export streams rows as the search
+//! finds them. `/services/quarry/explain` explains a search. Below `/servicesNS/USER/APP` they use the knowledge of
+//! that namespace. Jobs that outlive the request are in [`super::jobs`].
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,13 +35,13 @@ use crate::parameters::Parameters;
 use crate::turns::Use;
 use crate::wire::{OutputMode, ResultsHead, WireMessage, column_cell, export_row};
 
-/// Rows of a oneshot answer when the request names no `count` (Splunk's default).
+/// Default rows of a oneshot answer (Splunk's).
 const COUNT_DEFAULT: usize = 100;
 
-/// In the place of a user: all of them, none.
+/// Stand for all users and for no user.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
-/// What says which events are searched.
+/// Parameters that select the events searched.
 pub(super) const SEARCHED: &[&str] =
     &["earliest_time", "latest_time", "zone", "sample_ratio", "dispatch.sample_ratio", "adhoc_search_level"];
 
@@ -62,11 +62,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     endpoints
 }
 
-/// Parts of the path by name: the user and the app, or nothing.
+/// Path segments by name: user and app, or nothing.
 pub(super) type PathParts = Path<BTreeMap<String, String>>;
 
-/// Who runs the searches of this path for whoever sent the request: what a user has is for this user and for
-/// administrators.
+/// The search service of a path for the caller; private knowledge is for its user and administrators.
 pub(super) async fn service_of(
     state: &ApiState,
     caller: &Caller,
@@ -87,7 +86,7 @@ pub(super) async fn service_of(
     Ok(blocking(move || node.search_in(&user, &app, &viewer)).await??)
 }
 
-/// What is searched: Splunk's parameters; `zone`, that of times typed and shown, is ours. Others have no effect.
+/// Search parameters: Splunk's, and `zone` for times typed and shown. Others are ignored.
 pub(super) fn params_of(
     parameters: &Parameters,
     caller: &Caller,
@@ -108,14 +107,14 @@ pub(super) fn params_of(
     })
 }
 
-/// The search of a request. It begins with a command, with or without `|`, as Splunk's interface has it: a word that is none
-/// is told, and not searched for. The command line's texts may begin with what is sought (`implied_search`).
+/// The search of a request. It begins with a command, with or without `|`, as in Splunk's REST API: an unknown word is
+/// an error, not a search term. Searches of the command line may begin with search terms (`implied_search`).
 fn search_text(parameters: &Parameters) -> Result<String, ApiError> {
     let text = required_search(parameters)?;
     Ok(if parameters.is_set("implied_search") { text } else { explicit(&text) })
 }
 
-/// A search whose first word is a command, with the `|` that says so.
+/// A search that begins with a command, with the leading `|` that says so.
 pub(super) fn explicit(text: &str) -> String {
     let first = text.trim_start();
     let word = first.split(|letter: char| letter.is_whitespace() || letter == '|').next().unwrap_or_default();
@@ -123,7 +122,7 @@ pub(super) fn explicit(text: &str) -> String {
     if is_whole { text.to_owned() } else { format!("|{text}") }
 }
 
-/// The search that a request must have, in Splunk's words where it has none.
+/// The required search, or Splunk's error without it.
 fn required_search(parameters: &Parameters) -> Result<String, ApiError> {
     let text = parameters.get("search").filter(|text| !text.trim().is_empty());
     let missing = || ApiError::bad_request("The required 'search' parameter is not specified: give the search to run");
@@ -134,7 +133,7 @@ pub(super) fn mode_of(parameters: &Parameters) -> Result<OutputMode, ApiError> {
     OutputMode::parse(parameters.get("output_mode"), parameters.is_set("csv_safe")).map_err(ApiError::from)
 }
 
-/// What a search would read: `output_mode=text` or `json`.
+/// Explains a search: `output_mode=text` or `json`.
 async fn explain(
     State(state): State<ApiState>,
     place: PathParts,
@@ -168,19 +167,19 @@ pub(super) async fn oneshot(
     answered(state, service, caller, params, shown).await
 }
 
-/// How the rows of a search are shown.
+/// Presentation of a search's rows.
 pub(super) struct Shown {
-    /// The form of the answer.
+    /// Format of the answer.
     mode: OutputMode,
-    /// Number of the first row that is shown.
+    /// Number of the first row returned.
     offset: usize,
-    /// Rows that are shown at most.
+    /// Maximum rows returned.
     count: usize,
-    /// Columns that are shown; all where none is named.
+    /// Columns returned; all if empty.
     fields: Vec<String>,
-    /// Whether the answer says how many rows there are of those of a job that were searched.
+    /// Whether the answer reports the number of post-processed rows.
     is_post_processed: bool,
-    /// What is told besides what the search has to say.
+    /// Additional messages.
     told: Vec<String>,
 }
 
@@ -195,12 +194,12 @@ impl Shown {
         Shown { offset, count, fields, ..Shown::all(mode) }
     }
 
-    /// The same of rows of a job that were searched.
+    /// The same for post-processed rows of a job.
     pub(super) fn post_processed(self) -> Shown {
         Shown { is_post_processed: true, ..self }
     }
 
-    /// Hands on the rows that are shown, each with its number, until that fails.
+    /// Passes on the selected rows, each with its number, until that fails.
     fn each(
         &self,
         rows: &CollectedRows,
@@ -271,7 +270,7 @@ pub(super) async fn answered(
         match written {
             Ok(()) => Body::from(body),
             Err(Ended::Failed(error)) => return Err(ApiError::of_search(&text, error)),
-            // A text is always there.
+            // There is always a text.
             Err(Ended::Left(Gone)) => Body::empty(),
         }
     } else {
@@ -282,10 +281,10 @@ pub(super) async fn answered(
     Ok((flags, body).into_response())
 }
 
-/// The search that a client waits for; `None` when the client left before it began.
+/// The search that a client waits for; `None` if the client left before it began.
 type Attended = OnceLock<Option<Stopper>>;
 
-/// Stops a search whose client leaves: nothing may be sent for long, so that sending would not tell.
+/// Stops the search if its client disconnects. Nothing may be sent for long, so a failed send would come too late.
 #[derive(Default)]
 pub(super) struct Attendance {
     search: Arc<Attended>,
@@ -313,10 +312,11 @@ impl Drop for Attendance {
     }
 }
 
-/// Ends a search with what it has when it has taken as long as the roles of its user let it (`srchMaxTime`); not when it is dropped before.
+/// Ends a search with its rows so far at the maximum run time of the user's roles (`srchMaxTime`), unless dropped
+/// before.
 struct TimeBound {
     seconds: u64,
-    /// Waits for the time, and tells whether it has come.
+    /// Waits for the time; returns whether it was reached.
     work: Option<JoinHandle<()>>,
     has_come: Arc<AtomicBool>,
 }
@@ -353,14 +353,14 @@ impl Drop for TimeBound {
     }
 }
 
-/// The search begins, unless its client has left.
+/// Registers the running search, unless its client has left.
 fn begin_attended(attended: &Attended, running: &RunningSearch) {
     if attended.get_or_init(|| Some(running.stopper())).is_none() {
         running.cancel();
     }
 }
 
-/// Chunks of a body, and who waits for them.
+/// Chunks of a body, and the waiting client.
 pub(super) struct Answer {
     pub(super) chunks: Chunks,
     pub(super) attendance: Option<Attendance>,
@@ -383,7 +383,7 @@ pub(super) fn body_of(first: Option<Bytes>, rest: Answer) -> Body {
     Body::from_stream(stream::iter(first.map(Ok)).chain(rest))
 }
 
-/// Why an answer is not written to its end.
+/// Why an answer was not written completely.
 enum Ended {
     Failed(SearchError),
     Left(Gone),
@@ -401,15 +401,15 @@ impl From<Gone> for Ended {
     }
 }
 
-/// Takes what is to be written next, a row or less.
+/// Consumer of the next piece of output, at most a row.
 type Take<'t> = &'t mut dyn FnMut(&dyn Fn(&mut String)) -> Result<(), Gone>;
 
-/// What searches tell, as answers have it.
+/// Messages of a search in the answer's form.
 pub(super) fn warnings(messages: Vec<String>) -> Vec<WireMessage> {
     messages.into_iter().map(|message| ("WARN", message)).collect()
 }
 
-/// Writes the answer with rows that are all there.
+/// Writes the answer from complete rows.
 fn write_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, take: Take<'_>) -> Result<(), Ended> {
     let (mode, offset) = (shown.mode, shown.offset);
     let post_processed = shown.is_post_processed.then(|| rows.len());
@@ -432,10 +432,10 @@ fn write_column(rows: &CollectedRows, shown: &Shown, column: usize, take: Take<'
     Ok(take(&|out| out.push(']'))?)
 }
 
-/// Sends the answer with rows that are all there.
+/// Sends the answer from complete rows.
 fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown, outlet: &mut Outlet) {
     let written = write_collected(rows, messages, shown, &mut |write| outlet.write(write, &mut || {}));
-    // Who has left is told nothing.
+    // A client that has left cannot be told.
     let _left = match written {
         Ok(()) => outlet.flush(&mut || {}),
         Err(Ended::Failed(error)) => outlet.fail(error),
@@ -443,13 +443,13 @@ fn send_collected(rows: &CollectedRows, messages: &[WireMessage], shown: &Shown,
     };
 }
 
-/// Name of the search, which `loadjob` takes.
+/// Id of the search, for `loadjob`.
 pub(super) const SID_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-sid");
 
-/// Says whether an answer is partial; the command line turns it into its exit code.
+/// Whether the answer is partial; the command line derives its exit code from it.
 const PARTIAL_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-partial");
 
-/// Says whether the rows are events; the command line shows them by time and text.
+/// Whether the rows are events; the command line then shows time and text.
 const EVENTS_HEADER: header::HeaderName = header::HeaderName::from_static("x-quarry-events");
 
 async fn export(
@@ -465,7 +465,7 @@ async fn export(
     let answer_place = state.answer_place()?;
     let user = &caller.identity.user;
     let turn = state.turn(&caller, Use::Stream).await?;
-    // Rows are made when they can be sent: a client that reads slowly has none made in advance.
+    // Rows are made only when they can be sent, so that none accumulate for a slow client.
     let running = blocking(move || service.start_here(params)).await?;
     let running = running.map_err(|error| ApiError::of_search(&text, error))?;
     let sid = running.id().to_owned();
@@ -477,7 +477,7 @@ async fn export(
         drop(bound);
     });
     let mut answer = Answer { chunks, attendance: Some(attendance) };
-    // A search that fails before its first row is an answer of its own.
+    // A search that fails before its first row gets an error status.
     let first = answer.next().await.transpose().map_err(|error| ApiError::of_search(&text, error))?;
     let headers = [(header::CONTENT_TYPE, mode.content_type()), (SID_HEADER, sid.as_str())];
     Ok((headers, body_of(first, answer)).into_response())
@@ -486,7 +486,7 @@ async fn export(
 /// Sends rows as they come.
 fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outlet: &mut Outlet) {
     let sent = match mode {
-        // These begin with all columns, so with all rows.
+        // These formats begin with all columns and therefore need all rows.
         OutputMode::Csv(_) | OutputMode::JsonRows | OutputMode::JsonCols => {
             match running.collect_rows_to_send(zone, |_| {}) {
                 Ok(rows) => {
@@ -507,7 +507,7 @@ fn send_rows(mut running: RunningSearch, mode: OutputMode, zone: &TimeZone, outl
     }
 }
 
-/// Sends each batch as it comes; its last row waits for the next batch, as the last of all is marked.
+/// Sends each batch as it comes; its last row is held back, because the very last row is marked.
 fn send_tables(
     running: &mut RunningSearch,
     mode: OutputMode,
@@ -532,7 +532,7 @@ fn send_tables(
     }
     while let Some(rows) = table {
         let last = rows.len() - 1;
-        // In XML each batch is a document of its own, as Splunk sends them.
+        // In XML each batch is a document of its own, as in Splunk.
         outlet.write(|out| head(rows.fields(), offset, out), &mut || let_go(running))?;
         for (row, offset) in rows.rows().take(last).zip(offset..) {
             outlet.write(|out| write_row(row, offset, false, mode, out), &mut || let_go(running))?;
@@ -550,7 +550,7 @@ fn send_tables(
     Ok(())
 }
 
-/// Nobody reads what a search gives: it takes little memory meanwhile.
+/// The client is not reading, so the search reduces its memory.
 fn let_go(running: &mut RunningSearch) {
     if let Err(error) = running.let_go() {
         log::warning(format!("rows of a search that nobody reads stay in memory: {error}"));
@@ -564,7 +564,7 @@ fn write_row(row: Row<'_>, offset: usize, is_last: bool, mode: OutputMode, out: 
     }
 }
 
-/// The next rows; at least one of them.
+/// The next rows, at least one.
 fn next_rows(running: &mut RunningSearch, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
     loop {
         match running.next_table(zone)? {

@@ -1,5 +1,5 @@
-//! The language over REST: `search/parser` takes a search apart into its commands, `search/typeahead` tells how a word may go on,
-//! `search/timeparser` which instants times as `-1d@d` are.
+//! The search language over REST: `search/parser` parses a search into its commands, `search/typeahead` completes
+//! words, `search/timeparser` evaluates times such as `-1d@d`.
 //!
 //! Not here: running searches.
 
@@ -24,13 +24,13 @@ use crate::caller::Caller;
 use crate::message::{ApiError, xml_text};
 use crate::parameters::Parameters;
 
-/// Words that are told unless another number is asked for.
+/// Default number of completions.
 const WORDS: usize = 50;
-/// Times that are asked for at once, at most.
+/// Maximum times per request.
 const TIMES_MAX: usize = 100;
-/// How instants are written unless told otherwise (Splunk's default).
+/// Default output format of times (Splunk's).
 const ISO_FORMAT: &str = "%FT%T.%3N%:z";
-/// Words that are told at most.
+/// Maximum number of completions.
 const WORDS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -39,7 +39,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (access, summary) = (Access::Capability(TYPEAHEAD), "Tells what begins with a prefix.");
     vec![
         parser("search/parser"),
-        // Clients of Splunk before 9.0 ask so.
+        // Used by clients of Splunk before 9.0.
         Endpoint::new(Method::GET, "search/parser", search, "Takes a search apart into its commands.", get(parse))
             .needs(&["q"]),
         parser("search/v2/parser"),
@@ -52,7 +52,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// Members and their values are those of Splunk's `search/parser`.
+/// Members as in Splunk's `search/parser`.
 async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     let text = parameters.get("q").filter(|text| !text.trim().is_empty());
     let text =
@@ -90,7 +90,7 @@ async fn parse(parameters: Parameters) -> Result<Response, ApiError> {
     Ok(answer(json!({ "commands": commands, "eventsSearch": events, "reportsSearch": report.trim() }).to_string()))
 }
 
-/// The instants of times, each under the time as it was asked for. Source: Splunk's `search/timeparser`.
+/// The instants of times, keyed by the requested time. Source: Splunk's `search/timeparser`.
 async fn times(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
     let asked: Vec<String> =
         parameters.clone().all().into_iter().filter(|(name, _)| name == "time").map(|(_, time)| time).collect();

@@ -1,7 +1,7 @@
-//! How the node is: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages` to all users.
+//! State of the node: `server/settings`, `server/status`, `server/introspection`, `server/health`, and `messages`.
 //!
-//! Members have Splunk's names where Splunk has them, and only those that are true of this node. Not here: `server/info`
-//! ([`super::node_entries`]), the folders above these paths ([`super::folders`]), figures over time (the index `_internal`).
+//! Members have Splunk's names, limited to those that are true of this node. Not here: `server/info`
+//! ([`super::node_entries`]), folder listings ([`super::folders`]), metrics over time (the index `_internal`).
 
 use std::sync::Arc;
 
@@ -29,11 +29,11 @@ use crate::node::{NodeCondition, Space};
 use crate::parameters::{Parameters, Settings};
 
 const MEGABYTE: u64 = 1 << 20;
-/// Free space, as a multiple of what must be kept free, below which a disk is said to be short.
+/// A disk counts as low below this multiple of the required free space.
 const SHORT_OF_DISK: u64 = 2;
-/// Faults in the background that count for the node's health, in nanoseconds.
+/// How long background failures affect the node's health, in nanoseconds.
 const RECENT_NS: TimeNs = 60 * 60 * NS_PER_SEC;
-/// What a message of the node itself is called.
+/// Name prefix of the node's own messages.
 const FAULT: &str = "node-fault-";
 
 /// A collection with one entity.
@@ -45,7 +45,7 @@ struct Fact {
     content: fn(&Facts) -> Value,
 }
 
-/// What facts are made of.
+/// Data from which facts are derived.
 struct Facts {
     condition: NodeCondition,
     now: TimeNs,
@@ -176,7 +176,7 @@ fn settings(facts: &Facts) -> Value {
     })
 }
 
-/// Green, yellow or red, and of each part why.
+/// Green, yellow or red, with the reason for each part.
 fn health(facts: &Facts) -> (&'static str, Value) {
     let NodeCondition { disk, disk_free_min, faults, .. } = &facts.condition;
     let of_disk = match disk.free {
@@ -230,12 +230,12 @@ fn partitions(facts: &Facts) -> Value {
     json!({ "mount_point": folder, "capacity": megabytes(all), "free": megabytes(free) })
 }
 
-/// With three decimals, as Splunk writes sizes.
+/// Megabytes with three decimals, as in Splunk.
 fn megabytes(bytes: u64) -> String {
     format!("{:.3}", bytes as f64 / MEGABYTE as f64)
 }
 
-/// Messages to all users as entities, and what the node itself has to say.
+/// All messages as entities, including the node's own.
 async fn bulletins_of(state: &ApiState) -> Result<Vec<Entry>, ApiError> {
     let entry = |name: &str, Bulletin { text, severity, author, time }: &Bulletin| {
         let content = json!({

@@ -1,8 +1,8 @@
-//! The table of endpoints.
+//! The table of all endpoints.
 //!
-//! A row is method, path, access, parameters, a sentence and a handler; families give their rows ([`Endpoint`]), and this is the one
-//! list of all. The router is made of it, requests are checked against it ([`super::access`]), the API's description and the manual are
-//! printed from it. A handler that is not in the table is never reached.
+//! A row has method, path, access, parameters, help text and handler; each family provides its rows ([`Endpoint`]). The
+//! router, the access check ([`super::access`]), the API description and the manual are generated from it. A handler
+//! without a row cannot be reached.
 
 use std::sync::LazyLock;
 
@@ -53,7 +53,7 @@ fn all() -> Vec<Endpoint> {
 /// The rows of all endpoints.
 pub static ENDPOINTS: LazyLock<Vec<EndpointRow>> = LazyLock::new(|| all().iter().map(Endpoint::row).collect());
 
-/// What serves them.
+/// The router of all endpoints.
 pub(crate) fn router() -> Router<ApiState> {
     all().into_iter().fold(Router::new(), |router, endpoint| endpoint.mount(router))
 }
@@ -72,7 +72,7 @@ mod tests {
             assert!(row.summary.ends_with('.') && row.summary.len() > 10, "{}: {:?}", row.path, row.summary);
             assert!(row.path.starts_with('/') && !row.path.contains("//"), "{}", row.path);
         }
-        // It panics where two rows are in each other's way.
+        // Panics if two rows conflict.
         drop(router());
     }
 }

@@ -1,8 +1,8 @@
-//! `authorization/tokens`: authentication tokens, which clients show as `Authorization: Bearer TOKEN` in the place of a login.
+//! `authorization/tokens`: authentication tokens, used as `Authorization: Bearer TOKEN` instead of a login.
 //!
-//! Users look after their own, who has `edit_tokens_all` after everybody's. A token is answered once, when it is made. Below the collection
-//! a name is a token's id, or, as in Splunk, a user whose token the parameter `id` names. Not here: how a token is made and checked
-//! ([`quarry_auth`]).
+//! Users manage their own; `edit_tokens_all` allows managing everyone's. A token is returned once, when it is created.
+//! Below the collection a name is a token's id or, as in Splunk, a user whose token is named by the parameter `id`. Not
+//! here: creating and checking tokens ([`quarry_auth`]).
 
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
@@ -24,9 +24,9 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// The collection behind a root.
+/// Path of the collection after the root.
 const COLLECTION: &str = "authorization/tokens";
-/// The word for a token that does not end.
+/// Expiry of a token that never expires.
 const NEVER: &str = "never";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -70,7 +70,7 @@ fn entry((record, used): &ShownToken, now_s: i64) -> Entry {
     Entry { name: record.id.clone(), path, author, app, acl, fields: None, updated, links, content }
 }
 
-/// The tokens that a caller sees.
+/// The tokens visible to a caller.
 fn seen(state: &ApiState, caller: &Caller) -> Vec<ShownToken> {
     let mut tokens = state.auth.tokens();
     if !caller.permissions.holds(LIST_TOKENS_ALL) {
@@ -92,7 +92,7 @@ async fn list(State(state): State<ApiState>, caller: Caller, parameters: Paramet
     page("tokens", format!("/services/{COLLECTION}"), entries, &parameters)
 }
 
-/// The token that a path means.
+/// The token named by a path.
 fn named(
     state: &ApiState,
     caller: &Caller,

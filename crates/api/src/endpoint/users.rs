@@ -1,7 +1,7 @@
-//! `/services/authentication/users`: who may log in, with which roles; passwords are changed here.
+//! `/services/authentication/users`: users, their roles and passwords.
 //!
-//! Users see and change themselves, administrators all. What a user is called and where one's mail goes are settings of the user's
-//! own (`user-prefs.conf`). Not here: what a role may do ([`super::roles`]).
+//! Users see and change themselves, administrators all. Real name and mail address are settings of the user's own
+//! `user-prefs.conf`. Not here: permissions of roles ([`super::roles`]).
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ use crate::caller::Caller;
 use crate::message::ApiError;
 use crate::parameters::Parameters;
 
-/// Where the collection is, behind a root.
+/// Path of the collection after the root.
 const COLLECTION: &str = "authentication/users";
-/// What Atom calls it.
+/// Its title in Atom.
 const TITLE: &str = "users";
-/// The same from the root.
+/// The absolute path.
 const PATH: &str = "/services/authentication/users";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
@@ -55,10 +55,10 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
 
 /// A user's name and roles.
 type User = (String, Vec<String>);
-/// What a user says of oneself, kept in the user's own settings: parameter and setting.
+/// Personal details, stored in the user's own settings: parameter and setting.
 const DETAILS: [(&str, &str); 4] =
     [("realname", "realname"), ("email", "email"), ("defaultApp", "default_namespace"), ("tz", "tz")];
-/// The conf and the stanza that these are in.
+/// The conf and stanza of these details.
 const PREFERENCES: (&str, &str) = ("user-prefs", "general");
 /// Parameters of a user.
 const FIELDS: Fields = Fields {
@@ -94,7 +94,7 @@ async fn answer(state: &ApiState, caller: &Caller, user: User, parameters: &Para
     Ok(Feed::of(TITLE, PATH.to_owned(), entries).answer(Form::of(parameters.get("output_mode"))))
 }
 
-/// Whoever asks.
+/// The caller.
 async fn current(State(state): State<ApiState>, caller: Caller, parameters: Parameters) -> Result<Response, ApiError> {
     let user = (caller.identity.user.clone(), caller.identity.roles.clone());
     let mut entry = entry(&state, &caller, user).await?;
@@ -160,7 +160,7 @@ async fn remove(
     page(TITLE, PATH.to_owned(), entries, &parameters.only("output_mode"))
 }
 
-/// Makes a change; gives the user as it is now.
+/// Makes a change; returns the user afterwards.
 async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> Result<User, ApiError> {
     let (auth, identity, origin) = (state.auth.clone(), caller.identity.clone(), caller.origin);
     let name = change.name().to_owned();
@@ -168,7 +168,7 @@ async fn change_users(state: &ApiState, caller: &Caller, change: UserChange) -> 
     named(state, &name)
 }
 
-/// Whether the caller looks after users.
+/// Whether the caller administers users.
 fn is_admin(caller: &Caller) -> bool {
     caller.permissions.holds(EDIT_USER)
 }
@@ -182,7 +182,7 @@ fn named(state: &ApiState, name: &str) -> Result<User, ApiError> {
     found.ok_or_else(|| UserError::Unknown(name.to_owned()).into())
 }
 
-/// Keeps what the request says of the user.
+/// Stores the user's details from the request.
 async fn put_details(state: &ApiState, caller: &Caller, user: &str, parameters: &Parameters) -> Result<(), ApiError> {
     let said = |(parameter, setting): &(&str, &str)| Some(((*setting).to_owned(), parameters.text(parameter)?));
     let settings: Vec<(String, String)> = DETAILS.iter().filter_map(said).collect();
@@ -199,7 +199,7 @@ async fn entry(state: &ApiState, caller: &Caller, (name, roles): User) -> Result
     let (conf, stanza) = PREFERENCES;
     let said = with_objects(state, caller, move |objects, viewer| {
         match scope.and_then(|scope| objects.get(conf, stanza, &scope, viewer)) {
-            // One whose name was given before names were checked has said nothing.
+            // A user created before names were validated has no details.
             Err(ObjectError::Invalid(_)) => Ok(BTreeMap::new()),
             Ok(object) => Ok(object.settings),
             Err(ObjectError::Unknown(_)) => Ok(BTreeMap::new()),

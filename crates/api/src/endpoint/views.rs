@@ -1,6 +1,6 @@
-//! `data/ui`: views, navigation, panels and time menus of apps and users, as XML texts ([`quarry_apps::objects::texts`]).
+//! `data/ui`: views, navigation, panels and time menus of apps and users, as XML ([`quarry_apps::objects::texts`]).
 //!
-//! Not here: showing them.
+//! Not here: rendering them.
 
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -38,7 +38,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// The kind that a request names.
+/// The kind named by a request.
 fn kind_of(request: &ObjectRequest) -> Result<&'static str, ApiError> {
     let file = request.parts.get("file").map_or("", String::as_str);
     let missing = || ApiError::with_status(StatusCode::NOT_FOUND, "Not Found");
