@@ -1,7 +1,7 @@
-//! The database of addresses that `iplocation` reads: a file in MaxMind's format, as GeoLite2, GeoIP2 and DB-IP give it.
+//! The geolocation database of `iplocation`: a file in MaxMind's format (GeoLite2, GeoIP2, DB-IP).
 //!
-//! The file of limits.conf `[iplocation] db_path`, else one in the folder `share` of the data folder. It is read into
-//! memory once and again when it changes. Only the layout of the *City* and *Country* databases is understood.
+//! It is the file of limits.conf `[iplocation] db_path`, else one in the folder `share` of the data folder. It is
+//! loaded into memory and reloaded when it changes. Only the layout of the *City* and *Country* databases is supported.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,20 +13,20 @@ use quarry_engine::{AddressLocations, Location};
 use quarry_stdx::Fault;
 use serde_json::Value;
 
-/// Largest database read, in bytes.
+/// Maximum size of a database in bytes.
 const DATABASE_BYTES_MAX: u64 = 1 << 30;
-/// Folder of databases, below the data folder.
+/// Folder of databases, relative to the data folder.
 const FOLDER: &str = "share";
-/// Names in the folder that are taken before any other.
+/// Preferred file names in the folder.
 const PREFERRED: [&str; 3] = ["GeoLite2-City.mmdb", "GeoIP2-City.mmdb", "dbip-city-lite.mmdb"];
-/// How Splunk's settings begin a path in its own folder; ours is the data folder.
+/// Prefix of paths in Splunk's installation folder; here it is the data folder.
 const HOME: &str = "$SPLUNK_HOME/";
-/// Language of names unless one is asked for.
+/// Default language of names.
 const ENGLISH: &str = "en";
-/// Asked in place of a language, for ISO codes instead of names.
+/// Pseudo-language for ISO codes instead of names.
 const CODES: &str = "code";
 
-/// Finds and keeps the database.
+/// Finds and caches the database.
 pub struct AddressDatabase {
     data_dir: PathBuf,
     configured: Option<String>,
@@ -41,7 +41,7 @@ struct Loaded {
 }
 
 impl AddressDatabase {
-    /// The database of a data folder, at the place that is configured.
+    /// The database of a data folder, at the configured location.
     pub fn new(data_dir: &Path, configured: Option<String>) -> AddressDatabase {
         AddressDatabase { data_dir: data_dir.to_owned(), configured, read: Mutex::default() }
     }
@@ -58,7 +58,7 @@ impl AddressDatabase {
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "mmdb")).min()
     }
 
-    /// The database; `None` when there is none. One that is configured must be there.
+    /// The database; `None` if there is none. A configured one must exist.
     pub fn open(&self) -> Result<Option<Arc<dyn AddressLocations>>, Fault> {
         let Some(path) = self.path() else { return Ok(None) };
         let shown = path.display();
@@ -95,7 +95,7 @@ impl Places {
 
 impl AddressLocations for Places {
     fn place(&self, address: IpAddr, languages: &[String]) -> Result<Option<Location>, Fault> {
-        // A database of IPv4 alone says of an IPv6 address that it cannot be asked: it does not know it.
+        // An IPv4-only database fails for IPv6 addresses instead of finding nothing.
         if address.is_ipv6() && self.0.metadata().ip_version == 4 {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl AddressLocations for Places {
     }
 }
 
-/// The name of a part of a record in the first language there is, English at last.
+/// The name in a record in the first available language, English last.
 fn name_of(part: &Value, code: &str, languages: &[String]) -> Option<String> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let asked = languages.iter().map(String::as_str).chain([ENGLISH]);
@@ -130,7 +130,7 @@ fn place_of(record: &Value, languages: &[String]) -> Location {
 mod tests {
     use super::*;
 
-    /// A value in the format's data section.
+    /// A value encoded for the format's data section.
     fn encoded(value: &Value, out: &mut Vec<u8>) {
         match value {
             Value::Object(members) => {
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// A database of IPv4 with one network of 8 bits.
+    /// An IPv4 database with one /8 network.
     fn database(network: u8, record: &Value) -> Vec<u8> {
         const NODES: u32 = 8;
         let mut bytes = Vec::new();

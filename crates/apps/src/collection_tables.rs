@@ -1,8 +1,8 @@
-//! Collections (KV store) as lookup tables: which collection a stanza of transforms.conf means, its documents as rows, and rows as
-//! documents.
+//! Collections (KV store) as lookup tables: resolving a stanza of transforms.conf to a collection, and converting
+//! documents to rows and back.
 //!
-//! A table has what all users share of a collection. Documents change one by one: what a search adds leaves others as they are,
-//! with fields that the table does not list, and two that write at a time lose nothing of each other.
+//! A table contains the shared documents of a collection. Documents change one by one: rows written by a search leave
+//! other documents, and fields the table does not list, unchanged, and concurrent writers lose nothing of each other.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,22 +22,22 @@ use crate::folders::{app_folder, app_folders_with, app_name, has_stanza};
 use crate::lookup_files::{KIND, LOOKUP_BYTES_MAX, Limited, Lookups, TableFolders, no_data_dir};
 use crate::objects::APP_SYSTEM;
 
-/// The conf of collections.
+/// The conf file of collections.
 const CONF: &str = "collections.conf";
-/// Kind of collections where apps say what they share.
+/// Name of collections in metadata.
 const COLLECTIONS_KIND: &str = "collections";
 
-/// Which documents give way to rows.
+/// Which documents are replaced by rows.
 pub(crate) enum Rewrite<'r> {
     /// All.
     All,
     /// Those with the same keys.
     SameKeys,
-    /// Those with the same value of a field, and those with the same keys.
+    /// Those with the same value of a field or the same key.
     SameField(&'r str),
 }
 
-/// The app that has a collection, and what it says of it.
+/// The app that defines a collection, and the definition.
 struct Home {
     folder: PathBuf,
     app: String,
@@ -52,7 +52,8 @@ impl Lookups {
         }
     }
 
-    /// Where the collection is that the lookup `name` reads: an app of the view that says so, else any app, else the app of the lookup.
+    /// The collection that the lookup `name` reads: in an app of the view that defines it, else in any app, else in the
+    /// lookup's app.
     fn home(&self, name: &str, collection: &str) -> Result<Home, Fault> {
         let data_dir = self.data_dir().ok_or_else(|| no_data_dir("collections"))?;
         let system = data_dir.join("etc/system");
@@ -60,7 +61,7 @@ impl Lookups {
             TableFolders::Namespace(_, view) => app_folder(data_dir, CONF, collection, Some((view, COLLECTIONS_KIND))),
             _ => None,
         };
-        // Of several apps the one whose name sorts last wins, as for objects.
+        // Of several apps, the one whose name sorts last wins, as for objects.
         let folder = seen
             .or_else(|| app_folders_with(data_dir, CONF, collection, None).pop())
             .or_else(|| has_stanza(&system, CONF, collection).then(|| system.clone()))
@@ -73,12 +74,12 @@ impl Lookups {
             let own = conf.stanza(collection).map(|stanza| stanza.settings.as_slice()).unwrap_or_default();
             settings.extend(own.iter().map(|setting| (setting.key.clone(), setting.value.clone())));
         }
-        // What is wrong there is told to who writes it.
+        // Errors of the definition are reported to its author.
         let (definition, _) = CollectionDefinition::of_settings(&settings);
         Ok(Home { folder, app, definition })
     }
 
-    /// Refuses a change of a collection, `name` the lookup that reads it, if the user may not change it.
+    /// Fails if the user may not change a collection; `name` is the lookup that reads it.
     pub(crate) fn check_collection(&self, name: &str, collection: &str) -> Result<(), Fault> {
         if self.data_dir().is_none() {
             return Ok(());
@@ -92,7 +93,7 @@ impl Lookups {
         Ok(collections.get(&home.app, collection)?)
     }
 
-    /// The documents of a collection as CSV: the fields that the lookup lists, else all there are, and `_key`.
+    /// The documents of a collection as CSV: the fields listed by the lookup, else all, and `_key`.
     pub(crate) fn collection(&self, name: &str, collection: &str, fields: &[String]) -> Result<String, Fault> {
         let home = self.home(name, collection)?;
         if !self.files.user().is_none_or(|user| access_of(&home.folder).may_read(COLLECTIONS_KIND, collection, user)) {
@@ -129,7 +130,7 @@ impl Lookups {
         String::from_utf8(text.out).map_err(|error| wrong(&error))
     }
 
-    /// The rows that `fill` writes become documents of a collection; `_key` is the key. `fields` are those the lookup lists.
+    /// Writes the rows of `fill` as documents of a collection; `_key` is the key. `fields` are those the lookup lists.
     pub(crate) fn write_collection(
         &self,
         name: &str,
@@ -167,7 +168,7 @@ impl Lookups {
 /// Rows of CSV as documents.
 struct Rows<'r> {
     csv: &'r [u8],
-    /// Fields that are kept; none is all.
+    /// Fields to keep; empty means all.
     fields: &'r [String],
     collection: &'r str,
 }
@@ -191,7 +192,7 @@ impl Rows<'_> {
     }
 }
 
-/// A member of a document as the cell of a table.
+/// A member of a document as a table cell.
 fn cell_of<'m>(members: &'m Object, name: &str) -> Cow<'m, str> {
     match member(members, name) {
         None | Some(Value::Null) => Cow::Borrowed(""),

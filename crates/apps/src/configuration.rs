@@ -1,6 +1,6 @@
-//! Reads the `.conf` files of a data folder and hands their texts to `conf`; every warning is told once.
+//! Reads the `.conf` files of a data folder for `conf`; every warning is logged once.
 //!
-//! Of users only the one whose namespace is asked for is read: `etc/users/USER/APP/local`.
+//! User files are read only for the requested namespace: `etc/users/USER/APP/local`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,24 +12,24 @@ use quarry_stdx::{Fault, log};
 use crate::folders::{app_name, folders_in, user_folder};
 use crate::objects::APP_DEFAULT;
 
-/// Largest conf file read, in bytes.
+/// Maximum size of a conf file in bytes.
 const CONF_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Apps that are there without a folder, as clients name them where they mean none in particular.
+/// Apps that exist without a folder; clients name them by default.
 const APPS_OF_OLD: [&str; 2] = ["search", "system"];
 
-/// Merged configuration of a data folder, built-in defaults included.
+/// The merged configuration of a data folder, including built-in defaults.
 pub fn read(data_dir: &Path) -> Layers {
     Layers::new(sources(data_dir))
 }
 
-/// What the metadata of all apps say of reading.
+/// Read permissions in the metadata of all apps.
 pub fn read_readership(data_dir: &Path) -> Readership {
     let access = |folder: PathBuf| (app_name(&folder), access_of(&folder));
     Readership::new(folders_in(&data_dir.join("etc/apps")).into_iter().map(access))
 }
 
-/// Who may read and change what the app in a folder shares.
+/// Read and write permissions of an app's shared objects.
 pub(crate) fn access_of(app: &Path) -> ObjectAccess {
     let text = |file: &str| read_text(&app.join("metadata").join(file)).unwrap_or_default();
     ObjectAccess::new(&text("default.meta"), &text("local.meta"))
@@ -43,12 +43,12 @@ pub fn read_readable(data_dir: &Path, reader: &Reader) -> Readable {
     }
 }
 
-/// As [`read`], without what may not be read.
+/// As [`read`], without unreadable objects.
 pub fn read_apps(data_dir: &Path, readable: &Readable) -> Layers {
     Layers::readable(sources(data_dir), readable)
 }
 
-/// As [`read_apps`], with what a user has of their own in the app that nobody has to name.
+/// As [`read_apps`], with the user's private objects in the default app.
 pub fn read_with_own(data_dir: &Path, user: &str, readable: &Readable) -> Layers {
     let mut own = Vec::new();
     let namespace = Namespace::new(user, APP_DEFAULT).ok().flatten();
@@ -58,7 +58,7 @@ pub fn read_with_own(data_dir: &Path, user: &str, readable: &Readable) -> Layers
     Layers::with_own(sources(data_dir), &own, readable)
 }
 
-/// The configuration as a namespace sees it, without what may not be read; an error where there is no such app.
+/// The configuration visible to a namespace, without unreadable objects; fails if there is no such app.
 pub fn read_view(data_dir: &Path, namespace: Namespace, readable: &Readable) -> Result<(Layers, View), Fault> {
     let apps = data_dir.join("etc/apps");
     let app = namespace.app();
@@ -92,7 +92,7 @@ fn sources(data_dir: &Path) -> Vec<ConfSource> {
     sources
 }
 
-/// Reads each `*.conf` of a folder; one that cannot be read is told and left out.
+/// Reads each `*.conf` of a folder; unreadable ones are reported and skipped.
 fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<ConfSource>) {
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .into_iter()
@@ -109,9 +109,9 @@ fn collect(folder: &Path, layer: Layer, app: Option<String>, sources: &mut Vec<C
     }
 }
 
-/// What was told of files: they are read for each namespace.
+/// Warnings already logged; files are read again for each namespace.
 static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-/// Faults of files that are kept in mind; beyond it they are told again.
+/// Maximum remembered warnings; beyond it they are logged again.
 const TOLD_MAX: usize = 1_000;
 
 fn tell_once(text: String) {
@@ -125,7 +125,7 @@ fn tell_once(text: String) {
     }
 }
 
-/// The text of a file; one that is there and cannot be read is told.
+/// The text of a file; an existing but unreadable one is reported.
 pub(crate) fn read_text(path: &Path) -> Option<String> {
     if path.metadata().is_ok_and(|metadata| metadata.len() > CONF_BYTES_MAX) {
         tell_once(format!("{}: larger than {CONF_BYTES_MAX} bytes, not read", path.display()));

@@ -1,16 +1,16 @@
-//! The folders of apps and users, the one that wins first, and which app defines a stanza.
+//! Folders of apps and users in order of precedence, and which app defines a stanza.
 
 use std::path::{Path, PathBuf};
 
 use quarry_conf::{Namespace, View};
 
-/// Where a user's own files of the app are, if there are any.
+/// The folder of a user's private files in the app, if any.
 pub fn user_folder(data_dir: &Path, namespace: &Namespace) -> Option<PathBuf> {
     let folder = data_dir.join("etc/users").join(namespace.user()?).join(namespace.app());
     folder.is_dir().then_some(folder)
 }
 
-/// Folders of apps, the one that wins first: all by their name, or those of a view in its order.
+/// Folders of apps in order of precedence: all by name, or those of a view in its order.
 pub fn app_folders(data_dir: &Path, view: Option<&View>) -> Vec<PathBuf> {
     let apps = data_dir.join("etc/apps");
     match view {
@@ -24,13 +24,13 @@ pub fn app_name(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The app whose `conf` has a stanza of this name; with a view and a kind of object one that shows it there.
+/// The app whose `conf` has a stanza of this name; with a view and an object kind, one that shows it there.
 pub fn app_folder(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Option<PathBuf> {
     let apps = seen_apps(data_dir, name, seen);
     apps.into_iter().find(|app| has_stanza(app, conf, name))
 }
 
-/// All such apps, the one that wins first.
+/// All such apps, in order of precedence.
 pub fn app_folders_with(data_dir: &Path, conf: &str, name: &str, seen: Option<(&View, &str)>) -> Vec<PathBuf> {
     let mut apps = seen_apps(data_dir, name, seen);
     apps.retain(|app| has_stanza(app, conf, name));
@@ -43,7 +43,7 @@ fn seen_apps(data_dir: &Path, name: &str, seen: Option<(&View, &str)>) -> Vec<Pa
     apps
 }
 
-/// Whether a `conf` of an app has a stanza of this name.
+/// Whether an app's `conf` has a stanza of this name.
 pub(crate) fn has_stanza(app: &Path, conf: &str, name: &str) -> bool {
     let header = format!("[{name}]");
     ["local", "default"].iter().any(|layer| {

@@ -1,5 +1,5 @@
-//! What searches know by name, from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf,
-//! multikv.conf, transactiontypes.conf and data models.
+//! Named knowledge from the files of apps: macros.conf, savedsearches.conf, eventtypes.conf, tags.conf, multikv.conf,
+//! transactiontypes.conf and data models.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,18 @@ use quarry_stdx::Fault;
 
 use crate::folders::{app_folders, app_name, user_folder};
 
-/// Largest data model read, in bytes.
+/// Maximum size of a data model in bytes.
 const MODEL_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Definitions of a data folder.
+/// Knowledge of a data folder.
 pub struct KnowledgeFiles {
     layers: Layers,
-    /// Files of data models by name; an app's own changes win over what it came with.
+    /// Files of data models by name; `local` takes precedence over `default`.
     models: BTreeMap<String, PathBuf>,
 }
 
 impl KnowledgeFiles {
-    /// Definitions of a data folder that may be read, those that the view sees if there is one; without a folder those of the
-    /// configuration alone.
+    /// Readable knowledge of a data folder, restricted to a view if given; without a folder, of the configuration only.
     pub fn new(layers: &Layers, data_dir: Option<&Path>, view: Option<&View>, readable: &Readable) -> KnowledgeFiles {
         let models = match (data_dir, view) {
             (None, _) => BTreeMap::new(),
@@ -35,7 +34,7 @@ impl KnowledgeFiles {
     }
 }
 
-/// Models of all apps.
+/// Data models of all apps.
 fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let apps = sorted(&data_dir.join("etc/apps"));
     let folders = ["default", "local"].into_iter().flat_map(|layer| apps.iter().map(move |app| (app, layer)));
@@ -47,12 +46,12 @@ fn all_models(data_dir: &Path, readable: &Readable) -> BTreeMap<String, PathBuf>
     folders.flat_map(readable_of).collect()
 }
 
-/// Whether a model may be read, which goes by `models` or `datamodels`.
+/// Whether a model may be read; metadata calls it `models` or `datamodels`.
 fn may_read(readable: &Readable, app: &str, name: &str) -> bool {
     ["models", "datamodels"].iter().all(|kind| readable.includes(app, &[kind, name]))
 }
 
-/// Models that a view sees: the weakest app first, the user's own last.
+/// Data models visible to a view: the weakest app first, private ones last.
 fn seen_models(data_dir: &Path, view: &View, readable: &Readable) -> BTreeMap<String, PathBuf> {
     let mut models = BTreeMap::new();
     for folder in app_folders(data_dir, Some(view)).into_iter().rev() {
@@ -78,7 +77,7 @@ fn sorted(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The settings of a stanza that is there.
+/// The settings of an existing stanza.
 fn stanza_of(layers: &Layers, conf: &str, name: &str) -> Option<BTreeMap<String, String>> {
     let conf = layers.conf(conf);
     conf.stanzas().iter().find(|stanza| stanza.name == name)?;

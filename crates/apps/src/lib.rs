@@ -1,11 +1,11 @@
-//! What apps and users bring to a node as files of its data folder, and which of it a namespace sees.
+//! Files of apps and users in the data folder, and what each namespace sees of them.
 //!
-//! [`read_configuration`] merges the `.conf` files of all apps, [`read_view`] those that one user sees in one app. Searches
-//! ask by name for what apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and data models,
-//! [`Lookups`] has lookup tables, collections and the database of addresses. [`folders`] finds the app that defines a stanza.
-//! [`objects`] shows and changes stanzas one by one, as somebody sees them.
+//! [`read_configuration`] merges the `.conf` files of all apps, [`read_view`] those visible to a user in an app.
+//! Searches look up what apps define: [`KnowledgeFiles`] has macros, saved searches, event types, tags and data models;
+//! [`Lookups`] has lookup tables, collections and the geolocation database. [`folders`] finds the app that defines a
+//! stanza. [`objects`] shows and changes single stanzas, subject to permissions.
 //!
-//! Not here: what a setting means (`quarry_conf`), programs that apps bring along (`quarry_programs`), who the users are.
+//! Not here: the meaning of settings (`quarry_conf`), programs of apps (`quarry_programs`), users.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod address_database;

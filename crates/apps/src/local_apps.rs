@@ -1,7 +1,7 @@
-//! Apps as folders of `etc/apps`: which there are, making one, changing what it says of itself, removing it.
+//! Apps as folders of `etc/apps`: listing, creating, changing and removing them.
 //!
-//! What an app says of itself is `app.conf`: `[ui]`, `[launcher]` and `[install]`, its `local` over its `default`. An app that is removed is
-//! first given another name, so that nothing is seen of one that is half gone. Not here: installing archives.
+//! The attributes of an app are in `app.conf`: `[ui]`, `[launcher]` and `[install]`, `local` over `default`. An app
+//! being removed is first renamed, so that a half-removed one is never visible. Not here: installing archives.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::configuration::read_text;
 use crate::folders::{app_name, folders_in};
 use crate::objects::{APP_DEFAULT, APP_SYSTEM, ObjectError, Objects, Scope};
 
-/// The conf of what an app says of itself.
+/// The conf file of an app's attributes.
 const CONF: &str = "app";
-/// Apps that nobody makes or removes.
+/// Apps that cannot be created or removed.
 const FIXED: [&str; 2] = [APP_DEFAULT, APP_SYSTEM];
-/// Longest name of an app, in bytes (Splunk's limit).
+/// Maximum length of an app's name in bytes (Splunk's limit).
 const NAME_BYTES_MAX: usize = 100;
-/// Members of an app, and the stanza and setting each is.
+/// Attributes of an app, with their stanza and setting.
 const MEMBERS: [(&str, &str, &str); 7] = [
     ("author", "launcher", "author"),
     ("configured", "install", "is_configured"),
@@ -35,19 +35,19 @@ const MEMBERS: [(&str, &str, &str); 7] = [
 pub struct LocalApp {
     /// Name of its folder.
     pub name: String,
-    /// What it says of itself, by member.
+    /// Its attributes by name.
     pub members: BTreeMap<String, String>,
     /// Whether it can be removed.
     pub is_removable: bool,
 }
 
-/// Names of what an app can say of itself.
+/// Names of attributes.
 pub fn member_names() -> Vec<&'static str> {
     MEMBERS.iter().map(|(member, ..)| *member).collect()
 }
 
 impl Objects {
-    /// The apps, by name; the app that nobody has to name is always there.
+    /// The apps by name; the default app is always included.
     pub fn apps(&self) -> Vec<LocalApp> {
         let mut names: Vec<String> = folders_in(&self.apps_folder()).iter().map(|path| app_name(path)).collect();
         names.retain(|name| check_file_name(name).is_ok());
@@ -64,7 +64,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Makes an app.
+    /// Creates an app.
     pub fn create_app(
         &self,
         name: &str,
@@ -90,7 +90,7 @@ impl Objects {
         self.edit_app(name, &all, viewer)
     }
 
-    /// Changes what an app says of itself.
+    /// Changes the attributes of an app.
     pub fn edit_app(
         &self,
         name: &str,
@@ -108,7 +108,7 @@ impl Objects {
         self.app(name)
     }
 
-    /// Removes an app with all that it holds.
+    /// Removes an app with everything in it.
     pub fn remove_app(&self, name: &str) -> Result<(), ObjectError> {
         let app = self.app(name)?;
         if !app.is_removable {
@@ -146,7 +146,7 @@ impl Objects {
     }
 }
 
-/// Refuses what an app cannot say of itself, and that it is switched off, which nothing would heed.
+/// Refuses invalid attributes, and disabling an app, which would have no effect.
 fn check_members(members: &[(String, String)]) -> Result<(), ObjectError> {
     for (member, value) in members {
         if !MEMBERS.iter().any(|(known, ..)| known == member) {

@@ -1,8 +1,8 @@
-//! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working folder for searches
-//! that run without a data folder; in a namespace those that its view sees, and the user's own before all others; and collections (KV store), which are tables too. A name is a bare file name; paths are refused, so a search cannot read elsewhere.
+//! Lookup tables as files: `D/etc/apps/*/lookups`, `D/etc/system/lookups`, and the working directory for searches
+//! without a data folder. In a namespace: the files visible to its view, private ones first. Collections (KV store) are
+//! tables too. A name is a bare file name; paths are refused, so that a search cannot read elsewhere.
 //!
-//! What an app has is changed by those whom its metadata let ([`ObjectAccess`]). Others have files of their own, which
-//! they alone see: a new file of theirs goes there.
+//! Files of an app can be changed by those its metadata permits ([`ObjectAccess`]). New files of others are private.
 
 use std::cell::OnceCell;
 use std::io::{BufWriter, ErrorKind, Write};
@@ -20,28 +20,28 @@ use crate::collection_tables::Rewrite;
 use crate::configuration::access_of;
 use crate::folders::{app_folders, app_name};
 
-/// Kind of these files where apps say what they share.
+/// Kind of these files in metadata.
 pub(crate) const KIND: &str = "lookups";
-/// Where a search without a namespace writes new files.
+/// App for new files of searches without a namespace.
 const APP_WRITTEN: &str = "search";
 
-/// Largest lookup file read, in bytes.
+/// Maximum size of a lookup file in bytes.
 pub(crate) const LOOKUP_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// What names of these files end in.
+/// Extension of these files.
 pub(crate) const CSV: &str = ".csv";
-/// Largest model read, in bytes.
+/// Maximum size of a model in bytes.
 const MODEL_BYTES_MAX: u64 = 15 * 1024 * 1024;
-/// What names of files of models begin with, as in Splunk.
+/// Prefix of model files, as in Splunk.
 const MODEL_PREFIX: &str = "__mlspl_";
-/// What they end with.
+/// Their extension.
 const MODEL_SUFFIX: &str = ".mlmodel";
 
 /// Finds and reads lookup files.
 #[derive(Clone, Debug)]
 pub struct LookupFiles {
     pub(crate) place: TableFolders,
-    /// Who reads and writes; without anyone, the node itself, which may.
+    /// The acting user; `None` for the node itself, which may do everything.
     user: Option<Arc<Permissions>>,
 }
 
@@ -49,17 +49,17 @@ pub struct LookupFiles {
 pub(crate) enum TableFolders {
     /// A data folder.
     DataFolder(PathBuf),
-    /// A data folder as a namespace sees it.
+    /// A data folder restricted to a namespace.
     Namespace(PathBuf, Arc<View>),
     WorkingFolder,
 }
 
-/// A folder with files.
+/// A folder with lookup files.
 struct Folder {
     path: PathBuf,
-    /// The app that says which of them are seen.
+    /// The app whose metadata decides which are visible.
     app: Option<String>,
-    /// Who may read them, as the app says, from when it is asked.
+    /// Read permissions from the app's metadata, loaded on demand.
     access: OnceCell<ObjectAccess>,
 }
 
@@ -68,14 +68,14 @@ impl Folder {
         Folder { path, app: None, access: OnceCell::new() }
     }
 
-    /// Whether a user may read a file of it.
+    /// Whether a user may read one of its files.
     fn may_read(&self, name: &str, user: &Permissions) -> bool {
         let (Some(_), Some(app)) = (&self.app, self.path.parent()) else { return true };
         self.access.get_or_init(|| access_of(app)).may_read(KIND, name, user)
     }
 }
 
-/// The folder of somebody's own files in an app.
+/// The folder of a user's private files in an app.
 struct OwnFolder {
     user: String,
     app: String,
@@ -85,32 +85,32 @@ struct OwnFolder {
 }
 
 impl LookupFiles {
-    /// Lookups of a data folder: an app's before the system's, apps in ASCII order.
+    /// Lookups of a data folder: apps before the system, apps in ASCII order.
     pub fn of_data_dir(data_dir: &Path) -> LookupFiles {
         LookupFiles { place: TableFolders::DataFolder(data_dir.to_owned()), user: None }
     }
 
-    /// Lookups of a data folder that a view sees: the user's, the app's, those that other apps share, the system's.
+    /// Lookups visible to a view: the user's, the app's, those other apps share, the system's.
     pub fn of_view(data_dir: &Path, view: &Arc<View>) -> LookupFiles {
         LookupFiles { place: TableFolders::Namespace(data_dir.to_owned(), Arc::clone(view)), user: None }
     }
 
-    /// Lookups of the working folder.
+    /// Lookups of the working directory.
     pub fn of_working_folder() -> LookupFiles {
         LookupFiles { place: TableFolders::WorkingFolder, user: None }
     }
 
-    /// The same files as a user sees and may change them.
+    /// The same files on behalf of a user.
     pub(crate) fn of_user(&self, user: &Arc<Permissions>) -> LookupFiles {
         LookupFiles { place: self.place.clone(), user: Some(Arc::clone(user)) }
     }
 
-    /// Who reads and writes, if anybody but the node itself.
+    /// The acting user, if not the node itself.
     pub(crate) fn user(&self) -> Option<&Permissions> {
         self.user.as_deref()
     }
 
-    /// Folders with files, as they are at this moment: a search may have made one.
+    /// Current folders with lookup files; a search may have created one.
     fn folders(&self) -> Vec<Folder> {
         let (data_dir, view) = match &self.place {
             TableFolders::WorkingFolder => return vec![Folder::open(PathBuf::from("."))],
@@ -133,18 +133,18 @@ impl LookupFiles {
         is_near && self.user.as_ref().is_none_or(|user| folder.may_read(name, user))
     }
 
-    /// The folder that has the file called `name`.
+    /// The folder that contains the file `name`.
     fn folder_of(&self, name: &str) -> Option<PathBuf> {
         let holds = |folder: &Folder| folder.path.join(name).is_file() && self.sees(folder, name);
         self.folders().into_iter().find(holds).map(|folder| folder.path)
     }
 
-    /// Where the file called `name` is.
+    /// The path of the file `name`.
     fn path(&self, name: &str) -> Option<PathBuf> {
         self.folder_of(name).map(|folder| folder.join(name))
     }
 
-    /// Where new files go.
+    /// The folder for new files.
     fn written(&self) -> PathBuf {
         let (data_dir, app) = match &self.place {
             TableFolders::WorkingFolder => return PathBuf::from("."),
@@ -157,12 +157,12 @@ impl LookupFiles {
         data_dir.join("etc/apps").join(app).join("lookups")
     }
 
-    /// The same files as a viewer sees them.
+    /// The same files as seen by a viewer.
     pub fn seen_by(&self, viewer: &Permissions) -> LookupFiles {
         self.of_user(&Arc::new(viewer.clone()))
     }
 
-    /// Names of the files there are.
+    /// Names of all files.
     pub fn names(&self) -> Vec<String> {
         let names_in = |folder: &Folder| {
             let entries = std::fs::read_dir(&folder.path).into_iter().flatten().flatten();
@@ -172,13 +172,14 @@ impl LookupFiles {
         self.folders().iter().flat_map(names_in).collect()
     }
 
-    /// Writes the file called `name`, whole or not at all: where it is, else where `context` says.
+    /// Writes the file `name` atomically: in its place, or where `context` says.
     pub fn write(&self, name: &str, context: Option<TableContext>, fill: FillTable<'_>) -> Result<(), Fault> {
         write_whole(&self.target(name, context)?, name, fill)
     }
 
-    /// The folder that the file called `name` is written into: where it is, else where `context` says. Without one that is the
-    /// app's, of the namespace or `search`, or, where the user may not write there, the user's own. An error says who may.
+    /// The folder in which the file `name` is written: its current one, else the one `context` says. Without a context
+    /// it is the app's (of the namespace, or `search`), or the user's own if the user may not write there. An error
+    /// says who may.
     fn target(&self, name: &str, context: Option<TableContext>) -> Result<PathBuf, Fault> {
         check_written(name)?;
         if let Some(folder) = self.folder_of(name) {
@@ -200,7 +201,7 @@ impl LookupFiles {
         }
     }
 
-    /// Where files are that belong to no app.
+    /// The folder of files that belong to no app.
     fn of_system(&self) -> PathBuf {
         match &self.place {
             TableFolders::WorkingFolder => PathBuf::from("."),
@@ -210,7 +211,7 @@ impl LookupFiles {
         }
     }
 
-    /// Refuses a change of an object of the app whose folder of lookups this is, if the user may not change it.
+    /// Fails if the user may not change an object of the app that has this lookup folder.
     pub(crate) fn check_access(&self, lookups: &Path, kind: &str, name: &str) -> Result<(), Fault> {
         let is_own = || self.own().is_some_and(|own| own.path == lookups);
         let (Some(user), Some(app)) = (&self.user, lookups.parent()) else { return Ok(()) };
@@ -232,8 +233,8 @@ impl LookupFiles {
         )))
     }
 
-    /// Where the user's own files are, there or not: those of the user of the namespace, else of whoever searches; `None`
-    /// where there is no user.
+    /// The folder of private files, existing or not: of the namespace's user, else of the acting user; `None` without a
+    /// user.
     fn own(&self) -> Option<OwnFolder> {
         let (data_dir, named, app) = match &self.place {
             TableFolders::WorkingFolder => return None,
@@ -246,7 +247,7 @@ impl LookupFiles {
         Some(OwnFolder { user: user.to_owned(), app: app.to_owned(), path, is_named: named.is_some() })
     }
 
-    /// Where models are looked for, those that are found first in front, with their app and whose they are.
+    /// Folders of models in order of lookup, with app and owner.
     fn model_folders(&self, shared: bool) -> Vec<(PathBuf, ModelFile)> {
         let own = self.own();
         let own_of = |folder: &Folder| own.as_ref().filter(|own| own.path == folder.path);
@@ -263,7 +264,7 @@ impl LookupFiles {
         folders.map(named).collect()
     }
 
-    /// Where the model is.
+    /// The path of a model.
     fn model_path(&self, name: &str, shared: bool) -> Option<(PathBuf, ModelFile)> {
         let file = model_file(name);
         let sees = |path: &Path, folder: &ModelFile| match folder.owner.is_none() && folder.app != "system" {
@@ -275,14 +276,14 @@ impl LookupFiles {
         Some((path.join(&file), ModelFile { name: name.to_owned(), ..folder }))
     }
 
-    /// Bytes of a model; `None` when none of this name is seen.
+    /// Content of a model; `None` if no model of this name is visible.
     pub(crate) fn model(&self, name: &str, shared: bool) -> Result<Option<Vec<u8>>, Fault> {
         let Some((path, _)) = self.model_path(name, shared) else { return Ok(None) };
         read_bounded("model file", &path, MODEL_BYTES_MAX).map(Some)
     }
 
-    /// Keeps a model in the own folder of the namespace's user, or with `shared` and without a user in that of the app; who
-    /// may not write there has it for themselves, but not with `shared`.
+    /// Writes a model into the private folder of the namespace's user, or, with `shared` or without a user, into the
+    /// app's. A user who may not write there gets a private model, except with `shared`.
     pub(crate) fn write_model(&self, name: &str, shared: bool, bytes: &[u8]) -> Result<(), Fault> {
         let (file, app) = (model_file(name), self.written());
         let may = self.check_access(&app, KIND, &file);
@@ -296,7 +297,7 @@ impl LookupFiles {
         })
     }
 
-    /// Removes a model of the user or of the app; `false` when none of this name is seen.
+    /// Removes a model of the user or the app; `false` if none of this name is visible.
     pub(crate) fn remove_model(&self, name: &str, shared: bool) -> Result<bool, Fault> {
         let Some((path, found)) = self.model_path(name, shared) else { return Ok(false) };
         let is_ours = found.owner.is_some() || path.parent() == Some(&self.written());
@@ -310,7 +311,7 @@ impl LookupFiles {
         Ok(true)
     }
 
-    /// The models that are seen, by name; of several of a name the one that is found first.
+    /// The visible models by name; the first found of each name.
     pub(crate) fn models(&self) -> Vec<ModelFile> {
         let mut names = std::collections::BTreeSet::new();
         for (folder, _) in self.model_folders(false) {
@@ -323,7 +324,7 @@ impl LookupFiles {
         names.iter().filter_map(|name| Some(self.model_path(name, false)?.1)).collect()
     }
 
-    /// A text that changes with the file called `name`; `None` when no folder has it.
+    /// A version text that changes with the file `name`; `None` if it does not exist.
     pub fn state(&self, name: &str) -> Result<Option<String>, Fault> {
         use std::os::unix::fs::MetadataExt;
         check_name(name)?;
@@ -335,7 +336,7 @@ impl LookupFiles {
         Ok(Some(format!("{} {} {} {changed:?}", path.display(), facts.ino(), facts.len())))
     }
 
-    /// Bytes of the file called `name`; `None` when no folder has it.
+    /// Content of the file `name`; `None` if it does not exist.
     pub fn read(&self, name: &str) -> Result<Option<Vec<u8>>, Fault> {
         check_name(name)?;
         let Some(path) = self.path(name) else {
@@ -353,7 +354,7 @@ pub(crate) fn no_data_dir(what: &str) -> Fault {
     Fault::unavailable(format!("{what} need a data folder: name one with --data-dir"))
 }
 
-/// Refuses a name that is not one of a CSV file in a folder of lookups.
+/// Refuses a name that is not a plain CSV file name.
 fn check_written(name: &str) -> Result<(), Fault> {
     check_name(name)?;
     match name.ends_with(CSV) {
@@ -364,12 +365,12 @@ fn check_written(name: &str) -> Result<(), Fault> {
     }
 }
 
-/// Name of the file of a model.
+/// File name of a model.
 fn model_file(name: &str) -> String {
     format!("{MODEL_PREFIX}{name}{MODEL_SUFFIX}")
 }
 
-/// Bytes of a file that has not more than so many; `what` it is, for messages.
+/// Content of a file up to a maximum size; `what` names it in messages.
 fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Fault> {
     let failed = |error: std::io::Error| Fault::io(format_args!("{what} {}", path.display()), error);
     let length = path.metadata().map_err(failed)?.len();
@@ -382,7 +383,7 @@ fn read_bounded(what: &str, path: &Path, bytes_max: u64) -> Result<Vec<u8>, Faul
     std::fs::read(path).map_err(failed)
 }
 
-/// Writes a file, whole or not at all.
+/// Writes a file atomically.
 fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fault> {
     let failed = |error: std::io::Error| Fault::io(folder.join(name).display(), error);
     std::fs::create_dir_all(folder).map_err(failed)?;
@@ -392,13 +393,13 @@ fn write_whole(folder: &Path, name: &str, fill: FillTable<'_>) -> Result<(), Fau
     let filled = fill(&mut out).and_then(|()| out.flush().map_err(failed));
     let moved = filled.and_then(|()| std::fs::rename(&unfinished, folder.join(name)).map_err(failed));
     if moved.is_err() {
-        // What stays behind is no table, and the reason is told already.
+        // A leftover is not a table, and the error is reported already.
         drop(std::fs::remove_file(&unfinished));
     }
     moved
 }
 
-/// Takes no more bytes than a lookup may have: a table that nobody can read again is not written.
+/// Limits output to the maximum size of a lookup, so that every written table can be read again.
 pub(crate) struct Limited<W> {
     pub(crate) out: W,
     pub(crate) left: u64,
@@ -419,22 +420,22 @@ impl<W: Write> Write for Limited<W> {
     }
 }
 
-/// Lookup tables: stanzas of transforms.conf, and CSV files by their name.
+/// Lookup tables: stanzas of transforms.conf, and CSV files by name.
 #[derive(Clone)]
 pub struct Lookups {
     /// The files.
     pub files: LookupFiles,
     /// The definitions of transforms.conf.
     pub transforms: Arc<Transforms>,
-    /// The collections; `None` where there is no data folder.
+    /// Collections; `None` without a data folder.
     pub collections: Option<Arc<Collections>>,
-    /// The database of addresses; `None` where there is no data folder.
+    /// The geolocation database; `None` without a data folder.
     pub addresses: Option<Arc<AddressDatabase>>,
-    /// Folder of the searches' own files; `None` where there is no data folder.
+    /// Folder of searches' own files; `None` without a data folder.
     pub dispatch: Option<PathBuf>,
 }
 
-/// Folder of the files of `dump`, in the folder of a search.
+/// Subfolder for files of `dump` in the folder of a search.
 pub const DUMP_FOLDER: &str = "dump";
 
 impl LookupSource for Lookups {
@@ -541,7 +542,7 @@ impl LookupSource for Lookups {
     }
 }
 
-/// A table as its stanza says.
+/// A table as defined by its stanza.
 fn table_of(csv: String, definition: &LookupDefinition) -> LookupTable {
     LookupTable {
         case_sensitive: definition.case_sensitive_match,

@@ -1,18 +1,19 @@
-//! Seals texts that apps keep in conf files, such as passwords, under a key of the data folder.
+//! Encrypts secrets of apps, such as passwords, in conf files with a key of the data folder.
 //!
-//! AES-256-GCM with a nonce drawn for each text; what is sealed is `$q1$` and the hexadecimal digits of nonce, text and tag. The key is a
-//! file that only the node's account can read, made when it is first needed. Not here: who may see what is opened.
+//! AES-256-GCM with a random nonce per text. The encrypted form is `$q1$` followed by the hexadecimal nonce, ciphertext
+//! and tag. The key is a file readable only by the node's account, created on first use. Not here: who may see
+//! decrypted secrets.
 
 use std::path::{Path, PathBuf};
 
 use quarry_stdx::{Fault, private_file, random};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
-/// File with the key, below the data folder.
+/// File with the key, relative to the data folder.
 const FILE: &str = "etc/auth/quarry.secret";
-/// What a sealed text begins with.
+/// Prefix of an encrypted text.
 const MARK: &str = "$q1$";
-/// Bytes of a key.
+/// Size of the key.
 const KEY_BYTES: usize = 32;
 
 /// The key of a data folder.
@@ -28,7 +29,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Secret {
-    /// The key of a data folder, made where there is none.
+    /// The key of a data folder, created if missing.
     pub fn of_data_dir(data_dir: &Path) -> Result<Secret, Fault> {
         let path = data_dir.join(FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -48,7 +49,7 @@ impl Secret {
         Ok(Secret { key: LessSafeKey::new(key), path })
     }
 
-    /// Seals a text.
+    /// Encrypts a text.
     pub fn seal(&self, text: &str) -> Result<String, Fault> {
         let mut nonce = [0; NONCE_LEN];
         random::fill(&mut nonce);
@@ -60,7 +61,7 @@ impl Secret {
         Ok(format!("{MARK}{}{}", digits(&nonce), digits(&sealed)))
     }
 
-    /// Opens what was sealed; a text without the mark was written by hand and is given as it is.
+    /// Decrypts a text; one without the prefix was written by hand and is returned unchanged.
     pub fn open(&self, sealed: &str) -> Result<String, Fault> {
         let Some(hidden) = sealed.strip_prefix(MARK) else { return Ok(sealed.to_owned()) };
         let wrong = || Fault::corrupt(format!("it was sealed under another key than that of {}", self.path.display()));

@@ -1,4 +1,4 @@
-//! Whom an object belongs to and who sees it.
+//! Owner and sharing of an object.
 
 use quarry_conf::{ObjectAccess, Permissions, Sharing};
 
@@ -7,13 +7,13 @@ use super::{NOBODY, Place};
 /// Who sees an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectSharing {
-    /// Its user alone.
+    /// Only its user.
     User,
-    /// Who works in its app.
+    /// Users of its app.
     App,
-    /// Everybody.
+    /// Everyone.
     Global,
-    /// Everybody; it belongs to no app.
+    /// Everyone; it belongs to no app.
     System,
 }
 
@@ -28,7 +28,7 @@ impl ObjectSharing {
         }
     }
 
-    /// What a word means.
+    /// Parses Splunk's word.
     pub fn of(word: &str) -> Option<ObjectSharing> {
         [ObjectSharing::User, ObjectSharing::App, ObjectSharing::Global, ObjectSharing::System]
             .into_iter()
@@ -36,12 +36,12 @@ impl ObjectSharing {
     }
 }
 
-/// What is to be another owner, sharing or list of roles; what is `None` stays.
+/// A change of owner, sharing or roles; `None` keeps the value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclChange {
-    /// Whom it belongs to from now on.
+    /// New owner.
     pub owner: Option<String>,
-    /// Who sees it from now on.
+    /// New sharing.
     pub sharing: Option<ObjectSharing>,
     /// Roles that may read it.
     pub readers: Option<Vec<String>>,
@@ -49,7 +49,7 @@ pub struct AclChange {
     pub writers: Option<Vec<String>>,
 }
 
-/// What a place's metadata say of its objects.
+/// Permissions of a place's objects.
 pub(super) struct PlaceAcl {
     place: Place,
     access: ObjectAccess,
@@ -57,7 +57,7 @@ pub(super) struct PlaceAcl {
 }
 
 impl PlaceAcl {
-    /// From the texts of `default.meta` and `local.meta`.
+    /// Parses the texts of `default.meta` and `local.meta`.
     pub(super) fn new(place: &Place, default: &str, local: &str) -> PlaceAcl {
         let (access, sharing) = (ObjectAccess::new(default, local), Sharing::new(default, local));
         PlaceAcl { place: place.clone(), access, sharing }

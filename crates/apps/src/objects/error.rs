@@ -1,20 +1,20 @@
-//! Why an object is not shown or not changed.
+//! Errors of knowledge objects.
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// Why an object is not shown or not changed.
+/// Why an object cannot be shown or changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectError {
-    /// There is none of this name in sight.
+    /// No visible object has this name.
     #[error("Could not find object id={0}")]
     Unknown(String),
-    /// There is one of this name already.
+    /// An object of this name exists.
     #[error("An object with name={0} already exists")]
     Exists(String),
     /// The user may not do this.
     #[error("{0}")]
     Denied(String),
-    /// The request cannot be served as it is.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// A file could not be read or written.

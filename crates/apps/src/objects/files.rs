@@ -1,4 +1,4 @@
-//! The files of places: which there are, what stands in them, and writing one of them.
+//! The conf files of places: listing, reading and rewriting them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,30 +11,30 @@ use super::{APP_SYSTEM, ObjectError, Objects, Place, Scope, Users};
 use crate::configuration::read_text;
 use crate::folders::{app_name, folders_in};
 
-/// Metadata that an app comes with.
+/// Metadata shipped with an app.
 const DEFAULT_META: &str = "metadata/default.meta";
-/// Metadata that were changed.
+/// Changed metadata.
 pub(super) const LOCAL_META: &str = "metadata/local.meta";
-/// Folder of what was changed.
+/// Folder of changes.
 pub(super) const LOCAL: &str = "local";
 
-/// What a place holds of one conf.
+/// The content of one conf in a place.
 pub(super) struct PlaceConf {
     pub(super) place: Place,
     pub(super) acl: PlaceAcl,
-    /// What comes with it.
+    /// Shipped stanzas.
     pub(super) default: Conf,
-    /// What was changed.
+    /// Changed stanzas.
     pub(super) local: Conf,
 }
 
 fn parsed(file: &str, text: &str) -> Conf {
-    // Faults are told where the configuration is read for use.
+    // Errors are reported where the configuration is loaded for use.
     Conf::parse(file, text).0
 }
 
 impl Objects {
-    /// The places that a scope looks at, the strongest first.
+    /// The places a scope covers, strongest first.
     pub(super) fn places(&self, scope: &Scope) -> Vec<Place> {
         let users: Vec<String> = match &scope.users {
             Users::None => Vec::new(),
@@ -47,7 +47,7 @@ impl Objects {
             for app in folders_in(&folder).iter().map(|path| app_name(path)) {
                 let is_seen = match &scope.app {
                     Some(own) => *own == app,
-                    // Without a namespace it is the app that nobody has to name.
+                    // Without a namespace, private files of the default app.
                     None => !scope.is_merged || app == super::APP_DEFAULT,
                 };
                 if is_seen {
@@ -55,7 +55,7 @@ impl Objects {
                 }
             }
         }
-        // Of other apps the one whose name sorts last wins, as in a view.
+        // Of other apps, the one whose name sorts last wins, as in a view.
         let mut apps: Vec<String> =
             folders_in(&self.data_dir.join("etc/apps")).iter().map(|path| app_name(path)).collect();
         apps.sort_by_key(|app| std::cmp::Reverse((scope.app.as_ref() == Some(app), app.clone())));
@@ -64,7 +64,7 @@ impl Objects {
         places
     }
 
-    /// What a place holds of a conf.
+    /// The content of a conf in a place.
     pub(super) fn place_conf(&self, place: &Place, conf: &str) -> PlaceConf {
         let folder = place.folder(&self.data_dir);
         let file = format!("{conf}.conf");
@@ -85,14 +85,14 @@ impl Objects {
         }
     }
 
-    /// Who may do what with the objects of a place.
+    /// Permissions of a place's objects.
     pub(super) fn place_acl(&self, place: &Place) -> PlaceAcl {
         let folder = place.folder(&self.data_dir);
         let text = |file: &str| read_text(&folder.join(file)).unwrap_or_default();
         PlaceAcl::new(place, &text(DEFAULT_META), &text(LOCAL_META))
     }
 
-    /// Names of the confs of which any place of the scope has a file.
+    /// Names of all confs that exist in the scope.
     pub fn conf_names(&self, scope: &Scope) -> Vec<String> {
         let mut names: Vec<String> = builtin_sources()
             .iter()
@@ -113,7 +113,7 @@ impl Objects {
         names
     }
 
-    /// Refuses a conf that neither the program nor any place of the scope has.
+    /// Fails for a conf that neither the program nor the scope has.
     pub fn check_there(&self, conf: &str, scope: &Scope) -> Result<(), ObjectError> {
         let is_known =
             TABLES.iter().any(|table| table.conf == conf) || CONFS_WITHOUT_TABLE.iter().any(|(name, _)| *name == conf);
@@ -123,7 +123,7 @@ impl Objects {
         }
     }
 
-    /// Changes a file of a place as `change` makes another text of its text; a file that comes out empty is left empty.
+    /// Rewrites a file of a place with `change` applied to its text; an empty result leaves an empty file.
     pub(super) fn rewrite(
         &self,
         place: &Place,
@@ -155,7 +155,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Refuses an app that is not there: nobody makes one by writing into it.
+    /// Fails for a missing app: writing into it must not create it.
     pub(super) fn check_app(&self, app: &str) -> Result<(), ObjectError> {
         let is_there = [APP_SYSTEM, super::APP_DEFAULT, super::APP_PREFERENCES].contains(&app)
             || self.data_dir.join("etc/apps").join(app).is_dir();
@@ -163,7 +163,7 @@ impl Objects {
     }
 }
 
-/// Refuses another file where a folder has as many as it may have.
+/// Fails if a folder has reached its maximum number of files.
 pub(super) fn check_room(folder: Option<&Path>) -> Result<(), ObjectError> {
     let files = folder.and_then(|folder| std::fs::read_dir(folder).ok()).map_or(0, Iterator::count);
     if files < super::FILES_MAX {

@@ -1,13 +1,13 @@
-//! Knowledge objects and other stanzas of `.conf` files, one by one: who sees them where, who may change them, and their files.
+//! Knowledge objects and other stanzas of `.conf` files: visibility, permissions, and the files they are in.
 //!
-//! An object lies in a [`Place`]: what comes with the program and `etc/system`, an app, or a user's own files in an app. A
-//! [`Scope`] is where somebody looks from: a namespace, all of them (`-`), or none, which is all apps with the caller's own
-//! files of the app `search`. Of objects with one name the one nearest to the scope's user is shown, with what the places behind it
-//! say of its settings; where all users or all apps are looked at, each is shown by itself. A change rewrites one file as a
-//! whole, with its comments, and is on disk when it is answered.
+//! An object is in a [`Place`]: the bundled defaults and `etc/system`, an app, or a user's private files in an app. A
+//! [`Scope`] is a point of view: a namespace, all namespaces (`-`), or none, which means all apps plus the caller's
+//! private files of the app `search`. Of objects with one name, the one closest to the scope's user is shown, with
+//! settings inherited from weaker places. If all users or all apps are in scope, each object is shown separately. A
+//! change rewrites one file atomically, keeps its comments, and is on disk when it is answered.
 //!
-//! Rules of places and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and "default.meta.conf"). Not
-//! here: what settings mean, and when searches see a change ([`quarry_conf::Layers`]).
+//! The rules of places and sharing are Splunk's (Admin Manual, "Manage knowledge object permissions" and
+//! "default.meta.conf"). Not here: the meaning of settings, and when searches see a change ([`quarry_conf::Layers`]).
 
 mod acl;
 mod error;
@@ -32,40 +32,40 @@ use crate::secret::Secret;
 pub use acl::{AclChange, ObjectSharing};
 pub use error::ObjectError;
 
-/// The app of users' files where none is named.
+/// Default app of private files.
 pub const APP_DEFAULT: &str = "search";
-/// The app of what users prefer.
+/// App of user preferences.
 pub const APP_PREFERENCES: &str = "user-prefs";
-/// What belongs to no app.
+/// Stands for no app.
 pub const APP_SYSTEM: &str = "system";
-/// In the place of a user: none.
+/// Stands for no user.
 pub const NOBODY: &str = "nobody";
-/// In the place of a user or an app: all of them.
+/// Stands for all users or all apps.
 const ALL: &str = "-";
-/// The stanza that others inherit.
+/// The stanza with defaults for all others.
 const DEFAULT_STANZA: &str = "default";
-/// Objects of one file at most; more are not made.
+/// Maximum objects of one file.
 const OBJECTS_MAX: usize = 20_000;
-/// Files of one folder at most; more are not made.
+/// Maximum files of one folder.
 const FILES_MAX: usize = 200;
-/// Confs that hold passwords and keys in clear: administrators alone read them.
+/// Confs with passwords or keys in clear text, readable by administrators only.
 const SECRET: [&str; 8] =
     ["alert_actions", "authentication", "indexes", "inputs", "outputs", "passwords", "server", "web"];
-/// What stands in the place of an object's name in paths.
+/// Reserved names in paths.
 const NOT_NAMES: [&str; 3] = [DEFAULT_STANZA, "_new", "_reload"];
 
-/// Where an object lies, the weakest first.
+/// The location of an object, weakest first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// What comes with the program, and `etc/system/local`.
+    /// Bundled defaults and `etc/system/local`.
     System,
     /// `etc/apps/APP`.
     App(String),
     /// `etc/users/USER/APP`.
     User {
-        /// Whose it is.
+        /// Owner.
         user: String,
-        /// The app in which it is seen.
+        /// The app it is visible in.
         app: String,
     },
 }
@@ -79,7 +79,7 @@ impl Place {
         }
     }
 
-    /// The user, if it is somebody's own.
+    /// The user of a private place.
     pub fn user(&self) -> Option<&str> {
         match self {
             Place::User { user, .. } => Some(user),
@@ -87,7 +87,7 @@ impl Place {
         }
     }
 
-    /// Its folder; it may not be there.
+    /// Its folder, which may not exist.
     fn folder(&self, data_dir: &Path) -> PathBuf {
         match self {
             Place::System => data_dir.join("etc/system"),
@@ -97,7 +97,7 @@ impl Place {
     }
 }
 
-/// Whose own files are seen.
+/// Whose private files are visible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Users {
     None,
@@ -105,25 +105,25 @@ enum Users {
     All,
 }
 
-/// Where somebody looks from.
+/// A point of view on objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     users: Users,
-    /// The app; `None` is all of them.
+    /// The app; `None` means all.
     app: Option<String>,
-    /// Whether objects of one name are one.
+    /// Whether objects of one name are merged into one.
     is_merged: bool,
 }
 
 impl Scope {
-    /// Without a namespace: what all apps have, and the caller's own in the app `search`.
+    /// Without a namespace: all apps, and the caller's private files in the app `search`.
     pub fn of_caller(user: &str) -> Scope {
-        // Nobody whose name cannot be that of a folder has one.
+        // A user whose name cannot be a folder name has no private files.
         let users = if check_file_name(user).is_ok() { Users::One(user.to_owned()) } else { Users::None };
         Scope { users, app: None, is_merged: true }
     }
 
-    /// The namespace of a path; an error names what cannot be a user or an app.
+    /// The scope of a path's namespace; fails for invalid user or app names.
     pub fn of_namespace(user: &str, app: &str) -> Result<Scope, ObjectError> {
         for name in [user, app] {
             check_file_name(name)?;
@@ -138,7 +138,7 @@ impl Scope {
         Ok(Scope { users, app, is_merged })
     }
 
-    /// Where a new object goes: a user's own files, where `is_own` such objects can be anybody's own, else the app's.
+    /// The place of a new object: private if `is_own` (such objects may be private) and a user is named, else the app.
     fn target(&self, is_own: bool) -> Place {
         let app = self.app.clone().unwrap_or_else(|| APP_DEFAULT.to_owned());
         match (&self.users, app.as_str()) {
@@ -152,17 +152,17 @@ impl Scope {
 /// A stanza as a scope shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfObject {
-    /// Name of its file without `.conf`.
+    /// Name of its conf file without `.conf`.
     pub conf: String,
     /// Its name.
     pub name: String,
-    /// Where it lies.
+    /// Its place.
     pub place: Place,
-    /// Its settings with what it inherits, by name.
+    /// Its settings including inherited ones, by name.
     pub settings: BTreeMap<String, String>,
-    /// Whom it belongs to.
+    /// Owner.
     pub owner: String,
-    /// Who else sees it.
+    /// Sharing.
     pub sharing: ObjectSharing,
     /// Roles that may read it.
     pub readers: Vec<String>,
@@ -170,7 +170,7 @@ pub struct ConfObject {
     pub writers: Vec<String>,
     /// Whether the viewer may change it.
     pub can_write: bool,
-    /// Whether it can be removed: it does not come with the app or the program.
+    /// Whether it can be removed, that is, was not shipped with the app or the program.
     pub is_local: bool,
 }
 
@@ -180,7 +180,7 @@ impl ConfObject {
         self.settings.get(key).map(String::as_str)
     }
 
-    /// Whether it is switched off.
+    /// Whether it is disabled.
     pub fn is_disabled(&self) -> bool {
         self.get("disabled").is_some_and(|value| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true"))
     }
@@ -190,14 +190,14 @@ impl ConfObject {
 #[derive(Debug)]
 pub struct Objects {
     data_dir: PathBuf,
-    /// One change at a time.
+    /// Serialises changes.
     changing: &'static Mutex<()>,
 }
 
-/// Held while a conf file is changed: several parts of a node change the same ones.
+/// Held while a conf file is changed, because several parts of a node change the same ones.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// Waits until nobody else changes a conf file; nobody does until what is given goes.
+/// Waits for exclusive access to conf files, held until the guard is dropped.
 pub fn change_alone() -> MutexGuard<'static, ()> {
     CHANGING.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -208,19 +208,19 @@ impl Objects {
         Objects { data_dir: data_dir.to_owned(), changing: &CHANGING }
     }
 
-    /// Where they are.
+    /// The data folder.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }
 
-    /// What seals passwords.
+    /// The key that encrypts passwords.
     pub fn secret(&self) -> Result<Secret, ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Secret::of_data_dir(&self.data_dir)?)
     }
 }
 
-/// Confs that say how programs are run or who may do what: of these nobody has files of their own.
+/// Confs that control programs or permissions and therefore cannot be private.
 const NOT_OWN: [&str; 13] = [
     "alert_actions",
     "app",
@@ -237,25 +237,25 @@ const NOT_OWN: [&str; 13] = [
     "web",
 ];
 
-/// The conf of collections: each is an app's, in which users have documents of their own.
+/// The conf of collections: always an app's, but users have private documents in them.
 const COLLECTIONS: &str = "collections";
 
-/// Whether users can have stanzas of a conf of their own.
+/// Whether users can have private stanzas of a conf.
 fn can_be_own(conf: &str) -> bool {
     !is_of_node(conf) && conf != COLLECTIONS
 }
 
-/// Whether a conf says how the node works, so that only an administrator changes it.
+/// Whether a conf configures the node, so that only administrators may change it.
 fn is_of_node(conf: &str) -> bool {
     NOT_OWN.contains(&conf.to_ascii_lowercase().as_str())
 }
 
-/// Whether somebody may read a conf at all.
+/// Whether a viewer may read a conf at all.
 fn may_read_conf(conf: &str, viewer: &Permissions) -> bool {
     !SECRET.contains(&conf.to_ascii_lowercase().as_str()) || is_admin(viewer)
 }
 
-/// Refuses what cannot be the name of an object.
+/// Fails for an invalid object name.
 fn check_name(name: &str) -> Result<(), ObjectError> {
     check_stanza(name)?;
     match NOT_NAMES.contains(&name) {
@@ -264,7 +264,7 @@ fn check_name(name: &str) -> Result<(), ObjectError> {
     }
 }
 
-/// Refuses what cannot be the name of a conf file.
+/// Fails for an invalid conf name.
 fn check_conf(conf: &str) -> Result<(), ObjectError> {
     check_file_name(conf)?;
     let is_good = |character: char| character.is_ascii_alphanumeric() || matches!(character, '_' | '-');
@@ -274,17 +274,17 @@ fn check_conf(conf: &str) -> Result<(), ObjectError> {
     Err(ObjectError::Invalid(format!("{conf}: the name of a configuration file is letters, digits, _ and -")))
 }
 
-/// Whether somebody may look into the files of `user`.
+/// Whether a viewer may see the private files of `user`.
 fn may_see_user(viewer: &Permissions, user: &str) -> bool {
     viewer.may_see(Some(user))
 }
 
-/// Whether somebody may change what belongs to the node.
+/// Whether a viewer may change objects of the node.
 fn is_admin(viewer: &Permissions) -> bool {
     viewer.holds(quarry_conf::permissions::ADMIN_ALL_OBJECTS)
 }
 
-/// Whether changes of this conf concern what searches know.
+/// Whether changes of this conf affect searches.
 pub fn concerns_searches(conf: &str) -> bool {
     View::concerns(conf)
 }

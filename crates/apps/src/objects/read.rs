@@ -1,4 +1,4 @@
-//! Lists objects and shows one.
+//! Listing and reading objects.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::files::PlaceConf;
 use super::{ConfObject, DEFAULT_STANZA, ObjectError, Objects, Place, Scope, check_conf};
 
 impl Objects {
-    /// The stanzas of a conf that a scope shows to a viewer, by name; not `[default]`, which they inherit from.
+    /// The visible stanzas of a conf by name, without `[default]`.
     pub fn list(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         let places = self.seen_places(conf, scope, viewer)?;
         let mut names: Vec<&str> =
@@ -20,7 +20,7 @@ impl Objects {
         Ok(objects.collect())
     }
 
-    /// One stanza. `default` is always there, with what the places say of it.
+    /// One stanza. `default` always exists, with the settings of all places.
     pub fn get(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<ConfObject, ObjectError> {
         let places = self.seen_places(conf, scope, viewer)?;
         let found = seen(conf, name, &places, scope, viewer).into_iter().next();
@@ -53,14 +53,15 @@ fn is_seen(conf: &str, name: &str, place: &PlaceConf, scope: &Scope, viewer: &Pe
     is_near && place.acl.may_read(conf, name, viewer)
 }
 
-/// The objects of one name: the strongest alone, or each where they are not merged. `places` are the strongest first.
+/// The visible objects of one name: only the strongest, or each if they are not merged. `places` are strongest first.
 fn seen(conf: &str, name: &str, places: &[PlaceConf], scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
     let seen: Vec<&PlaceConf> = places.iter().filter(|place| is_seen(conf, name, place, scope, viewer)).collect();
     let has = |place: &&&PlaceConf| stanzas(place).any(|stanza| stanza.name == name);
     let mut objects = Vec::new();
     for (at, place) in seen.iter().enumerate().filter(|(_, place)| has(place)) {
         let mut shown = object(conf, name, place, viewer);
-        // Weak places first, so that strong ones overwrite; what all inherit is weaker than what any says of this one.
+        // Weak places first, so that strong ones overwrite; `[default]` of any place is weaker than the stanza in any
+        // place.
         let behind: Vec<&PlaceConf> = match scope.is_merged {
             true => seen[at..].iter().rev().copied().collect(),
             false => places.last().into_iter().filter(|last| last.place != place.place).chain([*place]).collect(),
@@ -86,7 +87,7 @@ fn settings_of(names: &[&str], places: &[&PlaceConf]) -> BTreeMap<String, String
     settings
 }
 
-/// An object of a place without its settings.
+/// An object of a place, without settings.
 fn object(conf: &str, name: &str, place: &PlaceConf, viewer: &Permissions) -> ConfObject {
     ConfObject {
         conf: conf.to_owned(),

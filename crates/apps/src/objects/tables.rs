@@ -1,8 +1,8 @@
 //! Lookup files as objects: `lookups/NAME.csv` of a place.
 //!
-//! Places, sharing and who may do what are those of stanzas, under `lookups` in metadata. A file comes as text or is staged in a
-//! folder of the node, as Splunk has it; it is checked, and is there as a whole or not at all. Searches find it at once. Not here:
-//! what stands in the files, and how searches read and write them ([`crate::LookupFiles`]).
+//! Places, sharing and permissions are those of stanzas, under `lookups` in metadata. Content is sent as text or staged
+//! in a folder of the node, as in Splunk; it is validated and written atomically. Searches see it at once. Not here:
+//! how searches read and write the files ([`crate::LookupFiles`]).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,23 +20,23 @@ use super::texts::TEXT;
 use super::{AclChange, ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::lookup_files::{CSV, KIND, LOOKUP_BYTES_MAX};
 
-/// Folder below the data folder in which files are staged.
+/// Folder of staged files, relative to the data folder.
 pub const STAGED: &str = "var/run/splunk/lookup_tmp";
 
-/// Files of one folder of lookups at most; more are not made.
+/// Maximum files of one lookup folder.
 const FILES_MAX: usize = 2_000;
 
-/// Where the content of a lookup file comes from.
+/// The source of a lookup file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableContent {
     /// The text of the file.
     Text(String),
-    /// A file of the folder of staged ones, by its path or its name there; it is gone afterwards.
+    /// A staged file, by path or name; it is consumed.
     Staged(PathBuf),
 }
 
 impl TableContent {
-    /// What a client gives: lines are the file itself, one line is the path of a staged one.
+    /// Parses a client's value: several lines are the content, one line is the path of a staged file.
     pub fn of(given: &str) -> TableContent {
         match given.contains('\n') {
             true => TableContent::Text(given.to_owned()),
@@ -50,7 +50,7 @@ fn failed(path: &Path, error: &std::io::Error) -> ObjectError {
 }
 
 impl Objects {
-    /// The lookup files that a scope shows, the nearest of each name.
+    /// The visible lookup files, the closest of each name.
     pub fn tables(&self, scope: &Scope, viewer: &Permissions) -> Vec<ConfObject> {
         let mut found: Vec<ConfObject> = Vec::new();
         for place in self.places(scope) {
@@ -72,7 +72,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Makes a lookup file, or gives one another content where it lies.
+    /// Creates a lookup file, or replaces its content in its place.
     pub fn put_table(
         &self,
         name: &str,
@@ -87,7 +87,7 @@ impl Objects {
             return Err(super::write::refused(name, &place, viewer));
         }
         let target = self.table_path(&place, name);
-        // It is read before others have to wait.
+        // Read before the lock is taken.
         let unfinished = self.unfinished(&target, content)?;
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let moved = || -> Result<(), ObjectError> {
@@ -102,12 +102,12 @@ impl Objects {
             sync_folder_of(&target)
         };
         if let Err(error) = moved() {
-            // What stays behind is no table, and the reason is told.
+            // A leftover is not a table, and the error is reported.
             drop(std::fs::remove_file(&unfinished));
             return Err(error);
         }
         if let TableContent::Staged(path) = content {
-            // One that cannot be removed does no harm.
+            // Failing to remove it does no harm.
             drop(std::fs::remove_file(self.staged(path)?));
         }
         drop(alone);
@@ -127,7 +127,7 @@ impl Objects {
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(KIND, name)))
     }
 
-    /// Gives a lookup file another owner, sharing or lists of roles; moves it where these say.
+    /// Changes owner, sharing or roles of a lookup file, moving it if necessary.
     pub fn set_table_acl(
         &self,
         name: &str,
@@ -201,7 +201,7 @@ impl Objects {
         })
     }
 
-    /// The path of a staged file: it cannot lead elsewhere.
+    /// The path of a staged file, which cannot lead outside the folder.
     fn staged(&self, given: &Path) -> Result<PathBuf, ObjectError> {
         let folder = self.data_dir.join(STAGED);
         let wrong = || {
@@ -216,7 +216,7 @@ impl Objects {
         if is_there && is_file { Ok(path) } else { Err(wrong()) }
     }
 
-    /// Writes a content beside its target, checked and on disk.
+    /// Writes and validates content beside its target, durably.
     fn unfinished(&self, target: &Path, content: &TableContent) -> Result<PathBuf, ObjectError> {
         let folder = target.parent().unwrap_or(&self.data_dir);
         std::fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
@@ -229,7 +229,7 @@ impl Objects {
         let path = folder.join(format!(".upload-{:x}", u64::from_le_bytes(number)));
         let written = self.fill(&path, content);
         if let Err(error) = written {
-            // It is no table, and the reason is told.
+            // It is not a table, and the error is reported.
             drop(std::fs::remove_file(&path));
             return Err(error);
         }
@@ -268,7 +268,7 @@ fn check_table_name(name: &str) -> Result<(), ObjectError> {
     Ok(())
 }
 
-/// Refuses what searches could not read as a table.
+/// Fails for content that searches could not read as a table.
 fn check_csv(text: impl Read) -> Result<(), ObjectError> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text);
     let wrong = |error: csv::Error| match error.kind() {

@@ -1,7 +1,7 @@
-//! Objects that are a file of their own: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place.
+//! Objects that are files: views, navigation and panels, as `data/ui/KIND/NAME.xml` of a place.
 //!
-//! Places, sharing and who may do what are those of stanzas, under the kind's own name in metadata. What stands in the files is their
-//! readers' affair.
+//! Places, sharing and permissions are those of stanzas, under the kind's name in metadata. The content is not
+//! interpreted.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -16,17 +16,17 @@ use super::files::{LOCAL, LOCAL_META};
 use super::{ConfObject, ObjectError, ObjectSharing, Objects, Place, Scope};
 use crate::configuration::read_text;
 
-/// What the names of files end with.
+/// Extension of the files.
 const SUFFIX: &str = ".xml";
 /// The setting that holds a file's text.
 pub const TEXT: &str = "eai:data";
-/// Most bytes of a file.
+/// Maximum size of a file.
 const TEXT_BYTES_MAX: usize = 4 << 20;
-/// Kinds of such objects, as paths and metadata call them.
+/// Kinds of such objects, as in paths and metadata.
 pub const KINDS: [&str; 4] = ["views", "nav", "panels", "times"];
 
 impl Objects {
-    /// The objects of a kind that a scope shows, the nearest of each name.
+    /// The visible objects of a kind, the closest of each name.
     pub fn texts(&self, kind: &str, scope: &Scope, viewer: &Permissions) -> Result<Vec<ConfObject>, ObjectError> {
         check_kind(kind)?;
         let mut found: Vec<ConfObject> = Vec::new();
@@ -51,7 +51,7 @@ impl Objects {
         found.ok_or_else(|| ObjectError::Unknown(name.to_owned()))
     }
 
-    /// Makes an object, or changes one where it lies.
+    /// Creates an object, or changes it in its place.
     pub fn put_text(
         &self,
         kind: &str,
@@ -94,7 +94,7 @@ impl Objects {
         self.text(kind, name, scope, viewer)
     }
 
-    /// Removes an object that does not come with its app.
+    /// Removes an object that was not shipped with its app.
     pub fn remove_text(&self, kind: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let found = self.text(kind, name, scope, viewer)?;
@@ -114,7 +114,7 @@ impl Objects {
         place.folder(&self.data_dir).join(layer).join("data/ui").join(kind).join(format!("{name}{SUFFIX}"))
     }
 
-    /// Names of a place's objects, and whether each is there in `local` alone.
+    /// Names of a place's objects, and whether each exists only in `local`.
     fn names_of(&self, place: &Place, kind: &str) -> BTreeMap<String, bool> {
         let mut names = BTreeMap::new();
         for layer in [LOCAL, "default"] {

@@ -1,4 +1,4 @@
-//! Makes, changes, removes and shares objects.
+//! Creating, changing, removing and sharing objects.
 
 use std::sync::PoisonError;
 
@@ -12,15 +12,15 @@ use super::{
     can_be_own, check_conf, check_name, is_admin, is_of_node,
 };
 
-/// Largest file, in bytes; larger ones are not read.
+/// Maximum size of a conf file in bytes; larger ones are not read.
 pub(super) const FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Largest file of a user's own, in bytes.
+/// Maximum size of a private conf file in bytes.
 pub(super) const OWN_BYTES_MAX: usize = 2 * 1024 * 1024;
-/// Roles that may change what somebody shares with an app, unless told otherwise.
+/// Default roles that may change shared objects of an app.
 const WRITERS_DEFAULT: [&str; 2] = ["admin", "power"];
 
 impl Objects {
-    /// Makes a stanza; gives it as the scope shows it.
+    /// Creates a stanza; returns it as the scope shows it.
     pub fn create(
         &self,
         conf: &str,
@@ -41,7 +41,7 @@ impl Objects {
         if there.local.stanzas.len() >= OBJECTS_MAX {
             return Err(ObjectError::Invalid(format!("{conf}.conf has {OBJECTS_MAX} stanzas, the most it may have")));
         }
-        // Whom it belongs to first: a stanza without an owner would be everybody's.
+        // Owner first: a stanza without an owner would belong to everyone.
         if let Place::App(_) = place {
             let said = [("owner".to_owned(), viewer.user.clone())];
             self.rewrite(&place, LOCAL_META, |text| with_settings(text, &stanza_of(conf, name), &said))?;
@@ -50,7 +50,7 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
-    /// Changes settings of a stanza of the place that the scope writes to, which is made where it is missing.
+    /// Changes settings of a stanza in the place the scope writes to, creating it if missing.
     pub fn put(
         &self,
         conf: &str,
@@ -67,7 +67,7 @@ impl Objects {
         self.rewrite(&place, &local(conf), |text| with_settings(text, name, settings))
     }
 
-    /// Makes a file without stanzas, if there is none.
+    /// Creates an empty conf file, if there is none.
     pub fn create_conf(&self, conf: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_conf(conf)?;
@@ -75,8 +75,8 @@ impl Objects {
         self.rewrite(&place, &local(conf), str::to_owned)
     }
 
-    /// Changes settings of a stanza where it lies; what comes with the program is changed by a stanza of the scope's. Nobody changes
-    /// `default` here, as in Splunk: it would change all others.
+    /// Changes settings of a stanza in its place; a bundled one is overridden by a stanza in the scope's place.
+    /// `default` cannot be changed, as in Splunk, because it affects all others.
     pub fn edit(
         &self,
         conf: &str,
@@ -102,7 +102,7 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
-    /// Removes a stanza; one that comes with an app or the program cannot be.
+    /// Removes a stanza unless it was shipped with an app or the program.
     pub fn remove(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<(), ObjectError> {
         let _alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         check_name(name)?;
@@ -118,7 +118,7 @@ impl Objects {
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
     }
 
-    /// Gives an object another owner, sharing or lists of roles; moves it where these say.
+    /// Changes owner, sharing or roles of an object, moving it if necessary.
     pub fn set_acl(
         &self,
         conf: &str,
@@ -140,7 +140,7 @@ impl Objects {
         self.get(conf, name, scope, viewer)
     }
 
-    /// Says of an object what its acl is to be, after `move_to` has moved it where that says; gives where it is then.
+    /// Writes the ACL of an object after moving it with `move_to` if necessary; returns its place.
     pub(super) fn apply_acl(
         &self,
         found: &ConfObject,
@@ -190,7 +190,7 @@ impl Objects {
         Ok(place)
     }
 
-    /// Moves an object's own settings to another place: written there before they go here.
+    /// Moves an object's local settings to another place: written there before they are removed here.
     fn move_to(&self, found: &ConfObject, place: &Place, viewer: &Permissions) -> Result<(), ObjectError> {
         let (conf, name) = (found.conf.as_str(), found.name.as_str());
         if !found.is_local {
@@ -212,11 +212,11 @@ impl Objects {
         self.rewrite_meta_if_there(&found.place, |text| without_stanza(text, &stanza_of(conf, name)))
     }
 
-    /// Where a new stanza goes, if the user may write there.
+    /// The place of a new stanza, if the user may write there.
     fn target(&self, conf: &str, name: &str, scope: &Scope, viewer: &Permissions) -> Result<Place, ObjectError> {
         let place = scope.target(can_be_own(conf));
         self.check_app(place.app())?;
-        // What all prefer is said by administrators.
+        // Preferences of all users are set by administrators.
         let is_of_all = is_of_node(conf) || matches!(&place, Place::App(app) if app == super::APP_PREFERENCES);
         let may = self.place_acl(&place).may_write(conf, name, viewer) && (!is_of_all || is_admin(viewer));
         if may { Ok(place) } else { Err(refused(name, &place, viewer)) }
