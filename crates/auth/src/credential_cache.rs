@@ -1,22 +1,22 @@
-//! Credentials that were found right, or wrong, a short while ago: a client that sends them with each request costs a hash now
-//! and then, and one that goes on with an old password is refused without a hash and counts once. They are kept under a
-//! keyed hash, never as they are.
+//! Cache of recently checked credentials, right or wrong, by keyed hash. A client that sends credentials with every
+//! request costs a password hash only now and then. A client that keeps sending an old password is refused without a
+//! hash, and its failures count once.
 
 use std::collections::BTreeMap;
 
 use crate::keyed_hash::Keyed;
 
-/// Seconds for which credentials need no new hash.
+/// Seconds for which checked credentials are trusted without a new hash.
 pub const VERIFIED_S_MAX: i64 = 300;
-/// Credentials kept; the oldest goes first.
+/// Maximum cached credentials; the oldest is evicted.
 const VERIFIED_MAX: usize = 1_000;
 
-/// Credentials that were checked of late, all with one outcome.
+/// Recently checked credentials that had the same outcome.
 #[derive(Default)]
 pub(crate) struct Checked(BTreeMap<Keyed, (String, i64)>);
 
 impl Checked {
-    /// The user who is named by these credentials, if they were checked of late.
+    /// The user these credentials belong to, if they were checked recently.
     pub(crate) fn user(&mut self, credentials: &Keyed, now_ns: i64) -> Option<&str> {
         let (_, since) = self.0.get(credentials)?;
         if !(0..=VERIFIED_S_MAX * 1_000_000_000).contains(&(now_ns - since)) {
@@ -26,7 +26,7 @@ impl Checked {
         self.0.get(credentials).map(|(user, _)| user.as_str())
     }
 
-    /// Keeps credentials that were checked just now.
+    /// Adds credentials that were just checked.
     pub(crate) fn keep(&mut self, credentials: Keyed, user: &str, now_ns: i64) {
         if self.0.len() >= VERIFIED_MAX && !self.0.contains_key(&credentials) {
             let oldest = self.0.iter().min_by_key(|(_, (_, since))| *since).map(|(credentials, _)| *credentials);
@@ -35,7 +35,7 @@ impl Checked {
         self.0.insert(credentials, (user.to_owned(), now_ns));
     }
 
-    /// Forgets those of a user.
+    /// Removes a user's credentials.
     pub(crate) fn forget(&mut self, user: &str) {
         self.0.retain(|_, (other, _)| other != user);
     }

@@ -1,7 +1,7 @@
-//! How many password hashes are computed at once, and in which memory.
+//! Concurrency limit and memory reuse for password hashing.
 //!
-//! One hash takes 19 MB and about 20 ms by design. Anybody may ask for one before logging in, so that the number at work
-//! and the number waiting are bounded; memory is made once for each place at work and used again.
+//! One hash takes 19 MB and about 20 ms by design, and anyone can cause one before logging in. The number of running
+//! and of waiting hashes is therefore bounded, and the memory of each slot is allocated once and reused.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use crate::AuthError;
 use crate::password::Memory;
 
-/// Hashes computed at once.
+/// Maximum concurrent hashes.
 pub const HASHES_MAX: usize = 2;
-/// Logins that wait for their turn; beyond, they are refused at once.
+/// Logins that may wait for a slot; further ones are refused at once.
 pub const HASH_WAITERS_MAX: usize = 64;
-/// Longest wait for a turn.
+/// Longest wait for a slot.
 const HASH_WAIT: Duration = Duration::from_secs(10);
-/// When a refused client may come again.
+/// `Retry-After` of a refused client.
 const RETRY_AFTER_S: u64 = 2;
 
-/// Places for hashing.
+/// The hashing slots.
 pub(crate) struct Hashing {
     state: Mutex<State>,
     freed: Condvar,
@@ -27,12 +27,12 @@ pub(crate) struct Hashing {
 }
 
 struct State {
-    /// Memory of free places.
+    /// Memory of free slots.
     free: Vec<Memory>,
     waiting: usize,
 }
 
-/// A place, given back when dropped.
+/// A slot, released when dropped.
 pub(crate) struct HashingPermit<'a> {
     hashing: &'a Hashing,
     pub(crate) memory: Memory,
@@ -54,7 +54,7 @@ impl Hashing {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place; waits for one, but not behind too many and not for long.
+    /// Acquires a slot. Fails if too many already wait or the wait takes too long.
     pub(crate) fn place(&self) -> Result<HashingPermit<'_>, AuthError> {
         let busy = || AuthError::Busy { retry_after_s: RETRY_AFTER_S };
         let mut state = self.locked();

@@ -1,25 +1,25 @@
-//! HMAC-SHA-256 (RFC 2104): what is looked up in memory by a secret is kept under its keyed hash, not under itself.
+//! HMAC-SHA-256 (RFC 2104). Secrets used as keys of in-memory maps are stored only as their keyed hash.
 
 use sha2::{Digest, Sha256};
 
-/// Bytes that SHA-256 takes at a time.
+/// Block size of SHA-256.
 const BLOCK_BYTES: usize = 64;
 
 /// A keyed hash.
 pub(crate) type Keyed = [u8; 32];
 
-/// A key, new at each start.
+/// A random key, new at each start.
 pub(crate) struct HashKey([u8; 32]);
 
 impl HashKey {
-    /// A key of unpredictable bytes.
+    /// A new random key.
     pub(crate) fn new(random: &dyn Fn(&mut [u8])) -> HashKey {
         let mut key = [0; 32];
         random(&mut key);
         HashKey(key)
     }
 
-    /// The hash of these parts; their lengths count, so that no two lists of parts are taken for each other.
+    /// Hash of the parts. Lengths are included, so that different lists of parts cannot collide by concatenation.
     pub(crate) fn hash(&self, parts: &[&[u8]]) -> Keyed {
         let inner = parts.iter().fold(Sha256::new_with_prefix(padded(&self.0, 0x36)), |hash, part| {
             hash.chain_update((part.len() as u64).to_le_bytes()).chain_update(part)
@@ -28,7 +28,7 @@ impl HashKey {
     }
 }
 
-/// The keyed hash of a text as it is.
+/// Plain HMAC of a text.
 pub(crate) fn hmac(key: &Keyed, text: &[u8]) -> Keyed {
     let inner = Sha256::new_with_prefix(padded(key, 0x36)).chain_update(text).finalize();
     Sha256::new_with_prefix(padded(key, 0x5c)).chain_update(inner).finalize().into()
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn the_hash_of_a_text_is_that_of_others() {
-        // RFC 4231, test case 1: a key of 20 bytes is as one with zeros behind it.
+        // RFC 4231, test case 1: HMAC pads a 20-byte key with zeros.
         let mut key = [0; 32];
         key[..20].fill(0x0b);
         let expected = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";

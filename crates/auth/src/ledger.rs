@@ -1,48 +1,48 @@
-//! What happened at the door, to be written down elsewhere: equal events of a round are counted, not repeated, so that a
-//! storm of wrong logins is a few lines.
+//! Authentication events waiting to be written to the audit index. Equal events of a round are counted, not repeated,
+//! so that a storm of failed logins becomes a few lines.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Different events of a round; further ones are counted as one, without a user.
+/// Maximum distinct events per round; further ones are counted as one without a user.
 const EVENTS_MAX: usize = 100;
-/// Characters of a name that are kept: names of failed logins are whatever somebody sent.
+/// Maximum characters of a recorded name: failed logins contain arbitrary names.
 const NAME_CHARS_MAX: usize = 100;
 
-/// What is told of an event.
+/// Content of an audit event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditEvent {
-    /// Who.
+    /// User name.
     pub user: String,
-    /// What was done, in Splunk's words.
+    /// Action, in Splunk's words.
     pub action: &'static str,
-    /// How it ended, in Splunk's words.
+    /// Outcome, in Splunk's words.
     pub info: &'static str,
-    /// Why, where it failed.
+    /// Reason of a failure.
     pub reason: Option<&'static str>,
-    /// What was done to it: kind of change and name.
+    /// Object of the action: kind of change and name.
     pub object: Option<(&'static str, String)>,
-    /// Where it came from.
+    /// Client address.
     pub client: IpAddr,
 }
 
-/// Equal events.
+/// A number of equal events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {
-    /// What they tell.
+    /// Their content.
     pub event: AuditEvent,
-    /// When the first was.
+    /// Time of the first.
     pub time_ns: i64,
-    /// How many there were.
+    /// Their number.
     pub count: u64,
 }
 
-/// Events of a round.
+/// Events of the current round.
 #[derive(Default)]
 pub(crate) struct Ledger(BTreeMap<AuditEvent, (i64, u64)>);
 
 impl Ledger {
-    /// Notes an event.
+    /// Records an event.
     pub(crate) fn note(&mut self, mut event: AuditEvent, now_ns: i64) {
         event.user = event.user.chars().take(NAME_CHARS_MAX).collect();
         if self.0.len() >= EVENTS_MAX && !self.0.contains_key(&event) {
@@ -51,7 +51,7 @@ impl Ledger {
         self.0.entry(event).or_insert((now_ns, 0)).1 += 1;
     }
 
-    /// The events since the last call, oldest first.
+    /// Takes the events since the last call, oldest first.
     pub(crate) fn take(&mut self) -> Vec<AuditRecord> {
         let noted = std::mem::take(&mut self.0).into_iter();
         let mut records: Vec<AuditRecord> =

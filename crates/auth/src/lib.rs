@@ -1,11 +1,11 @@
-//! Who is asking: users with passwords, session keys, and the three ways a client proves who it is.
+//! Authentication: users with passwords, sessions, tokens, and the ways a client proves its identity.
 //!
-//! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`; [`Auth::authenticate`] turns
-//! that into an [`Identity`]. Anybody may try, so that every part of it is bounded: hashes at work and waiting
-//! (`hashing`), wrong logins (`throttle`), sessions, and what is written down of it (`ledger`). Users that do not exist
-//! cost and answer what wrong passwords do. Users come as records and go to a [`UserKeeper`], of which [`UsersFile`]
-//! is one: the file `etc/passwd` of a data folder. [`permissions`] tells what the roles of an
-//! identity come to, as authorize.conf has them at that moment. Not here: LDAP, SAML.
+//! A request carries `Authorization: Splunk KEY`, `Bearer KEY`, `Bearer TOKEN` or `Basic USER:PASSWORD`;
+//! [`Auth::authenticate`] turns it into an [`Identity`]. Anyone may try, so every resource is bounded: running and
+//! waiting hashes (`hashing`), failed logins (`throttle`), sessions, and audit records (`ledger`). Unknown users cost
+//! the same and get the same answer as wrong passwords. Users are records persisted by a [`UserKeeper`]; [`UsersFile`]
+//! keeps them in `etc/passwd` of a data folder. [`permissions`] computes the effective permissions of an identity from
+//! the current authorize.conf. Not here: LDAP, SAML.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod credential_cache;
@@ -56,7 +56,7 @@ use ledger::Ledger;
 use session::Sessions;
 use throttle::Throttle;
 
-/// What Splunk calls a login in its audit events.
+/// Splunk's name of a login in audit events.
 const LOGIN: &str = "login attempt";
 
 /// Why a request is refused.
@@ -65,22 +65,22 @@ pub enum AuthError {
     /// No `Authorization` header, or one of an unknown form.
     #[error("not logged in: send `Authorization: Splunk KEY`, `Bearer KEY` or basic credentials")]
     Missing,
-    /// Wrong user name, password or session key, or a session that ended.
+    /// Wrong user name, password or session key, or an expired session.
     #[error("login failed: wrong user name, password or an ended session")]
     Denied,
-    /// Too many wrong logins came before.
+    /// Too many failed logins.
     #[error("too many wrong logins: try again in {retry_after_s} s")]
     Throttled {
         /// Seconds to wait.
         retry_after_s: u64,
     },
-    /// As many logins as may be are being checked.
+    /// Too many logins are being checked.
     #[error("too many logins at once: try again in {retry_after_s} s")]
     Busy {
         /// Seconds to wait.
         retry_after_s: u64,
     },
-    /// Stored password hash cannot be read, or hashing failed.
+    /// The stored password hash cannot be read, or hashing failed.
     #[error("user {user}: the stored password cannot be used: {reason}")]
     BadRecord {
         /// User name.
@@ -100,60 +100,60 @@ impl HasKind for AuthError {
     }
 }
 
-/// Who a request comes from.
+/// The authenticated user of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// User name.
     pub user: String,
     /// Roles of the user.
     pub roles: Vec<String>,
-    /// Whether it is the command line of the account that the server runs under, which may read its files anyway.
+    /// Whether it is the command line of the server's own account, which can read the server's files anyway.
     pub is_console: bool,
 }
 
-/// Fills a buffer with unpredictable bytes; the server hands in the operating system's source.
+/// Fills a buffer with unpredictable bytes; the server passes the operating system's source.
 pub type RandomBytes = Box<dyn Fn(&mut [u8]) + Send + Sync>;
 
 /// Checks logins and session keys.
 pub struct Auth {
     state: Mutex<State>,
     hashing: Hashing,
-    /// One change of the users at a time.
+    /// Serialises changes of the users.
     changing: Mutex<()>,
     keeper: Box<dyn UserKeeper>,
     clock: SharedClock,
     random: RandomBytes,
     key: HashKey,
-    /// Stands in for users that do not exist.
+    /// Stands in for unknown users.
     unknown: UserRecord,
     local_token: String,
-    /// The roles there are.
+    /// Current roles.
     roles: RwLock<Arc<Roles>>,
 }
 
 struct State {
     users: Vec<UserRecord>,
     sessions: Sessions,
-    /// Right credentials.
+    /// Recently accepted credentials.
     verified: Checked,
-    /// Wrong ones.
+    /// Recently refused credentials.
     refused: Checked,
     throttle: Throttle,
     ledger: Ledger,
-    /// Authentication tokens, where the node keeps any.
+    /// Authentication tokens, if the node has any.
     tokens: Option<Tokens>,
 }
 
-/// A token to be made.
+/// A token to be created.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Whose it is to be.
+    /// Its user.
     pub user: String,
-    /// What it is for, in words.
+    /// Audience: free text for the purpose.
     pub audience: String,
-    /// From when on it is refused, in seconds since 1970.
+    /// Expiry, in seconds since 1970.
     pub expires_s: Option<i64>,
-    /// Until when it is refused.
+    /// Time before which it is refused.
     pub not_before_s: i64,
 }
 
@@ -164,13 +164,13 @@ impl std::fmt::Debug for Auth {
 }
 
 impl Auth {
-    /// The time of its clock, in nanoseconds since 1970.
+    /// Current time in nanoseconds since 1970.
     pub fn now(&self) -> i64 {
         self.clock.now_ns()
     }
 
-    /// Authentication over `users`, which go to `keeper` when they change. Whoever shows [`Auth::local_token`] is the
-    /// local administrator.
+    /// Authentication of `users`, which are persisted by `keeper` when they change. The holder of [`Auth::local_token`]
+    /// is the local administrator.
     pub fn new(
         users: Vec<UserRecord>,
         keeper: Box<dyn UserKeeper>,
@@ -197,18 +197,18 @@ impl Auth {
         })
     }
 
-    /// The same with authentication tokens.
+    /// Adds authentication tokens.
     pub fn with_tokens(self, tokens: Tokens) -> Auth {
         self.locked().tokens = Some(tokens);
         self
     }
 
-    /// The authentication tokens, with when and from where each was used last.
+    /// The authentication tokens, with time and address of their last use.
     pub fn tokens(&self) -> Vec<ShownToken> {
         self.locked().tokens.as_ref().map(Tokens::list).unwrap_or_default()
     }
 
-    /// Makes a token; gives its id, and the token itself, which is kept nowhere. `node` is the name of this one.
+    /// Creates a token; returns its id and the token itself, which is not stored. `node` is the name of this node.
     pub fn issue_token(
         &self,
         by: &Identity,
@@ -240,7 +240,7 @@ impl Auth {
         Ok((id, token))
     }
 
-    /// Puts a change of tokens in force that is on disk before. It is written while logins go on.
+    /// Persists a change of tokens and then puts it in force. Logins continue while it is written.
     fn put_tokens(&self, draft: Draft) -> Result<(), UserError> {
         draft.keep()?;
         if let Some(tokens) = self.locked().tokens.as_mut() {
@@ -249,14 +249,14 @@ impl Auth {
         Ok(())
     }
 
-    /// Switches a token on or off.
+    /// Enables or disables a token.
     pub fn switch_token(&self, by: &Identity, id: &str, is_enabled: bool, origin: &Origin) -> Result<(), UserError> {
         self.change_token(by, id, origin, if is_enabled { "enable" } else { "disable" }, |draft| {
             draft.switch(id, is_enabled);
         })
     }
 
-    /// Removes a token: whoever shows it is refused from now on.
+    /// Removes a token; it is refused from now on.
     pub fn remove_token(&self, by: &Identity, id: &str, origin: &Origin) -> Result<(), UserError> {
         self.change_token(by, id, origin, "remove", |draft| {
             draft.remove(|record| record.id == id);
@@ -285,7 +285,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Refuses who may not look after the tokens of a user.
+    /// Checks that `by` may administer the tokens of a user.
     fn check_token_change(&self, by: &Identity, user: &str) -> Result<(), UserError> {
         let permissions = self.permissions(by);
         if permissions.holds(EDIT_TOKENS_ALL) || by.user == user && permissions.holds(EDIT_TOKENS_OWN) {
@@ -304,7 +304,7 @@ impl Auth {
         state.ledger.note(event, self.clock.now_ns());
     }
 
-    /// Who shows a token; roles are those that the user has at this moment.
+    /// The identity of a token, with its user's current roles.
     fn check_token(&self, token: &str, origin: &Origin) -> Result<Identity, AuthError> {
         let now_ns = self.clock.now_ns();
         let is_off = self.roles().are_tokens_disabled();
@@ -327,19 +327,19 @@ impl Auth {
         }
     }
 
-    /// The roles there are.
+    /// Current roles.
     pub fn roles(&self) -> Arc<Roles> {
         Arc::clone(&self.roles.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes other roles: from now on they say what requests may do, those of sessions that are open too.
-    /// They are read by `read` behind the lock, so that of two changes at once the later reading is kept.
+    /// Replaces the roles, which apply to the next request of every session. They are read by `read` under the lock, so
+    /// that of two concurrent changes the later reading wins.
     pub fn set_roles(&self, read: impl FnOnce() -> Roles) {
         let mut roles = self.roles.write().unwrap_or_else(PoisonError::into_inner);
         *roles = Arc::new(read());
     }
 
-    /// What the roles of an identity come to at this moment.
+    /// The effective permissions of an identity now.
     pub fn permissions(&self, identity: &Identity) -> Permissions {
         permissions(&self.roles(), identity)
     }
@@ -348,12 +348,12 @@ impl Auth {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Key that the command line of the same account reads from the run file; new at each start.
+    /// The key that the command line of the same account reads from the run file; new at each start.
     pub fn local_token(&self) -> &str {
         &self.local_token
     }
 
-    /// Checks a password and opens a session; gives its key. Blocks for a hash.
+    /// Checks a password and opens a session; returns its key. Blocks for a hash.
     pub fn login(&self, user: &str, password: &str, origin: &Origin) -> Result<String, AuthError> {
         let key = token(&self.random);
         let (opened, address) = (self.key.hash(&[key.as_bytes()]), origin.address);
@@ -363,7 +363,8 @@ impl Auth {
         Ok(key)
     }
 
-    /// Who sent a request with this `Authorization` header. Blocks for a hash where [`Auth::recognise`] gives nothing.
+    /// The identity of a request with this `Authorization` header. Blocks for a hash if [`Auth::recognise`] returns
+    /// `None`.
     pub fn authenticate(&self, header: Option<&str>, origin: &Origin) -> Result<Identity, AuthError> {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin),
@@ -371,7 +372,7 @@ impl Auth {
         }
     }
 
-    /// As [`Auth::authenticate`], at once; `None` where it takes a hash.
+    /// As [`Auth::authenticate`] without blocking; `None` if a hash is necessary.
     pub fn recognise(&self, header: Option<&str>, origin: &Origin) -> Result<Option<Identity>, AuthError> {
         match Credentials::of(header)? {
             Credentials::Key(key) => self.check_key(key, origin).map(Some),
@@ -381,7 +382,7 @@ impl Auth {
         }
     }
 
-    /// Ends the session of a key, for its user or an administrator; whether there was one that this one may end.
+    /// Ends the session of a key, if `by` is its user or an administrator; returns whether it did.
     pub fn end_session(&self, key: &str, by: &Identity, origin: &Origin) -> bool {
         let key = self.key.hash(&[key.as_bytes()]);
         let may_end_any = self.permissions(by).holds(EDIT_USER);
@@ -401,12 +402,12 @@ impl Auth {
         true
     }
 
-    /// Ends the session whose key a request shows, if it shows one.
+    /// Ends the session of the request itself, if it has one.
     pub fn end_own_session(&self, header: Option<&str>, by: &Identity, origin: &Origin) -> bool {
         matches!(Credentials::of(header), Ok(Credentials::Key(key)) if self.end_session(key, by, origin))
     }
 
-    /// The users by name, without what proves who they are.
+    /// Names and roles of all users.
     pub fn users(&self) -> Vec<(String, Vec<String>)> {
         let mut users: Vec<_> =
             self.locked().users.iter().map(|user| (user.name.clone(), user.roles.clone())).collect();
@@ -414,14 +415,14 @@ impl Auth {
         users
     }
 
-    /// Whether the first user still has the first password. Blocks for a hash.
+    /// Whether the initial user still has the initial password. Blocks for a hash.
     pub fn has_first_password(&self) -> Result<bool, AuthError> {
         let first = self.locked().users.iter().find(|user| user.name == FIRST_USER.0).cloned();
         let Some(first) = first else { return Ok(false) };
         password::verify(&first, FIRST_USER.1, &mut self.hashing.place()?.memory)
     }
 
-    /// Changes the users as `by` asks; sessions of a user with another password or other roles end. Blocks for hashes.
+    /// Changes the users on behalf of `by`; ends sessions of users whose password or roles change. Blocks for hashes.
     pub fn change(&self, by: &Identity, change: &UserChange, origin: &Origin) -> Result<(), UserError> {
         let name = change.name();
         let is_own_password = by.user == name && matches!(change, UserChange::Edit { roles: None, .. });
@@ -462,7 +463,8 @@ impl Auth {
         self.check_grants(by, change, &before)?;
         let users = changed_users(&before, change, hash, &self.roles())?;
         if let UserChange::Remove { name } = change {
-            // Who comes later with the same name has none of them. They go first: a user without tokens makes new ones.
+            // A later user of the same name must not inherit tokens. They are removed first: if that alone succeeds,
+            // the user can create new ones.
             let draft = self.locked().tokens.as_ref().map(Tokens::draft);
             if let Some(mut draft) = draft
                 && draft.remove(|record| record.user == *name)
@@ -470,7 +472,7 @@ impl Auth {
                 self.put_tokens(draft)?;
             }
         }
-        // Nothing is in force that would not be there after a start.
+        // Persisted before it is put in force, so that a restart cannot undo a change in force.
         self.keeper.keep(&users).map_err(UserError::Failed)?;
         let mut state = self.locked();
         state.users = users;
@@ -489,7 +491,7 @@ impl Auth {
         Ok(())
     }
 
-    /// Refuses to give roles that `by` may not give, and to change or remove others who have such.
+    /// Refuses to grant roles that `by` may not grant, and to change or remove users who have such roles.
     fn check_grants(&self, by: &Identity, change: &UserChange, users: &[UserRecord]) -> Result<(), UserError> {
         let Some(grantable) = grantable_roles(&self.roles(), by) else { return Ok(()) };
         let had = users.iter().find(|user| user.name == change.name() && user.name != by.user);
@@ -508,7 +510,7 @@ impl Auth {
         }
     }
 
-    /// Notes that a caller has changed something: `operation` in Splunk's words, and what it was done to.
+    /// Records a change by a caller: `operation` in Splunk's words, and its object.
     pub fn note_change(&self, by: &Identity, origin: &Origin, operation: &'static str, object: String) {
         let (user, object) = (by.user.clone(), Some((operation, object)));
         let event =
@@ -516,13 +518,13 @@ impl Auth {
         self.locked().ledger.note(event, self.clock.now_ns());
     }
 
-    /// What happened since the last call, to be written down.
+    /// Takes the audit records since the last call.
     pub fn take_audit(&self) -> Vec<AuditRecord> {
         self.locked().ledger.take()
     }
 
     fn check_key(&self, key: &str, origin: &Origin) -> Result<Identity, AuthError> {
-        // Keys of sessions are digits.
+        // Session keys are hexadecimal digits, so a dot means a token.
         if key.contains('.') {
             return self.check_token(key, origin);
         }
@@ -534,7 +536,7 @@ impl Auth {
         self.locked().sessions.touch(&key, self.clock.now_ns()).ok_or(AuthError::Denied)
     }
 
-    /// Who has this password; `found` runs while nobody can change the user.
+    /// Checks a password; `found` runs while the user cannot change.
     fn check_password(
         &self,
         user: &str,
@@ -549,7 +551,7 @@ impl Auth {
         let mut place = self.hashing.place().inspect_err(|_| {
             self.note(&attempt, "failed", Some("too many logins at once"));
         })?;
-        // Others with the same name or password were checked meanwhile.
+        // Another request may have checked the same credentials in the meantime.
         if let Some(identity) = self.known(&attempt, &found)? {
             return Ok(identity);
         }
@@ -558,7 +560,7 @@ impl Auth {
         drop(place);
         let mut state = self.locked();
         let now_ns = self.clock.elapsed_ns();
-        // Another password since then counts.
+        // The user's password may have changed during the hash.
         let is_same = state.users.iter().find(|other| other.name == user) == record.as_ref();
         if !is_right && is_same {
             state.refused.keep(attempt.credentials_here, user, now_ns);
@@ -582,7 +584,7 @@ impl Auth {
         Ok(identity)
     }
 
-    /// What is known of an attempt without a hash: that it must wait, or whose credentials they are.
+    /// The result of an attempt, if it is known without a hash: throttled, or recently checked.
     fn known(
         &self,
         attempt: &Attempt<'_>,
@@ -590,7 +592,7 @@ impl Auth {
     ) -> Result<Option<Identity>, AuthError> {
         let mut state = self.locked();
         let now_ns = self.clock.elapsed_ns();
-        // The same wrong password again tells whoever guesses nothing, and is not counted.
+        // Repeating the same wrong password gains an attacker nothing, so it is not counted again.
         if state.refused.user(&attempt.credentials_here, now_ns) == Some(attempt.user) {
             drop(state);
             self.note(attempt, "failed", Some("wrong user name or password"));
@@ -618,17 +620,17 @@ impl Auth {
     }
 }
 
-/// Somebody who says to be a user.
+/// A login attempt.
 struct Attempt<'a> {
     user: &'a str,
-    /// What is hashed: the password, unless it is longer than any.
+    /// The text to hash: the password, unless it is too long.
     hashed: &'a str,
     origin: &'a Origin,
     user_hash: Keyed,
     credentials: Keyed,
-    /// The same from this address: what others tried elsewhere is nobody's affair here.
+    /// Keyed hash of the credentials and the address, so that other addresses' failures do not count here.
     credentials_here: Keyed,
-    /// Whether these credentials are good from there, if they are right.
+    /// Whether correct credentials would be accepted from there.
     may_be_right: bool,
 }
 
@@ -652,7 +654,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// What an `Authorization` header shows.
+/// The content of an `Authorization` header.
 enum Credentials<'a> {
     Key(&'a str),
     Password(String, String),
@@ -686,7 +688,7 @@ fn token(random: &RandomBytes) -> String {
     tokens::hex(&bytes)
 }
 
-/// Comparison whose time does not tell how many bytes agree.
+/// Constant-time comparison.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

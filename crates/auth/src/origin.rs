@@ -1,31 +1,33 @@
-//! Where a request comes from.
+//! The network origin of a request.
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Where a request comes from, as far as the port that took it can tell.
+/// The origin of a request, as far as the port that accepted it can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The peer's address.
     pub address: IpAddr,
-    /// Whether it certainly comes from this machine: peer and listener are loopback, and no proxy hands it on.
+    /// Whether it certainly comes from this machine: peer and listener are loopback addresses, and no proxy forwarded
+    /// it.
     pub is_local: bool,
 }
 
 impl Origin {
-    /// A request from nobody knows where.
+    /// An unknown origin.
     pub const UNKNOWN: Origin = Origin { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_local: false };
 
-    /// A request of this machine.
+    /// A request from this machine.
     pub const LOCAL: Origin = Origin { address: IpAddr::V4(Ipv4Addr::LOCALHOST), is_local: true };
 
-    /// A request from `peer` to a port at `listener`; `is_forwarded` where a proxy says that it speaks for another.
+    /// A request from `peer` to a port at `listener`; `is_forwarded` if a proxy header says that it was forwarded.
     pub fn of(peer: IpAddr, listener: IpAddr, is_forwarded: bool) -> Origin {
         let address = peer.to_canonical();
         let is_local = address.is_loopback() && listener.to_canonical().is_loopback() && !is_forwarded;
         Origin { address, is_local }
     }
 
-    /// Those who share limits: an address, or the network of an IPv6 address, of which a sender has many.
+    /// Key of the limits an origin shares: an IPv4 address, or the /64 of an IPv6 address, because one sender has many
+    /// of those.
     pub(crate) fn neighbourhood(&self) -> u128 {
         match self.address {
             IpAddr::V4(address) => u128::from(address.to_bits()),

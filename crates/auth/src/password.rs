@@ -1,18 +1,18 @@
-//! Password hashes: argon2id in PHC text form, computed in memory that the caller brings.
+//! Password hashes: argon2id in PHC text form, computed in memory supplied by the caller.
 
 use argon2::password_hash::{Output, ParamsString, PasswordHash, Salt, SaltString};
 use argon2::{ARGON2ID_IDENT, Algorithm, Argon2, Block, Params, Version};
 
 use crate::{AuthError, UserRecord};
 
-/// Most memory that a stored hash may ask for, in KiB: records come from a file that people edit.
+/// Maximum memory a stored hash may request, in KiB: the file may be edited by hand.
 const MEMORY_KIB_MAX: u32 = 64 << 10;
-/// Most passes over it.
+/// Maximum number of passes over the memory.
 const PASSES_MAX: u32 = 16;
-/// Bytes of a hash that we write.
+/// Length of new hashes in bytes.
 const OUTPUT_BYTES: usize = 32;
 
-/// Memory of one computation, kept for the next.
+/// Working memory of one computation, reused.
 pub(crate) type Memory = Vec<Block>;
 
 /// Hash of a password for a user record; `salt` must be 16 unpredictable bytes.
@@ -20,7 +20,7 @@ pub fn hash_password(password: &str, salt: &[u8; 16]) -> Result<String, AuthErro
     hash_in(password, salt, &mut Memory::new())
 }
 
-/// As [`hash_password`], in this memory.
+/// As [`hash_password`], in the given memory.
 pub(crate) fn hash_in(password: &str, salt: &[u8; 16], memory: &mut Memory) -> Result<String, AuthError> {
     let mut output = [0; OUTPUT_BYTES];
     compute(Algorithm::Argon2id, Version::default(), Params::default(), password, salt, &mut output, memory)
@@ -28,7 +28,7 @@ pub(crate) fn hash_in(password: &str, salt: &[u8; 16], memory: &mut Memory) -> R
     phc_text(salt, &output).map_err(|reason| bad_record("", reason))
 }
 
-/// A hash that no password is found for, as costly to test as one of ours: it stands in for users that do not exist.
+/// A hash that matches no password and is as costly to check as a real one; it stands in for unknown users.
 pub(crate) fn unknown_user_hash(salt: &[u8; 16], output: &[u8; OUTPUT_BYTES]) -> Result<String, AuthError> {
     phc_text(salt, output).map_err(|reason| bad_record("", reason))
 }
@@ -45,7 +45,7 @@ fn phc_text(salt: &[u8; 16], output: &[u8]) -> argon2::password_hash::Result<Str
     Ok(hash.to_string())
 }
 
-/// Whether `password` is the user's.
+/// Whether `password` belongs to the record.
 pub(crate) fn verify(record: &UserRecord, password: &str, memory: &mut Memory) -> Result<bool, AuthError> {
     let bad = |reason: argon2::password_hash::Error| bad_record(&record.name, reason);
     let stored = PasswordHash::new(&record.password_hash).map_err(bad)?;
@@ -65,7 +65,7 @@ pub(crate) fn verify(record: &UserRecord, password: &str, memory: &mut Memory) -
     let mut output = vec![0; expected.len()];
     compute(algorithm, version, params, password, salt, &mut output, memory)
         .map_err(|reason| bad_record(&record.name, reason))?;
-    // The comparison takes the same time wherever they differ.
+    // Constant-time comparison.
     Ok(Output::new(&output).map_err(bad)? == expected)
 }
 

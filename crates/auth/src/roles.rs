@@ -1,8 +1,8 @@
-//! What the roles of a user come to.
+//! The effective permissions of a user's roles.
 //!
-//! Capabilities and indexes of several roles, and of roles that a role imports, are joined; nothing takes one away but
-//! `srchIndexesDisallowed`. Of limits the most generous counts, and filters are joined by OR, those that say so by AND. A role that
-//! nobody knows gives nothing. Rules are those of Splunk's authorize.conf. Not here: reading it ([`Roles`]).
+//! Capabilities and indexes of all roles, including imported ones, are united; only `srchIndexesDisallowed` takes
+//! something away. The most generous limit applies. Filters are joined by OR, or by AND for roles that say so. An
+//! unknown role grants nothing. The rules are those of Splunk's authorize.conf. Not here: parsing it ([`Roles`]).
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use quarry_conf::{Permissions, RoleSettings, Roles};
 
 use crate::Identity;
 
-/// A filter that lifts those that are joined with it.
+/// The filter that lifts all filters joined with it by OR.
 const EVERYTHING: &str = "*";
 
-/// What the roles of a user come to.
+/// The effective permissions of a user.
 pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
     let roles = with_imports(known, &identity.roles);
     let joined = |of: fn(&RoleSettings) -> &Vec<String>| -> Vec<String> {
@@ -24,7 +24,7 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
     let capabilities = roles.iter().flat_map(|role| role.capabilities.iter().cloned()).collect();
     let (allowed, default) = (joined(|role| &role.allowed_indexes), joined(|role| &role.default_indexes));
     let most = |of: fn(&RoleSettings) -> usize| -> Option<usize> {
-        // 0 is any number, and nothing is bounded where no role is known.
+        // 0 means unlimited; without a known role there is no limit either.
         if roles.iter().any(|role| of(role) == 0) { None } else { roles.iter().map(|role| of(role)).max() }
     };
     let limits = SearchLimits {
@@ -41,7 +41,7 @@ pub fn permissions(known: &Roles, identity: &Identity) -> Permissions {
         .with_limits(limits)
 }
 
-/// The roles of these names and those that they import, each once.
+/// The named roles and those they import, each once.
 fn with_imports<'r>(known: &'r Roles, names: &'r [String]) -> Vec<&'r RoleSettings> {
     let mut open: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut found: Vec<&RoleSettings> = Vec::new();
@@ -55,7 +55,7 @@ fn with_imports<'r>(known: &'r Roles, names: &'r [String]) -> Vec<&'r RoleSettin
     found
 }
 
-/// The filters of all roles as one.
+/// The combined filter of all roles.
 fn filter_of(roles: &[&RoleSettings]) -> Option<String> {
     let of = |selects: bool| {
         let filters = roles.iter().filter(move |role| role.filter_selects == selects && !role.search_filter.is_empty());
@@ -74,7 +74,7 @@ fn filter_of(roles: &[&RoleSettings]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
-/// The longest window; none where a role says that there is none, or no role says anything.
+/// The longest time window; `None` if one role is unlimited or no role sets one.
 fn window_of(roles: &[&RoleSettings]) -> Option<u64> {
     if roles.iter().any(|role| role.time_window_s == 0) {
         return None;
@@ -82,7 +82,7 @@ fn window_of(roles: &[&RoleSettings]) -> Option<u64> {
     roles.iter().filter_map(|role| u64::try_from(role.time_window_s).ok()).max()
 }
 
-/// The roles that a user may give to others; `None` for all of them. Who changes roles is not bound by what roles say.
+/// The roles that a user may grant; `None` means all. Not enforced for users who may edit roles.
 pub fn grantable_roles(known: &Roles, identity: &Identity) -> Option<BTreeSet<String>> {
     let roles = with_imports(known, &identity.roles);
     let is_bound = roles.iter().any(|role| !role.grantable.is_empty())
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!((user.allowed_indexes, power.allowed_indexes), (vec!["*".to_owned()], vec!["*".to_owned()]));
         assert_eq!(admin.allowed_indexes, ["*", "_*"]);
         assert_eq!(admin.default_indexes, ["main"]);
-        // Deleting is nobody's by default, not even an administrator's.
+        // Nobody may delete by default, not even administrators.
         assert!(!admin.holds("delete_by_keyword") && of(&["admin", "can_delete"]).holds("delete_by_keyword"));
         assert!(!of(&["can_delete"]).holds("search"));
         assert_eq!(

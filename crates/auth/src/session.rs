@@ -1,7 +1,7 @@
-//! Open sessions: key to identity, ended by an hour without use, by their user or by a new password.
+//! Open sessions by key. A session ends after an hour without use, by logout, or when its user's password changes.
 //!
-//! Of a user with too many sessions the one goes that was not used for longest, first of those from where the new one
-//! comes: a client that logs in at each call locks nobody out.
+//! A new session beyond the limit ends the user's least recently used one, preferring those from the same address, so
+//! that a client that logs in for each call locks nobody out.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,9 +11,9 @@ use crate::keyed_hash::Keyed;
 
 /// Seconds without a request after which a session ends (Splunk's default `sessionTimeout`).
 pub const SESSION_IDLE_LIMIT_S: i64 = 3600;
-/// Sessions of a user at once.
+/// Maximum sessions per user.
 pub const SESSIONS_PER_USER_MAX: usize = 100;
-/// Sessions open at once.
+/// Maximum sessions in all.
 pub const SESSIONS_MAX: usize = 10_000;
 
 /// Sessions by the keyed hash of their key.
@@ -33,7 +33,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// Adds a session; another one makes room if need be.
+    /// Adds a session, ending another one if necessary.
     pub(crate) fn open(&mut self, key: Keyed, identity: Identity, address: IpAddr, now_ns: i64) {
         let of_user = self.0.values().filter(|session| session.identity.user == identity.user).count();
         if of_user >= SESSIONS_PER_USER_MAX {
@@ -47,13 +47,13 @@ impl Sessions {
         self.0.insert(key, Session { identity, address, last_use_ns: now_ns });
     }
 
-    /// Ends the session that is first in this order, and of those the one not used for longest.
+    /// Ends the session that is first in this order; ties go to the least recently used.
     fn end_first<K: Ord>(&mut self, order: impl Fn(&Session) -> K) {
         let first = self.0.iter().min_by_key(|(_, session)| (order(session), session.last_use_ns)).map(|(key, _)| *key);
         first.map(|key| self.0.remove(&key));
     }
 
-    /// Identity of a live session; notes the use.
+    /// The identity of a live session; updates its last use.
     pub(crate) fn touch(&mut self, key: &Keyed, now_ns: i64) -> Option<Identity> {
         let session = self.0.get_mut(key)?;
         if session.is_idle(now_ns) {
@@ -64,7 +64,7 @@ impl Sessions {
         Some(session.identity.clone())
     }
 
-    /// Whose session it is.
+    /// The user of a session.
     pub(crate) fn owner(&self, key: &Keyed) -> Option<&Identity> {
         self.0.get(key).map(|session| &session.identity)
     }
@@ -74,7 +74,7 @@ impl Sessions {
         self.0.remove(key);
     }
 
-    /// Ends the sessions of a user.
+    /// Ends all sessions of a user.
     pub(crate) fn end_of(&mut self, user: &str) {
         self.0.retain(|_, session| session.identity.user != user);
     }

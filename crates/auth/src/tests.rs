@@ -1,4 +1,4 @@
-//! The doors as a whole, by the manual clock.
+//! Logins, sessions, tokens and throttling together, with a manual clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

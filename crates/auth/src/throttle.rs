@@ -1,8 +1,8 @@
-//! Wrong logins slow down: after a few the next must wait a second, then two, four, up to a minute.
+//! Throttling of failed logins: after some free attempts the next must wait one second, then two, four, up to a minute.
 //!
-//! They are counted for a user at an address, for an address, and for a user. Who has logged in well from an address
-//! within a day is held only to the first count, so that others who guess keep nobody out who works. Not here: what a
-//! refusal looks like.
+//! Failures are counted per user and address, per address, and per user. A user who logged in successfully from an
+//! address within a day is subject only to the first count there, so that password guessing from elsewhere does not
+//! lock out legitimate users. Not here: the response.
 
 use std::collections::BTreeMap;
 
@@ -10,22 +10,22 @@ use crate::Origin;
 use crate::keyed_hash::Keyed;
 
 const NS_PER_S: i64 = 1_000_000_000;
-/// Wrong logins of a user at an address before the next must wait.
+/// Free failures per user and address.
 pub const FREE_OF_USER_AT_ADDRESS: u32 = 5;
-/// Wrong logins from an address before the next must wait.
+/// Free failures per address.
 pub const FREE_OF_ADDRESS: u32 = 20;
-/// Wrong logins of a user, from wherever, before the next must wait.
+/// Free failures per user, from any address.
 pub const FREE_OF_USER: u32 = 50;
 /// Longest wait for the next login.
 pub const WAIT_S_MAX: i64 = 60;
-/// Wrong logins are forgotten after so long without another one.
+/// Failures are forgotten after this time without another one.
 const FORGET_S: i64 = 15 * 60;
-/// So long a good login tells that a user works at an address.
+/// How long a successful login makes a user trusted at an address.
 const TRUST_S: i64 = 24 * 3600;
-/// Counts that are kept; the one that changed longest ago goes first.
+/// Maximum counters; the one unchanged for longest is evicted.
 const TALLIES_MAX: usize = 10_000;
 
-/// What wrong logins are counted for.
+/// What failures are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     UserAt(Keyed, u128),
@@ -48,16 +48,16 @@ struct Tally {
     failures: u32,
     last_ns: i64,
     blocked_until_ns: i64,
-    /// The last good login.
+    /// The last successful login.
     good_ns: Option<i64>,
 }
 
-/// Wrong logins of late.
+/// Recent failures.
 #[derive(Default)]
 pub(crate) struct Throttle(BTreeMap<Key, Tally>);
 
 impl Throttle {
-    /// Seconds after which `user` (its keyed hash) may try again from there; `None`: now.
+    /// Seconds until `user` (its keyed hash) may try again from there; `None` means now.
     pub(crate) fn wait_s(&self, user: Keyed, origin: &Origin, now_ns: i64) -> Option<u64> {
         let at = Key::UserAt(user, origin.neighbourhood());
         let good = self.0.get(&at).and_then(|tally| tally.good_ns);
@@ -69,7 +69,7 @@ impl Throttle {
         (wait_ns > 0).then(|| wait_ns.unsigned_abs().div_ceil(NS_PER_S.unsigned_abs()).min(WAIT_S_MAX.unsigned_abs()))
     }
 
-    /// Counts a wrong login.
+    /// Counts a failure.
     pub(crate) fn failed(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
         for key in [Key::UserAt(user, origin.neighbourhood()), Key::Address(origin.neighbourhood()), Key::User(user)] {
             let tally = self.tally(key);
@@ -85,7 +85,7 @@ impl Throttle {
         }
     }
 
-    /// Notes a good login.
+    /// Records a successful login.
     pub(crate) fn succeeded(&mut self, user: Keyed, origin: &Origin, now_ns: i64) {
         let tally = self.tally(Key::UserAt(user, origin.neighbourhood()));
         *tally = Tally { last_ns: now_ns, good_ns: Some(now_ns), ..Tally::default() };

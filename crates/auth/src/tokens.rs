@@ -1,9 +1,8 @@
-//! Authentication tokens: JSON Web Tokens (RFC 7519) that clients show in the place of a login, signed with a key of the data folder
-//! (HMAC-SHA-256, `HS256`).
+//! Authentication tokens: JSON Web Tokens (RFC 7519), signed with a key of the data folder (HMAC-SHA-256, `HS256`).
 //!
-//! A token says whose it is and until when; what counts is its record, by which it is switched off and removed, and the roles that
-//! its user has at the moment of a request. The token itself is kept nowhere. Not here: who may make one ([`crate::Auth`]), sessions,
-//! tokens of the HTTP Event Collector.
+//! A token names its user and expiry. Its record, which can be disabled or removed, and the user's current roles decide
+//! whether and what it permits. The token itself is not stored. Not here: who may create one ([`crate::Auth`]),
+//! sessions, tokens of the HTTP Event Collector.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -18,40 +17,40 @@ use serde_json::{Value, json};
 use crate::keyed_hash::{Keyed, hmac};
 use crate::{UserError, same};
 
-/// Tokens of one user at most; more are not made.
+/// Maximum tokens per user.
 pub const TOKENS_PER_USER_MAX: usize = 100;
-/// Tokens of all users at most.
+/// Maximum tokens in all.
 pub const TOKENS_MAX: usize = 10_000;
-/// Characters of what a token is for at most.
+/// Maximum characters of a token's audience.
 pub const AUDIENCE_CHARS_MAX: usize = 256;
-/// Bytes of a token that is looked at.
+/// Maximum size of a token that is examined.
 const TOKEN_BYTES_MAX: usize = 4 << 10;
 /// File of records, below the data folder.
 const TOKENS_FILE: &str = "etc/auth/tokens.jsonl";
 /// File of the key.
 const KEY_FILE: &str = "etc/auth/tokens.key";
-/// Name of the key in tokens, and of the way they are signed.
+/// The `kid` of the key and the name of the signing method.
 const KEY_ID: &str = "quarry.secret";
 const ALGORITHM: &str = "HS256";
 
-/// A token without what proves it.
+/// The record of a token, without its signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// What it is called: a random number in hexadecimal.
+    /// Id: a random number in hexadecimal.
     pub id: String,
-    /// Whose it is.
+    /// User.
     pub user: String,
-    /// What it is for, in words.
+    /// Audience: free text for the purpose.
     pub audience: String,
-    /// Who made it and where.
+    /// Who created it, and where.
     pub issuer: String,
-    /// When it was made, in seconds since 1970, as the following.
+    /// Creation time in seconds since 1970, like the following.
     pub issued_s: i64,
-    /// From when on it is refused.
+    /// Expiry.
     pub expires_s: Option<i64>,
-    /// Until when it is refused.
+    /// Time before which it is refused.
     pub not_before_s: i64,
-    /// Whether it is not switched off.
+    /// Whether it is enabled.
     pub is_enabled: bool,
 }
 
@@ -88,29 +87,29 @@ impl TokenRecord {
     }
 }
 
-/// Keeps the records beyond the life of the process.
+/// Persists the records.
 pub trait TokenKeeper: Send + Sync {
-    /// Replaces all records, at once and whole; the error is told to the user.
+    /// Atomically replaces all records; the error is shown to the user.
     fn keep(&self, records: &[TokenRecord]) -> Result<(), Fault>;
 }
 
-/// The files of tokens, which only the owner of the data folder can read.
+/// The token files, readable only by the owner of the data folder.
 pub struct TokensFile(PathBuf);
 
 impl TokensFile {
-    /// Those of a data folder.
+    /// The files of a data folder.
     pub fn of(data_dir: &Path) -> TokensFile {
         TokensFile(data_dir.to_owned())
     }
 
-    /// The tokens; a folder without a key gets one, by which all tokens of before are void.
+    /// Reads the tokens; creates the key if missing, which invalidates all earlier tokens.
     pub fn read_or_begin(self, random: &dyn Fn(&mut [u8])) -> Result<Tokens, Fault> {
         let records = self.records()?;
         let key = self.key(random)?;
         Ok(Tokens { key, records, uses: BTreeMap::new(), keeper: Arc::new(self) })
     }
 
-    /// Removes the tokens of a user, while no node runs.
+    /// Removes a user's tokens; no node may be running.
     pub fn remove_those_of(&self, user: &str) -> Result<(), Fault> {
         let records = self.records()?;
         let left: Vec<TokenRecord> = records.values().filter(|record| record.user != user).cloned().collect();
@@ -171,22 +170,22 @@ impl TokenKeeper for TokensFile {
 pub struct Tokens {
     key: Keyed,
     records: BTreeMap<String, TokenRecord>,
-    /// When and from where each was used last, since the start.
+    /// Time and address of each token's last use since the start.
     uses: BTreeMap<String, (i64, IpAddr)>,
     keeper: Arc<dyn TokenKeeper>,
 }
 
-/// Records with a change that is not in force yet: they are written while others look at those that are.
+/// Changed records that are not in force yet: they are written to disk while requests use the current ones.
 pub(crate) struct Draft {
     records: BTreeMap<String, TokenRecord>,
     keeper: Arc<dyn TokenKeeper>,
 }
 
-/// A token as it is shown: its record, and when and from where it was used last.
+/// A token as shown to users: its record, and time and address of its last use.
 pub type ShownToken = (TokenRecord, Option<(i64, IpAddr)>);
 
 impl Tokens {
-    /// All of them, by user and age.
+    /// All tokens, by user and age.
     pub(crate) fn list(&self) -> Vec<ShownToken> {
         let used = |record: &TokenRecord| (record.clone(), self.uses.get(&record.id).copied());
         let mut shown: Vec<ShownToken> = self.records.values().map(used).collect();
@@ -199,18 +198,18 @@ impl Tokens {
         self.records.get(id)
     }
 
-    /// The records, to be changed.
+    /// A copy of the records, to be changed.
     pub(crate) fn draft(&self) -> Draft {
         Draft { records: self.records.clone(), keeper: Arc::clone(&self.keeper) }
     }
 
-    /// Puts what was written in force; whoever shows a token that is gone is refused from now on.
+    /// Puts written records in force; removed tokens are refused from now on.
     pub(crate) fn put_in_force(&mut self, draft: Draft) {
         self.records = draft.records;
         self.uses.retain(|id, _| self.records.contains_key(id));
     }
 
-    /// The token of a record as clients show it, this one time.
+    /// The signed token of a record, shown once.
     pub(crate) fn signed(&self, record: &TokenRecord) -> String {
         let header = json!({ "kid": KEY_ID, "alg": ALGORITHM, "ver": "v2", "ttyp": "static" });
         let claims = json!({
@@ -222,7 +221,7 @@ impl Tokens {
         format!("{text}.{signature}")
     }
 
-    /// The record of a token that a request shows, if it is one of ours; whether it is good besides.
+    /// Checks a token: its record if it is one of ours, and whether it is currently valid.
     pub(crate) fn check(&mut self, token: &str, now_s: i64, client: IpAddr) -> Option<(&TokenRecord, bool)> {
         let (text, signature) = Some(token).filter(|token| token.len() <= TOKEN_BYTES_MAX)?.rsplit_once('.')?;
         let (_, claims) = text.split_once('.')?;
@@ -260,21 +259,21 @@ impl Draft {
         Ok(())
     }
 
-    /// Switches a token on or off.
+    /// Enables or disables a token.
     pub(crate) fn switch(&mut self, id: &str, is_enabled: bool) {
         if let Some(record) = self.records.get_mut(id) {
             record.is_enabled = is_enabled;
         }
     }
 
-    /// Removes the tokens of which `is_gone` says so; whether there were any.
+    /// Removes the tokens selected by `is_gone`; returns whether there were any.
     pub(crate) fn remove(&mut self, is_gone: impl Fn(&TokenRecord) -> bool) -> bool {
         let before = self.records.len();
         self.records.retain(|_, record| !is_gone(record));
         self.records.len() < before
     }
 
-    /// Writes the records. Blocks for the disk.
+    /// Writes the records. Blocks on the disk.
     pub(crate) fn keep(&self) -> Result<(), UserError> {
         let kept: Vec<TokenRecord> = self.records.values().cloned().collect();
         self.keeper.keep(&kept).map_err(UserError::Failed)

@@ -1,21 +1,21 @@
-//! User records, what may be in them, and their text form: `name:roles:hash`, one a line, roles joined by `;`.
+//! User records, their validation, and their text form: `name:roles:hash`, one per line, roles separated by `;`.
 
 use quarry_conf::Roles;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// First user and password of a new data folder, as Splunk's were. They are good for requests of the same machine only.
+/// Initial user and password of a new data folder, as in Splunk. Accepted only from the same machine.
 pub const FIRST_USER: (&str, &str) = ("admin", "changeme");
-/// Role that may look after users.
+/// Role that administers users.
 pub const ADMIN_ROLE: &str = "admin";
-/// Characters of a password at least (Splunk's default `minPasswordLength`).
+/// Minimum characters of a password (Splunk's default `minPasswordLength`).
 pub const PASSWORD_CHARS_MIN: usize = 8;
-/// Bytes of a password at most.
+/// Maximum bytes of a password.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
-/// Characters of a user's name at most.
+/// Maximum characters of a user name.
 const NAME_CHARS_MAX: usize = 100;
-/// Users of a node at most.
+/// Maximum users of a node.
 const USERS_MAX: usize = 10_000;
-/// Names of nobody: they stand in paths where a user's would.
+/// Names that are not users: in paths they mean any user or none.
 const NOT_USERS: [&str; 2] = ["-", "nobody"];
 
 /// A user who may log in.
@@ -29,13 +29,13 @@ pub struct UserRecord {
     pub roles: Vec<String>,
 }
 
-/// Keeps the records beyond the life of the process; the server writes a file.
+/// Persists the records; the server writes a file.
 pub trait UserKeeper: Send + Sync {
-    /// Replaces all records, at once and whole; the error is told to the user.
+    /// Atomically replaces all records; the error is shown to the user.
     fn keep(&self, users: &[UserRecord]) -> Result<(), Fault>;
 }
 
-/// A change of the users.
+/// A change to the users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserChange {
     /// A new user.
@@ -47,18 +47,18 @@ pub enum UserChange {
         /// Roles; at least one.
         roles: Vec<String>,
     },
-    /// Another password, other roles, or both.
+    /// A new password, new roles, or both.
     Edit {
         /// Login name.
         name: String,
         /// New password.
         password: Option<String>,
-        /// The password until now, which users show who change their own.
+        /// The current password, required of users who change their own.
         old_password: Option<String>,
         /// New roles.
         roles: Option<Vec<String>>,
     },
-    /// No such user any more.
+    /// Removes a user.
     Remove {
         /// Login name.
         name: String,
@@ -66,7 +66,7 @@ pub enum UserChange {
 }
 
 impl UserChange {
-    /// Whom it concerns.
+    /// The user concerned.
     pub fn name(&self) -> &str {
         match self {
             UserChange::Add { name, .. } | UserChange::Edit { name, .. } | UserChange::Remove { name } => name,
@@ -92,28 +92,28 @@ impl UserChange {
     }
 }
 
-/// Why users stay as they are.
+/// Why a change to the users was refused.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UserError {
-    /// There is no such user.
+    /// No such user.
     #[error("there is no user {0}")]
     Unknown(String),
-    /// There is no such token.
+    /// No such token.
     #[error("Could not find object id={0}")]
     UnknownToken(String),
-    /// There is one already.
+    /// The user exists already.
     #[error("there is a user {0} already")]
     Exists(String),
-    /// The change cannot be as it is.
+    /// The change is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Whoever asks may not.
+    /// The caller may not make this change.
     #[error("{0}")]
     Forbidden(String),
     /// The records could not be written.
     #[error("users cannot be written: {0}")]
     Failed(Fault),
-    /// The login behind it failed, or must wait.
+    /// The caller's login failed or must wait.
     #[error(transparent)]
     Auth(#[from] crate::AuthError),
 }
@@ -130,7 +130,7 @@ impl HasKind for UserError {
     }
 }
 
-/// The records with a change made; `hash` is that of its new password.
+/// The records after a change; `hash` is that of the new password.
 pub fn changed_users(
     users: &[UserRecord],
     change: &UserChange,
@@ -169,7 +169,7 @@ pub fn changed_users(
     Ok(users)
 }
 
-/// Whether a password may be a new one.
+/// Validates a new password.
 pub fn check_new_password(password: &str) -> Result<(), UserError> {
     let text = if password == FIRST_USER.1 {
         "this is the password that everybody knows: choose another".to_owned()
@@ -183,7 +183,7 @@ pub fn check_new_password(password: &str) -> Result<(), UserError> {
     Err(UserError::Invalid(text))
 }
 
-/// Whether a user may be given these roles: at least one, and all of them exist.
+/// Validates a user's roles: at least one, and all exist.
 pub fn check_roles(roles: &[String], known: &Roles) -> Result<(), UserError> {
     if roles.is_empty() {
         return Err(UserError::Invalid(format!("a user has at least one role: {}", known.names())));
@@ -212,7 +212,7 @@ fn check_name(name: &str) -> Result<(), UserError> {
     Err(UserError::Invalid(text))
 }
 
-/// Reads a users file; a line of another form is left out and given back by its number.
+/// Parses a users file; malformed lines are skipped and returned by number.
 pub fn parse_users(text: &str) -> (Vec<UserRecord>, Vec<usize>) {
     let mut users = Vec::new();
     let mut bad_lines = Vec::new();
@@ -230,7 +230,7 @@ pub fn parse_users(text: &str) -> (Vec<UserRecord>, Vec<usize>) {
     (users, bad_lines)
 }
 
-/// Writes a users file.
+/// The text of a users file.
 pub fn print_users(users: &[UserRecord]) -> String {
     users.iter().map(|user| format!("{}:{}:{}\n", user.name, user.roles.join(";"), user.password_hash)).collect()
 }
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(changed(&two, &roles(&["admin", "nosuch"]), None), Err(UserError::Invalid(unknown.clone())));
         let add = UserChange::Add { name: "bob".into(), password: "p".into(), roles: vec!["nosuch".into()] };
         assert_eq!(changed(&two, &add, Some("x".into())), Err(UserError::Invalid(unknown)));
-        // Somebody whose role is gone can still be changed and removed.
+        // A user whose role no longer exists can still be changed and removed.
         let old = vec![user("admin", "admin"), user("eva", "gone")];
         assert!(changed(&old, &remove("eva"), None).is_ok());
         let password = UserChange::Edit { name: "eva".into(), password: None, old_password: None, roles: None };

@@ -1,6 +1,6 @@
-//! Who may log in: `etc/passwd` of the data folder, which only its owner can read.
+//! The file of users: `etc/passwd` of the data folder, readable only by its owner.
 //!
-//! A server has the users in memory and writes the file when they change; without one `quarry user` does.
+//! A server keeps the users in memory and writes the file when they change; without a server, `quarry user` does.
 
 use std::path::{Path, PathBuf};
 
@@ -18,12 +18,12 @@ const USERS_FILE: &str = "etc/passwd";
 pub struct UsersFile(PathBuf);
 
 impl UsersFile {
-    /// That of a data folder.
+    /// The file of a data folder.
     pub fn of(data_dir: &Path) -> UsersFile {
         UsersFile(data_dir.join(USERS_FILE))
     }
 
-    /// The users; a new folder gets the first one. Roles of theirs that are not `known` are told.
+    /// Reads the users; a new folder gets the initial one. Logs users' roles that are not `known`.
     pub fn read_or_begin(&self, known: &Roles) -> Result<Vec<UserRecord>, Fault> {
         let (path, file) = (&self.0, self.0.display());
         match std::fs::read_to_string(path) {
@@ -47,7 +47,7 @@ impl UsersFile {
     }
 }
 
-/// A role that does not exist gives nothing, which would look like a fault of permissions.
+/// An unknown role grants nothing, which would look like a permission error.
 fn tell_unknown_roles(file: &str, user: &UserRecord, known: &Roles) {
     for role in user.roles.iter().filter(|role| known.get(role).is_none()) {
         let known = known.names();
@@ -64,7 +64,7 @@ impl UserKeeper for UsersFile {
     }
 }
 
-/// Hash of a password, with a salt of its own.
+/// Hash of a password with a new salt.
 pub fn hash_with_new_salt(password: &str) -> Result<String, AuthError> {
     let mut salt = [0; 16];
     random::fill(&mut salt);
