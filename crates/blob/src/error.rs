@@ -22,13 +22,13 @@ pub enum BlobError {
         /// The broken rule.
         reason: &'static str,
     },
-    /// No space is left; nothing of the object was kept.
+    /// No space is left; nothing of the object was stored.
     #[error("no space left for {}; free space on its file system", path.display())]
     Full {
         /// File that could not be written.
         path: PathBuf,
     },
-    /// The operating system failed; nothing of the object was kept if this was a put.
+    /// The operating system failed; after a put, nothing of the object was stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
         /// What was tried.
@@ -38,33 +38,33 @@ pub enum BlobError {
         /// What the system said.
         reason: String,
     },
-    /// A remote store did not answer, or not well, however often it was asked.
+    /// A remote store did not answer, or answered with errors, in all attempts.
     #[error("cannot {action} {name} in {place}: {reason} (attempts: {attempts})")]
     Remote {
-        /// What was tried.
+        /// Operation.
         action: &'static str,
-        /// Object it was tried on.
+        /// Object.
         name: String,
         /// Container and servers.
         place: String,
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
-        /// What came back last.
+        /// Last answer.
         reason: String,
     },
-    /// A remote store knows the request but not the right to make it.
+    /// A remote store denied access.
     #[error("{place} does not allow to {action} {name}; check the access key and its rights: {reason}")]
     Denied {
-        /// What was tried.
+        /// Operation.
         action: &'static str,
-        /// Object it was tried on.
+        /// Object.
         name: String,
         /// Container and servers.
         place: String,
-        /// What it said.
+        /// Its answer.
         reason: String,
     },
-    /// An object is not what was put.
+    /// An object's content does not match its checksums.
     #[error("object {name} is damaged: {reason}")]
     Damaged {
         /// Its name.
@@ -72,10 +72,10 @@ pub enum BlobError {
         /// What does not match.
         reason: String,
     },
-    /// A remote store cannot be used as it is set up.
+    /// The settings of a remote store are invalid.
     #[error("the remote store cannot be used: {reason}")]
     Settings {
-        /// What is wrong, and what to do.
+        /// What is wrong and what to do.
         reason: String,
     },
 }
@@ -93,7 +93,7 @@ impl HasKind for BlobError {
 }
 
 impl BlobError {
-    /// Sorts a system error: out of space apart from the rest.
+    /// Classifies a system error: out of space, or other.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> BlobError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BlobError::Full { path: path.to_owned() },

@@ -1,11 +1,11 @@
-//! How an object gets to disk whole or not at all.
+//! Object stores: immutable named objects, stored completely or not at all.
 //!
 //! An object has a name (`index/0000000001.bucket`) and bytes that never change. [`LocalFolder`] keeps objects as
-//! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite holds them to the same promises.
+//! files, [`Memory`] in a map, [`S3`] on a remote store; one conformance suite tests them all.
 //!
-//! [`BlockCache`] keeps what was read of remote objects on the local disk.
+//! [`BlockCache`] caches parts of remote objects on the local disk.
 //!
-//! Not here: what the bytes mean and which objects should exist (the catalog knows).
+//! Not here: what the bytes mean, and which objects should exist (the catalog knows).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod cache;
@@ -31,34 +31,34 @@ pub use s3::{S3, S3Credentials, S3Encryption, S3Settings, S3Traffic};
 
 /// A store of immutable objects.
 pub trait BlobStore: Debug + Send + Sync {
-    /// Stores an object. When this returns `Ok` the object survives a crash whole; after an error or a crash it is
-    /// there whole or not at all. A second put under the same name replaces the first.
+    /// Stores an object. Once this returns `Ok`, the complete object survives a crash; after an error or a crash it
+    /// exists completely or not at all. A second put under the same name replaces the first.
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError>;
 
-    /// As [`BlobStore::put`] for several objects of different names; after an error some of them may be there.
+    /// As [`BlobStore::put`] for several objects with different names; after an error some of them may exist.
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, bytes)| self.put(name, bytes))
     }
 
-    /// Opens an object. What was opened stays readable after a delete or a replacement.
+    /// Opens an object. An open object stays readable after it is deleted or replaced.
     fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>, BlobError>;
 
-    /// As [`BlobStore::open`] where so many bytes of the object's end are going to be read first: they may come with it.
+    /// As [`BlobStore::open`], with a hint that the last `end_bytes` will be read first, so they can be fetched along.
     fn open_with_end(&self, name: &str, _end_bytes: u64) -> Result<Arc<dyn ReadAt>, BlobError> {
         self.open(name)
     }
 
-    /// Whether every read is held against a checksum, so that what was damaged is not read as data.
+    /// Whether every read is verified against a checksum.
     fn checks_reads(&self) -> bool {
         false
     }
 
-    /// Removes an object and whatever an interrupted put left of it. A name that does not exist is no error.
+    /// Removes an object and the remains of interrupted puts. Not an error if it does not exist.
     fn delete(&self, name: &str) -> Result<(), BlobError>;
 
     /// Whether the object exists.
     fn exists(&self, name: &str) -> Result<bool, BlobError>;
 
-    /// Names of all objects in ascending order. For tests and for checks by hand: the truth is in the catalog.
+    /// Names of all objects in ascending order. For tests and manual checks; the catalog is authoritative.
     fn list(&self) -> Result<Vec<String>, BlobError>;
 }

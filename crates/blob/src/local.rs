@@ -1,6 +1,6 @@
-//! Objects as files of one folder.
+//! Objects as files in a folder.
 //!
-//! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder: a crash leaves the whole object or a
+//! A put writes `NAME.unfinished`, fsyncs it, renames it and fsyncs the folder. A crash leaves the complete object or a
 //! leftover that nobody opens and that [`BlobStore::delete`] or the next put of the name removes.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use quarry_bucket::{ReadAt, ReadError};
 
 use crate::{BlobError, BlobStore, name};
 
-/// Threads that write and sync objects of one call.
+/// Maximum threads that write and sync the objects of one call.
 const SYNC_THREADS_MAX: usize = 8;
 /// Their name.
 const SYNC_THREAD: &str = "quarry-put";
@@ -28,18 +28,18 @@ pub struct LocalFolder {
 }
 
 impl LocalFolder {
-    /// Objects below `root`, which is made when missing.
+    /// Opens a store below `root`, creating the folder if missing.
     pub fn open(root: &Path) -> Result<LocalFolder, BlobError> {
         fs::create_dir_all(root).map_err(|error| BlobError::from_io("create folder", root, &error))?;
         Ok(LocalFolder { root: root.to_owned() })
     }
 
-    /// Objects below `root`, which stays as it is: for readers that must not write.
+    /// Opens a store below an existing `root` without creating anything, for read-only use.
     pub fn open_existing(root: &Path) -> LocalFolder {
         LocalFolder { root: root.to_owned() }
     }
 
-    /// File of object `name`.
+    /// Path of object `name`.
     pub fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -48,7 +48,7 @@ impl LocalFolder {
         self.root.join(format!("{name}{}", name::UNFINISHED))
     }
 
-    /// Makes the folder of `path`; gives the folders that have a new entry by that.
+    /// Creates the folder of `path`; returns the folders that have a new entry.
     fn make_folder(&self, path: &Path) -> Result<BTreeSet<PathBuf>, BlobError> {
         let mut changed = BTreeSet::new();
         let Some(folder) = path.parent() else { return Ok(changed) };
@@ -61,12 +61,12 @@ impl LocalFolder {
         Ok(changed)
     }
 
-    /// Writes an object under its name, which a crash may still take away.
+    /// Writes an object under its name; not yet durable.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         let (path, unfinished) = (self.path(name), self.unfinished(name));
         let written = write_synced(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
         written.map_err(|error| {
-            // The leftover only wastes space, so its own failure to go away is not the news.
+            // Failing to remove the leftover wastes only space; the write error is what matters.
             drop(fs::remove_file(&unfinished));
             BlobError::from_io("write", &path, &error)
         })
@@ -120,7 +120,7 @@ impl BlobStore for LocalFolder {
         while let Some(folder) = folders.pop() {
             let failed = |error: io::Error| BlobError::from_io("list", &folder, &error);
             let entries = match fs::read_dir(&folder) {
-                // Nothing was put yet, or a folder went while it was listed.
+                // Nothing has been put yet, or a folder disappeared during the listing.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 entries => entries.map_err(failed)?,
             };
@@ -156,18 +156,19 @@ fn folder_of(path: &Path) -> Option<PathBuf> {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned)
 }
 
-/// Makes the entries of a folder survive a crash.
+/// Makes the entries of a folder durable.
 fn sync_folder(folder: &Path) -> Result<(), BlobError> {
     let synced = File::open(folder).and_then(|opened| opened.sync_all());
     synced.map_err(|error| BlobError::from_io("sync folder", folder, &error))
 }
 
-/// Does `work` for each item, for many on several threads: file systems commit what is synced at the same time at once.
+/// Runs `work` for each item, on several threads if there are many: file systems commit concurrent syncs together.
 fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError> + Sync) -> Result<(), BlobError> {
     let next = AtomicUsize::new(0);
     let some = || std::iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
     std::thread::scope(|scope| {
-        // One fewer than there are items, because this thread works, too. A thread that does not start is not missed.
+        // One thread fewer than items, because the calling thread works too. A thread that fails to start is not
+        // needed.
         let further = SYNC_THREADS_MAX.min(items.len()).saturating_sub(1);
         let start = |_| std::thread::Builder::new().name(SYNC_THREAD.to_owned()).spawn_scoped(scope, some).ok();
         let threads: Vec<_> = (0..further).filter_map(start).collect();
@@ -177,7 +178,7 @@ fn side_by_side<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), BlobError>
     })
 }
 
-/// An open file; stays readable after its name is gone.
+/// An open file; stays readable after its name is removed.
 struct LocalObject {
     file: File,
     size: u64,

@@ -1,4 +1,4 @@
-//! Objects in a map: for tests and the simulation.
+//! Objects in a map, for tests and the simulation.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use quarry_bucket::{MemoryObject, ReadAt};
 
 use crate::{BlobError, BlobStore, name};
 
-/// Objects that live as long as this value.
+/// Objects in memory.
 #[derive(Debug, Default)]
 pub struct Memory {
     objects: Mutex<BTreeMap<String, Bytes>>,

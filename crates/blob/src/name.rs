@@ -1,14 +1,14 @@
-//! Object names: relative, plain, the same on every store.
+//! Object names: relative paths that are valid on every store.
 
 use crate::BlobError;
 
-/// Longest object name in bytes.
+/// Maximum length of an object name in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
 
-/// End of the name of a file that a put is still writing; no object name ends so.
+/// Suffix of a file that a put is still writing; no object name may end with it.
 pub(crate) const UNFINISHED: &str = ".unfinished";
 
-/// Checks that a name cannot leave its store and means the same on every file system.
+/// Checks that a name stays inside its store and is portable.
 pub(crate) fn check(name: &str) -> Result<(), BlobError> {
     let refuse = |reason| Err(BlobError::InvalidName { name: name.to_owned(), reason });
     if name.is_empty() || name.len() > NAME_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! One suite for every blob store, and what is particular to files.
+//! One conformance suite for every blob store, and tests specific to files.
 
 use super::*;
 use quarry_bucket::ReadError;

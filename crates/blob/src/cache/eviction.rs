@@ -1,23 +1,23 @@
-//! What goes first when the cache is full.
+//! Eviction order of the cache: a segmented LRU.
 //!
-//! A segmented LRU (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994): what was used
-//! once goes before what was used again, so that one search over everything does not push out what every search needs.
-//! What serves every search of an object, its directory and filter, goes last. Each of the two protected classes has a
-//! share of the cache; beyond it its oldest take their place among those that were used once.
+//! Entries used once are evicted before entries used again, so that one large scan does not displace what every search
+//! needs (Karedla, Love, Wherry: *Caching strategies to improve disk system performance*, 1994). Blocks that every
+//! search of an object needs, its directory and filter, are evicted last. Each of the two protected classes has a share
+//! of the cache; beyond it, its oldest entries are demoted to those used once.
 //!
-//! Uses close together are one use: a search reads neighbouring pages one after the other.
+//! Uses close together count as one, because a search reads neighbouring pages one after the other.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// Uses within this time of the last one count as the same, in nanoseconds.
+/// Uses within this time of the last one count as the same use, in nanoseconds.
 const SAME_USE_NS: i64 = 5_000_000_000;
-/// Share of the cache that what was used again may take, in quarters.
+/// Share of the cache for entries used again, in quarters.
 const AGAIN_QUARTERS: u64 = 2;
-/// Share of the cache that what lasts longest may take, in quarters.
+/// Share of the cache for lasting entries, in quarters.
 const LASTING_QUARTERS: u64 = 1;
 
-/// How well something is kept, the worst first.
+/// Protection class, lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Once,
@@ -30,14 +30,14 @@ const CLASSES: [Class; 3] = [Class::Once, Class::Again, Class::Lasting];
 #[derive(Debug)]
 struct Entry {
     class: Class,
-    /// Number of the last use, which orders entries.
+    /// Sequence number of the last use, which orders entries.
     used: u64,
-    /// When the use began that counts.
+    /// Start of the use that counts.
     used_at: i64,
     bytes: u64,
 }
 
-/// Things in the order in which they go.
+/// Entries in eviction order.
 #[derive(Debug)]
 pub(super) struct Order<K> {
     entries: HashMap<K, Entry>,
@@ -53,12 +53,12 @@ impl<K> Default for Order<K> {
 }
 
 impl<K: Clone + Eq + Hash> Order<K> {
-    /// Bytes of all.
+    /// Total bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.iter().sum()
     }
 
-    /// Notes a use; something new has no bytes yet.
+    /// Records a use; a new entry has no bytes yet.
     pub(super) fn touch(&mut self, key: &K, lasting: bool, now: i64) {
         let first = Entry { class: Class::Once, used: self.uses, used_at: now, bytes: 0 };
         let (before, is_new) = self.take(key).map_or((first, true), |entry| (entry, false));
@@ -73,31 +73,31 @@ impl<K: Clone + Eq + Hash> Order<K> {
         self.put(key.clone(), Entry { class, used: self.uses, used_at, bytes: before.bytes });
     }
 
-    /// Whether something was touched and not taken out.
+    /// Whether the entry exists.
     pub(super) fn knows(&self, key: &K) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// Sets the bytes of something that was touched.
+    /// Sets the size of an entry.
     pub(super) fn set_bytes(&mut self, key: &K, bytes: u64) {
         if let Some(entry) = self.take(key) {
             self.put(key.clone(), Entry { bytes, ..entry });
         }
     }
 
-    /// Takes something out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, key: &K) {
         self.take(key);
     }
 
-    /// What goes next of what may go, in a cache of `bytes_max`.
+    /// The next entry to evict among those `may_go` permits, in a cache of `bytes_max`.
     pub(super) fn next(&mut self, bytes_max: u64, may_go: impl Fn(&K) -> bool) -> Option<K> {
         self.demote(Class::Lasting, bytes_max / 4 * LASTING_QUARTERS);
         self.demote(Class::Again, bytes_max / 4 * AGAIN_QUARTERS);
         CLASSES.iter().find_map(|class| self.by_use[*class as usize].values().find(|key| may_go(key)).cloned())
     }
 
-    /// Moves the oldest of a class to those that were used once until it has at most this many bytes.
+    /// Demotes the oldest entries of a class until it has at most `bytes_max`.
     fn demote(&mut self, class: Class, bytes_max: u64) {
         while self.bytes[class as usize] > bytes_max {
             let Some(oldest) = self.by_use[class as usize].values().next().cloned() else { return };
@@ -125,7 +125,7 @@ impl<K: Clone + Eq + Hash> Order<K> {
 mod tests {
     use super::*;
 
-    /// Takes out what goes until nothing is left, in a cache of this size.
+    /// Evicts until nothing is left, in a cache of this size.
     fn order(mut all: Order<u32>, bytes_max: u64) -> Vec<u32> {
         std::iter::from_fn(|| all.next(bytes_max, |_| true).inspect(|key| all.remove(key))).collect()
     }
@@ -165,7 +165,7 @@ mod tests {
         for key in [1, 2, 3] {
             all.touch(&key, true, 1);
         }
-        // Of 40 bytes a quarter lasts: the newest of the three.
+        // The lasting class gets a quarter of 40 bytes: the newest of the three.
         assert_eq!(order(all, 40), [4, 1, 2, 3]);
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! magic        "QRYBLK01"
-//! sums         8 bytes for each of 64 blocks: XXH3-64 of the block, seeded with its number in the object; 0: not here
+//! sums         8 bytes for each of 64 blocks: XXH3-64 of the block, seeded with its number in the object; 0: absent
 //! zeros        up to 4096
 //! blocks       at 4096 + n * 16384
 //! ```
@@ -22,20 +22,20 @@ use super::{BLOCK_BYTES, EXTENT_BLOCKS, lock};
 const MAGIC: &[u8; 8] = b"QRYBLK01";
 const SUM_BYTES: usize = 8;
 const HEADER_BYTES: usize = MAGIC.len() + EXTENT_BLOCKS * SUM_BYTES;
-/// Where the first block begins.
+/// Offset of the first block.
 const BLOCKS_AT: u64 = 4_096;
 
-/// An open file of blocks.
+/// An open extent file.
 #[derive(Debug)]
 pub(super) struct ExtentFile {
     file: File,
-    /// Number in the object of its first block.
+    /// Number of its first block within the object.
     first: u64,
     sums: Mutex<[u64; EXTENT_BLOCKS]>,
 }
 
 impl ExtentFile {
-    /// A new file, in the place of one that may be there.
+    /// Creates a file, replacing an existing one.
     pub(super) fn create(path: &Path, first: u64) -> io::Result<ExtentFile> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
@@ -45,7 +45,7 @@ impl ExtentFile {
         Ok(ExtentFile { file, first, sums: Mutex::new([0; EXTENT_BLOCKS]) })
     }
 
-    /// A file that is there; one that is none of these is an error.
+    /// Opens an existing file; fails if it is not an extent file.
     pub(super) fn open(path: &Path, first: u64, writes: bool) -> io::Result<ExtentFile> {
         let file = OpenOptions::new().read(true).write(writes).open(path)?;
         let mut header = [0; HEADER_BYTES];
@@ -69,13 +69,13 @@ impl ExtentFile {
         Ok(ExtentFile { file, first, sums: Mutex::new(sums) })
     }
 
-    /// Blocks that have a checksum, as bits.
+    /// Blocks with a checksum, as a bit set.
     pub(super) fn present(&self) -> u64 {
         let sums = lock(&self.sums);
         sums.iter().enumerate().fold(0, |bits, (at, sum)| bits | u64::from(*sum != 0) << at)
     }
 
-    /// Writes neighbouring blocks, the first of them number `block` of the object; the last may be short.
+    /// Writes neighbouring blocks, starting with block `block` of the object; the last may be short.
     pub(super) fn write(&self, block: u64, bytes: &[u8]) -> io::Result<()> {
         let at = self.place(block, bytes.len())?;
         self.file.write_all_at(bytes, BLOCKS_AT + at as u64 * BLOCK_BYTES)?;
@@ -87,8 +87,7 @@ impl ExtentFile {
         Ok(())
     }
 
-    /// Reads `len` bytes of neighbouring blocks from the start of number `block` of the object on; `None` where they are not
-    /// what was written.
+    /// Reads `len` bytes starting at block `block` of the object; `None` if a checksum does not match.
     pub(super) fn read(&self, block: u64, len: usize) -> io::Result<Option<Bytes>> {
         let at = self.place(block, len)?;
         let mut bytes = vec![0; len];
@@ -102,7 +101,7 @@ impl ExtentFile {
         Ok(is_whole.then(|| bytes.into()))
     }
 
-    /// Place of a block among those of the file, of which as many as `len` bytes have follow.
+    /// Index within the file of a block that is followed by `len` bytes.
     fn place(&self, block: u64, len: usize) -> io::Result<usize> {
         let at = block.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         let fits =

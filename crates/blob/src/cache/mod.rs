@@ -1,12 +1,12 @@
-//! Blocks of remote objects on the local disk, so that what was read once is not fetched again.
+//! Cache of remote objects' blocks on the local disk.
 //!
-//! Objects never change, so a block of one is right for as long as it is whole. Reads are cut into blocks of 16 KiB;
-//! those that are here are read and held against their checksums, the others are fetched, neighbours together and all
-//! runs at once, and kept. Two readers never fetch the same block at the same time. Blocks live in files of up to 1 MiB
-//! ([`extent`]), which go one by one when the cache is full or the disk nearly is ([`eviction`]); no search depends on
-//! one of them: a block that is gone, damaged or cannot be written is fetched.
+//! Objects never change, so a cached block never becomes stale. Reads are split into blocks of 16 KiB. Cached blocks
+//! are read and verified against their checksums; the others are fetched, neighbours together and all runs
+//! concurrently, and stored. Two readers never fetch the same block at the same time. Blocks live in files of up to 1
+//! MiB ([`extent`]), which are evicted one by one when the cache or the disk is full ([`eviction`]). No search depends
+//! on a file: a block that is missing, damaged or cannot be written is fetched.
 //!
-//! The files stay over a restart. Not here: which objects exist, and whole copies of them.
+//! The files survive a restart. Not here: which objects exist, and complete local copies.
 
 mod eviction;
 mod extent;
@@ -32,44 +32,44 @@ use self::eviction::Order;
 use self::extent::ExtentFile;
 use crate::BlobError;
 
-/// Bytes that are kept or fetched together; those of one checksum of remote objects.
+/// Size of a cached block, equal to that of a checksum block of remote objects.
 const BLOCK_BYTES: u64 = crate::s3::BLOCK_BYTES;
-/// Blocks of one file.
+/// Blocks per file.
 const EXTENT_BLOCKS: usize = 64;
-/// Files that stay open.
+/// Maximum open files.
 const FILES_MAX: usize = 512;
-/// Blocks between two runs that are fetched along with them, for one request less.
+/// Maximum gap between two runs of blocks that is fetched along to save a request.
 const GAP_BLOCKS: u64 = 2;
-/// Bytes that are kept between two looks at the disk's free space.
+/// Bytes written between two checks of the disk's free space.
 const LOOK_BYTES: u64 = 16 << 20;
-/// Share of the cache that makes room when the disk is full.
+/// Divisor of the cache size that is evicted when the disk is full.
 const FULL_DISK_SHARE: u64 = 8;
-/// Longest wait for blocks that another reader fetches before looking again.
+/// How long to wait for another reader's fetch before checking again.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// How large a cache may be.
+/// Size limits of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
-    /// Bytes of all files.
+    /// Maximum bytes of all files.
     pub bytes_max: u64,
-    /// Bytes that stay free on the disk.
+    /// Bytes to keep free on the disk.
     pub free_bytes_min: u64,
 }
 
-/// What a cache did since it was opened.
+/// Statistics since the cache was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheFigures {
-    /// Bytes it holds now.
+    /// Current size in bytes.
     pub bytes: u64,
-    /// Bytes that were read from it.
+    /// Bytes read from the cache.
     pub bytes_read: u64,
-    /// Bytes that were fetched because it did not have them.
+    /// Bytes fetched on a miss.
     pub bytes_fetched: u64,
-    /// Runs of blocks that were fetched.
+    /// Runs of blocks fetched.
     pub fetches: u64,
-    /// Bytes that went to make room.
+    /// Bytes evicted.
     pub bytes_evicted: u64,
-    /// Blocks that were not what was written, and fetched again.
+    /// Damaged blocks that were fetched again.
     pub damaged_blocks: u64,
     /// Blocks that could not be written.
     pub failed_writes: u64,
@@ -85,17 +85,17 @@ struct Counters {
     failed_writes: AtomicU64,
 }
 
-/// A file by the name of its object and its number in it.
+/// A file: the name of its object and its number within it.
 type Key = (Arc<str>, u32);
 
-/// What is known of a file.
+/// State of a file.
 #[derive(Debug, Default)]
 struct Extent {
-    /// Blocks that are here, as bits; nothing is known of them before the file was opened.
+    /// Cached blocks, as a bit set; unknown until the file is opened.
     present: u64,
-    /// Blocks that somebody fetches.
+    /// Blocks being fetched.
     coming: u64,
-    /// Whether the file was opened, or made, since the start.
+    /// Whether the file was opened or created since the start.
     is_known: bool,
 }
 
@@ -104,21 +104,21 @@ struct State {
     extents: BTreeMap<Key, Extent>,
     order: Order<Key>,
     files: BTreeMap<Key, Arc<ExtentFile>>,
-    /// Bytes kept since the disk was last looked at.
+    /// Bytes written since the last check of free space.
     kept: u64,
 }
 
-/// A cache of blocks in a folder of its own.
+/// A block cache in its own folder.
 #[derive(Debug)]
 pub struct BlockCache {
     folder: PathBuf,
     bytes_max: AtomicU64,
     free_bytes_min: u64,
     clock: SharedClock,
-    /// Whether blocks are kept: otherwise those that are there are read and nothing is changed.
+    /// Whether blocks are written; otherwise existing ones are read and nothing is changed.
     writes: bool,
     state: Mutex<State>,
-    /// A fetch ended.
+    /// Signalled when a fetch ends.
     fetched: Condvar,
     counters: Counters,
 }
@@ -127,13 +127,13 @@ pub struct BlockCache {
 pub type OpenSource = Box<dyn Fn() -> Result<Arc<dyn ReadAt>, BlobError> + Send + Sync>;
 
 impl BlockCache {
-    /// The cache in `folder`, which is made when missing.
+    /// Opens the cache in `folder`, creating it if missing.
     pub fn open(folder: &Path, limits: CacheLimits, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
         fs::create_dir_all(folder).map_err(|error| BlobError::from_io("create folder", folder, &error))?;
         BlockCache::of(folder, limits, clock, true)
     }
 
-    /// The cache in `folder`, if there is one, of which nothing is changed.
+    /// Opens an existing cache read-only; `None` if there is none.
     pub fn open_read_only(folder: &Path, clock: SharedClock) -> Result<Arc<BlockCache>, BlobError> {
         BlockCache::of(folder, CacheLimits { bytes_max: 0, free_bytes_min: 0 }, clock, false)
     }
@@ -163,7 +163,7 @@ impl BlockCache {
         Ok(Arc::new(cache))
     }
 
-    /// An object of `size` bytes, read through the cache; `open` is asked for it when a block is missing.
+    /// An object of `size` bytes, read through the cache; `open` is called when a block is missing.
     pub fn object(self: &Arc<BlockCache>, name: &str, size: u64, open: OpenSource) -> CachedObject {
         let source = Arc::new(Source { open, opened: Mutex::new(None), fetches: AtomicU64::new(0) });
         CachedObject { cache: Arc::clone(self), name: name.into(), size, lasting: false, source }
@@ -178,13 +178,13 @@ impl BlockCache {
         keys.iter().for_each(|key| self.drop_file(&mut state, key));
     }
 
-    /// Changes how many bytes it may hold.
+    /// Changes the maximum size.
     pub fn set_bytes_max(&self, bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.make_room(&mut lock(&self.state));
     }
 
-    /// What it holds, and what it did.
+    /// Current statistics.
     pub fn figures(&self) -> CacheFigures {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheFigures {
@@ -202,12 +202,12 @@ impl BlockCache {
         self.folder.join(&**name).join(number.to_string())
     }
 
-    /// The open file of an extent that is here; `None`, and it is forgotten, where it is none.
+    /// The open file of a cached extent; an invalid file is forgotten.
     fn file(&self, state: &mut State, key: &Key) -> Option<Arc<ExtentFile>> {
         if let Some(file) = state.files.get(key) {
             return Some(Arc::clone(file));
         }
-        // Nothing was written yet where all that is known is that blocks will come.
+        // If blocks are only being fetched, no file has been written yet.
         let extent = state.extents.get_mut(key).filter(|extent| !extent.is_known || extent.present != 0)?;
         let opened = ExtentFile::open(&self.path(key), first_block(key), self.writes);
         let Ok(file) = opened.map(Arc::new) else {
@@ -227,7 +227,7 @@ impl BlockCache {
         Some(file)
     }
 
-    /// Sorts blocks into those that are here, those the caller must fetch from now on, and those that others fetch.
+    /// Divides blocks into cached ones, ones the caller must now fetch, and ones other readers are fetching.
     fn claim(&self, name: &Arc<str>, blocks: &BTreeSet<u64>, lasting: bool) -> Claim {
         let now = self.clock.elapsed_ns();
         let mut state = lock(&self.state);
@@ -253,13 +253,13 @@ impl BlockCache {
         claim
     }
 
-    /// Waits until some fetch has ended.
+    /// Waits until a fetch ends.
     fn wait(&self) {
         let state = lock(&self.state);
         drop(self.fetched.wait_timeout(state, WAIT).unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Keeps neighbouring blocks, the first of them number `block`; what cannot be written is not kept.
+    /// Stores neighbouring blocks, starting with number `block`; write failures are ignored.
     fn keep(&self, name: &Arc<str>, block: u64, bytes: &Bytes, lasting: bool) {
         if !self.writes {
             return;
@@ -275,7 +275,7 @@ impl BlockCache {
         }
     }
 
-    /// Keeps neighbouring blocks of one file.
+    /// Stores neighbouring blocks of one file.
     fn keep_in(&self, key: &Key, block: u64, bytes: &[u8], lasting: bool) {
         let file = {
             let mut state = lock(&self.state);
@@ -312,7 +312,7 @@ impl BlockCache {
         self.make_room(&mut state);
     }
 
-    /// Drops what goes first until the limits hold.
+    /// Evicts until the limits hold.
     fn make_room(&self, state: &mut State) {
         self.shrink(state, self.bytes_max.load(Ordering::Relaxed));
         if state.kept >= LOOK_BYTES && self.free_bytes_min > 0 {
@@ -342,14 +342,14 @@ impl BlockCache {
         state.order.remove(key);
         state.files.remove(key);
         if self.writes {
-            // What stays is found at the next start.
+            // A file that cannot be removed is found at the next start.
             let path = self.path(key);
             drop(fs::remove_file(&path));
             path.parent().into_iter().for_each(|folder| drop(fs::remove_dir(folder)));
         }
     }
 
-    /// Forgets blocks that are not what was written.
+    /// Forgets damaged blocks.
     fn damaged(&self, name: &Arc<str>, blocks: Range<u64>) {
         let mut state = lock(&self.state);
         for block in blocks {
@@ -370,16 +370,16 @@ impl Extent {
     }
 }
 
-/// Which blocks a reader takes from where.
+/// Sources of the blocks a reader needs.
 #[derive(Default)]
 struct Claim {
     here: Vec<(u64, Arc<ExtentFile>)>,
     fetch: Vec<u64>,
-    /// Whether others fetch some.
+    /// Whether other readers are fetching some.
     others: bool,
 }
 
-/// Blocks that are being fetched, until this is dropped.
+/// Blocks being fetched, until dropped.
 struct Fetching<'a> {
     cache: &'a BlockCache,
     name: &'a Arc<str>,
@@ -403,7 +403,7 @@ impl Drop for Fetching<'_> {
     }
 }
 
-/// An object that is read through a cache.
+/// An object read through a cache.
 #[derive(Clone)]
 pub struct CachedObject {
     cache: Arc<BlockCache>,
@@ -413,11 +413,11 @@ pub struct CachedObject {
     source: Arc<Source>,
 }
 
-/// An object on its store, opened when it is first asked for.
+/// The object on its store, opened on first use.
 struct Source {
     open: OpenSource,
     opened: Mutex<Option<Arc<dyn ReadAt>>>,
-    /// Runs of blocks that were fetched.
+    /// Runs of blocks fetched.
     fetches: AtomicU64,
 }
 
@@ -428,7 +428,7 @@ impl fmt::Debug for CachedObject {
 }
 
 impl CachedObject {
-    /// The same object; what is read of it stays longer than the rest.
+    /// The same object; blocks read through it are protected from eviction.
     pub fn lasting(&self) -> CachedObject {
         CachedObject { lasting: true, ..self.clone() }
     }
@@ -447,12 +447,12 @@ impl CachedObject {
         Ok(Arc::clone(source.insert(opened)))
     }
 
-    /// Bytes of neighbouring blocks, which the object's end may cut short.
+    /// Byte range of neighbouring blocks, limited by the object's end.
     fn extent_of(&self, blocks: &Range<u64>) -> Range<u64> {
         blocks.start * BLOCK_BYTES..(blocks.end * BLOCK_BYTES).min(self.size)
     }
 
-    /// Adds the blocks that are missing in `found`.
+    /// Adds the missing blocks to `found`.
     fn complete(&self, blocks: &BTreeSet<u64>, found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut left = blocks.clone();
         while !left.is_empty() {
@@ -472,7 +472,7 @@ impl CachedObject {
         Ok(())
     }
 
-    /// Reads blocks that are here; damaged ones are forgotten.
+    /// Reads cached blocks; damaged ones are forgotten.
     fn read_here(&self, here: &[(u64, Arc<ExtentFile>)], found: &mut BTreeMap<u64, Bytes>) {
         let is_next = |(a, file): &(u64, Arc<ExtentFile>), (b, next): &(u64, Arc<ExtentFile>)| {
             a + 1 == *b && Arc::ptr_eq(file, next)
@@ -486,14 +486,14 @@ impl CachedObject {
                     self.cache.counters.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
                     insert(found, *first, &bytes);
                 }
-                // One by one: which of them are whole?
+                // Retries one by one to find the intact ones.
                 _ if run.len() > 1 => run.iter().for_each(|one| self.read_here(std::slice::from_ref(one), found)),
                 _ => self.cache.damaged(&self.name, blocks),
             }
         }
     }
 
-    /// Fetches blocks and keeps them.
+    /// Fetches blocks and stores them.
     fn fetch(&self, blocks: &[u64], found: &mut BTreeMap<u64, Bytes>) -> Result<(), ReadError> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for block in blocks {
@@ -513,7 +513,7 @@ impl CachedObject {
             runs.retain(|run| !run.clone().all(|block| found.contains_key(&block)));
         }
         let ranges: Vec<Range<u64>> = runs.iter().map(|run| self.extent_of(run)).collect();
-        // Counted before the answer is there: others look whether anybody waits.
+        // Counted before the answer arrives: tests check whether a reader waits.
         for fetches in [&self.cache.counters.fetches, &self.source.fetches] {
             fetches.fetch_add(runs.len() as u64, Ordering::Relaxed);
         }
@@ -560,7 +560,7 @@ impl ReadAt for CachedObject {
     }
 }
 
-/// Takes a run of blocks apart.
+/// Splits a run of blocks.
 fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
     let starts = (0..bytes.len()).step_by(BLOCK_BYTES as usize);
     for (block, start) in (first..).zip(starts) {
@@ -568,7 +568,7 @@ fn insert(found: &mut BTreeMap<u64, Bytes>, first: u64, bytes: &Bytes) {
     }
 }
 
-/// The bytes of a range, all of whose blocks are there.
+/// The bytes of a range whose blocks are all present.
 fn assemble(found: &BTreeMap<u64, Bytes>, range: &Range<u64>) -> Bytes {
     let len = (range.end - range.start) as usize;
     let (first, skipped) = (range.start / BLOCK_BYTES, (range.start % BLOCK_BYTES) as usize);
@@ -585,14 +585,14 @@ fn assemble(found: &BTreeMap<u64, Bytes>, range: &Range<u64>) -> Bytes {
     bytes.freeze()
 }
 
-/// A file that an earlier run left.
+/// A file left by an earlier run.
 struct FoundFile {
     key: Key,
     bytes: u64,
     modified: SystemTime,
 }
 
-/// Files of blocks in a folder; others are left alone.
+/// Extent files in a folder; other files are ignored.
 fn files_in(folder: &Path) -> Result<Vec<FoundFile>, BlobError> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -619,7 +619,7 @@ fn files_in(folder: &Path) -> Result<Vec<FoundFile>, BlobError> {
     Ok(found)
 }
 
-/// Keeps a file open, instead of one of those that are when there are many.
+/// Keeps a file open, closing another one at the limit.
 fn keep_open(state: &mut State, key: &Key, file: &Arc<ExtentFile>) {
     if state.files.len() >= FILES_MAX {
         state.files.pop_first();
@@ -627,10 +627,10 @@ fn keep_open(state: &mut State, key: &Key, file: &Arc<ExtentFile>) {
     state.files.insert(key.clone(), Arc::clone(file));
 }
 
-/// The file a block is in, and its bit there.
+/// The file that contains a block, and its bit there.
 fn place_of(name: &Arc<str>, block: u64) -> (Key, u64) {
     let number = block / EXTENT_BLOCKS as u64;
-    // Objects of 4 PiB do not exist.
+    // No object has 4 PiB.
     let number = u32::try_from(number).unwrap_or(u32::MAX);
     ((Arc::clone(name), number), 1 << (block % EXTENT_BLOCKS as u64))
 }
@@ -640,7 +640,7 @@ fn first_block(key: &Key) -> u64 {
     u64::from(key.1) * EXTENT_BLOCKS as u64
 }
 
-/// `count` bits from `from` on.
+/// `count` bits starting at `from`.
 fn bits(from: u64, count: u64) -> u64 {
     let ones = if count >= 64 { u64::MAX } else { (1 << count) - 1 };
     ones << from

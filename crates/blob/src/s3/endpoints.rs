@@ -1,9 +1,8 @@
-//! Which of several servers is asked next.
+//! Load balancing and failover between servers that hold the same objects.
 //!
-//! Each holds the same objects. Of those that answer, the one with the fewest requests under way is asked, and of
-//! equals the one that is next in turn. A server that fails a connection, or several requests in a row, is *resting*:
-//! it is asked only when no other is left, or when its rest is over, and then by one request until that has been
-//! answered. Rests double from [`REST_FIRST`] to [`REST_MAX`].
+//! A request goes to the healthy server with the fewest requests in flight, ties round-robin. A server that fails a
+//! connection, or several requests in a row, *rests*: it is used only if no other is left, or after its rest by a
+//! single probe request. Rests double from [`REST_FIRST`] to [`REST_MAX`].
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,14 +10,14 @@ use std::time::Duration;
 
 use quarry_stdx::SharedClock;
 
-/// How long a server rests at first.
+/// First rest.
 const REST_FIRST: Duration = Duration::from_millis(500);
-/// How long it rests at most.
+/// Longest rest.
 const REST_MAX: Duration = Duration::from_secs(15);
-/// Failed answers in a row after which it rests; a connection that cannot be made counts for all of them.
+/// Consecutive failures after which a server rests; an unreachable server rests at once.
 const FAILURES_MAX: u32 = 3;
 
-/// Servers and how they fare.
+/// The servers and their health.
 #[derive(Debug)]
 pub(crate) struct Endpoints<T> {
     all: Vec<Endpoint<T>>,
@@ -29,9 +28,9 @@ pub(crate) struct Endpoints<T> {
 /// One server.
 #[derive(Debug)]
 pub(crate) struct Endpoint<T> {
-    /// What it is called by.
+    /// Its URL, which identifies it.
     pub(crate) url: String,
-    /// The client that speaks with it.
+    /// The client for it.
     pub(crate) client: T,
     under_way: AtomicU64,
     health: Mutex<Health>,
@@ -44,20 +43,20 @@ struct Health {
     resting_until_ns: Option<i64>,
 }
 
-/// How a request ended, as far as the server is to blame.
+/// How a request ended, as far as the server is responsible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It was answered.
     Answered,
     /// It failed, or took too long.
     Failed,
-    /// The server could not be reached.
+    /// The server was unreachable.
     Unreached,
     /// Another server answered first.
     Overtaken,
 }
 
-/// A request that is under way; a value that is dropped was overtaken by another request.
+/// A request in flight. Dropping it means that another request overtook it.
 pub(crate) struct Turn<'a, T> {
     pub(crate) endpoint: &'a Endpoint<T>,
     clock: &'a SharedClock,
@@ -65,7 +64,7 @@ pub(crate) struct Turn<'a, T> {
 }
 
 impl<T> Turn<'_, T> {
-    /// Says how the request ended.
+    /// Reports how the request ended.
     pub(crate) fn end(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
@@ -99,7 +98,8 @@ impl Health {
         }
     }
 
-    /// Whether the server may be asked; one that has rested enough rests on for all others until it has answered.
+    /// Whether the server may be used. When its rest is over, one probe is admitted; until that is answered it rests
+    /// for all others.
     fn admits(&mut self, now_ns: i64) -> bool {
         match self.resting_until_ns {
             None => true,
@@ -120,7 +120,7 @@ impl<T> Endpoints<T> {
         Endpoints { all: clients.into_iter().map(endpoint).collect(), turn: AtomicUsize::new(0), clock }
     }
 
-    /// The server to ask next; not the one called `avoid`, if another one answers.
+    /// The server for the next request; avoids the one named `avoid` if another is healthy.
     pub(crate) fn next(&self, avoid: Option<&str>) -> Turn<'_, T> {
         let now_ns = self.clock.elapsed_ns();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -134,7 +134,7 @@ impl<T> Endpoints<T> {
         Turn { endpoint, clock: &self.clock, outcome: Outcome::Overtaken }
     }
 
-    /// Their names.
+    /// Their URLs.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
         self.all.iter().map(|endpoint| endpoint.url.as_str())
     }
@@ -154,7 +154,7 @@ mod tests {
         (Endpoints::new(["a", "b", "c"].map(|url| (url.to_owned(), ())).to_vec(), clock.clone()), clock)
     }
 
-    /// Asks `count` times and ends each request with what `outcome` says of its server; counts by server.
+    /// Sends `count` requests and ends each as `outcome` says for its server; returns counts by server.
     fn ask(endpoints: &Endpoints<()>, count: usize, outcome: impl Fn(&str) -> Outcome) -> BTreeMap<String, usize> {
         let mut asked = BTreeMap::new();
         for _ in 0..count {

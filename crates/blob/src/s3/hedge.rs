@@ -1,26 +1,26 @@
-//! When a read that takes long is asked for a second time, elsewhere.
+//! Hedged reads: a small read that is slow is sent a second time, to another server.
 //!
-//! A store answers most reads within some milliseconds and a few after seconds. A small read that has not been answered
-//! after the time in which 19 of 20 are is sent again, and whichever answer comes first is taken. At most one read in
-//! twenty is sent twice, so a store that is slow as a whole is not asked twice as much. The idea and its numbers: Dean
-//! and Barroso, [The Tail at Scale](https://research.google/pubs/the-tail-at-scale/) (2013).
+//! A store answers most reads within milliseconds and a few after seconds. A small read not answered within the 95th
+//! percentile of latency is sent again, and the first answer wins. At most one read in twenty is sent twice, so that a
+//! slow store does not get twice the load. The idea and its numbers are from Dean and Barroso, [The Tail at
+//! Scale](https://research.google/pubs/the-tail-at-scale/) (2013).
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-/// Largest read that may be sent twice.
+/// Largest read that may be hedged.
 pub(crate) const READ_BYTES_MAX: u64 = 1 << 20;
 
 const DELAY_MIN: Duration = Duration::from_millis(10);
 const DELAY_MAX: Duration = Duration::from_secs(5);
-/// How much the delay moves at an observation, in parts of itself: by 19 steps up, by one down.
+/// Divisor of the delay per adjustment step: an observation moves it up by 19 steps or down by one.
 const STEP: i64 = 100;
-/// Reads for each one that is sent twice.
+/// Reads per hedged read.
 const READS_PER_HEDGE: i64 = 20;
-/// Second reads that are saved up at most.
+/// Maximum hedges saved up.
 const SAVED_MAX: i64 = 10;
 
-/// How long a read is waited for before it is sent again.
+/// The delay before a read is hedged, and the budget of hedges.
 #[derive(Debug)]
 pub(crate) struct Hedge {
     delay_us: AtomicI64,
@@ -33,24 +33,24 @@ impl Hedge {
         Hedge { delay_us, saved: AtomicI64::new(SAVED_MAX * READS_PER_HEDGE) }
     }
 
-    /// The delay as learnt so far.
+    /// The delay learnt so far.
     pub(crate) fn delay(&self) -> Duration {
         Duration::from_micros(self.delay_us.load(Ordering::Relaxed).unsigned_abs())
     }
 
-    /// A read took so long. Moves the delay towards the time that 19 of 20 reads stay below: at that time one step of
-    /// 19 parts up balances 19 steps of one part down.
+    /// Learns from a read's duration. Moves the delay towards the 95th percentile, where one increase of 19 steps
+    /// balances 19 decreases of one step.
     pub(crate) fn learn(&self, took: Duration) {
         let took = micros(took);
         let delay = self.delay_us.load(Ordering::Relaxed);
         let part = (delay / STEP / 19).max(1);
         let to = if took > delay { delay + 19 * part } else { delay - part };
-        // Of two reads that end at once one is not learnt from.
+        // If two reads end at the same time, one observation may be lost.
         self.delay_us.store(to.clamp(micros(DELAY_MIN), micros(DELAY_MAX)), Ordering::Relaxed);
         self.change(1);
     }
 
-    /// Whether a read may be sent again now; takes its price.
+    /// Whether a read may be hedged now; deducts it from the budget.
     pub(crate) fn take(&self) -> bool {
         self.change(-READS_PER_HEDGE)
     }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn the_delay_comes_to_lie_above_most_reads() {
         let hedge = Hedge::new();
-        // 1 to 100 ms, in an order that is not sorted.
+        // 1 to 100 ms in a scrambled order.
         for at in 0..20_000_u64 {
             hedge.learn(Duration::from_millis(at * 37 % 100 + 1));
         }

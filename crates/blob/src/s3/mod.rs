@@ -1,13 +1,13 @@
-//! Objects on a remote store that speaks S3.
+//! Objects on an S3-compatible store.
 //!
-//! Only puts, gets by range, listings and deletes of immutable objects are asked of the store, so that any of them
-//! will do; nothing here depends on conditional puts or on what a listing shows. Each object carries checksums of its
-//! blocks ([`sums`]); puts carry a SHA-256 that the server compares.
+//! It uses only puts, range gets, listings and deletes of immutable objects, so that any implementation will do;
+//! nothing depends on conditional puts or on consistent listings. Each object carries checksums of its blocks
+//! ([`sums`]); puts carry a SHA-256 that the server verifies.
 //!
-//! Calls block: requests run on two threads of their own, many at once, and the caller waits for the answer. How a
-//! request finds a server is in [`endpoints`], when it is sent again in [`retry`] and [`hedge`].
+//! Calls block: requests run concurrently on two dedicated threads while the caller waits. [`endpoints`] chooses
+//! servers; [`retry`] and [`hedge`] decide when a request is repeated.
 //!
-//! Not here: which objects should exist, and copies of them on this machine.
+//! Not here: which objects should exist, and local copies.
 
 mod endpoints;
 mod hedge;
@@ -40,30 +40,30 @@ use crate::{BlobError, BlobStore};
 pub use self::settings::{S3Credentials, S3Encryption, S3Settings};
 pub use self::traffic::S3Traffic;
 
-/// Threads that send and receive.
+/// Threads of the runtime.
 const THREADS: usize = 2;
-/// Bytes at an object's end that are read when it is opened: checksums of 100 MB and what of the object fits.
+/// Bytes read from an object's end when it is opened: the checksums of 100 MB, plus part of the object.
 const END_BYTES: u64 = 64 << 10;
-/// Longest range that is read by one request.
+/// Maximum bytes read by one request.
 const READ_BYTES_MAX: u64 = 256 * BLOCK_BYTES;
-/// Requests for one range that are under way at once.
+/// Concurrent requests for one range.
 const READS_AT_ONCE: usize = 8;
-/// Ranges of one call that are read at once.
+/// Concurrent range reads of one call.
 const RANGES_AT_ONCE: usize = 32;
-/// Objects of one call that are sent at once.
+/// Concurrent puts of one call.
 const PUTS_AT_ONCE: usize = 8;
-/// How often a range is read when its checksums do not match.
+/// How often a range is read if its checksums do not match.
 const READS_MAX: u32 = 4;
 
-/// Objects in a container of a store that speaks S3.
+/// Objects in a container of an S3-compatible store.
 pub struct S3 {
     core: Arc<Core>,
 }
 
-/// What a store and its open objects share.
+/// State shared by a store and its open objects.
 struct Core {
     requests: Arc<Requests>,
-    /// There until it is dropped.
+    /// `None` only while it is dropped.
     runtime: Option<Runtime>,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Debug for S3 {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Waiting for its threads is not allowed where this may be dropped, which is anywhere.
+        // Blocking is forbidden in some places where this may be dropped, so shutdown happens in the background.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -83,7 +83,7 @@ impl Drop for Core {
 }
 
 impl Core {
-    /// Does asynchronous work and waits for its end.
+    /// Runs asynchronous work and waits for its result.
     fn wait<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, BlobError>> + Send + 'static,
@@ -92,7 +92,7 @@ impl Core {
         let ended = || BlobError::Settings { reason: "its threads ended".to_owned() };
         let runtime = self.runtime.as_ref().ok_or_else(ended)?;
         runtime.spawn(async move {
-            // Nobody listens any more where the caller's thread ended.
+            // The receiver is gone if the caller's thread has ended.
             drop(tell.send(work.await));
         });
         told.recv().unwrap_or_else(|_| Err(ended()))
@@ -100,7 +100,7 @@ impl Core {
 }
 
 impl S3 {
-    /// A store; nothing is asked of it yet.
+    /// Opens a store without contacting it.
     pub fn open(settings: S3Settings, clock: SharedClock) -> Result<S3, BlobError> {
         let requests = Arc::new(Requests::new(settings, clock)?);
         let built = Builder::new_multi_thread().worker_threads(THREADS).thread_name("quarry-s3").enable_all().build();
@@ -108,7 +108,7 @@ impl S3 {
         Ok(S3 { core: Arc::new(Core { requests, runtime: Some(runtime) }) })
     }
 
-    /// What was asked of the store so far.
+    /// Statistics of requests so far.
     pub fn traffic(&self) -> S3Traffic {
         self.core.requests.counters.read()
     }
@@ -122,7 +122,7 @@ impl BlobStore for S3 {
     fn put_all(&self, objects: &[(&str, &[u8])]) -> Result<(), BlobError> {
         objects.iter().try_for_each(|(name, _)| crate::name::check(name))?;
         for some in objects.chunks(PUTS_AT_ONCE) {
-            // Copied some at a time: what is sent must live as long as its requests.
+            // Copied in groups, because the data must live as long as its requests.
             let objects: Vec<(String, Bytes)> =
                 some.iter().map(|(name, bytes)| ((*name).to_owned(), with_trailer(bytes))).collect();
             let requests = Arc::clone(&self.core.requests);
@@ -131,7 +131,8 @@ impl BlobStore for S3 {
                     let requests = Arc::clone(&requests);
                     async move { requests.put(&name, object).await }
                 };
-                // All of them end before the first failure is told: one that is dropped half way leaves its parts behind.
+                // Waits for all before reporting the first failure: an upload dropped halfway would leave its parts
+                // behind.
                 let ended: Vec<Result<(), BlobError>> =
                     stream::iter(objects).map(put).buffer_unordered(PUTS_AT_ONCE).collect().await;
                 ended.into_iter().collect::<Result<(), BlobError>>()
@@ -179,11 +180,11 @@ fn with_trailer(bytes: &[u8]) -> Bytes {
     object.freeze()
 }
 
-/// What is known of an object once its end has been read.
+/// What is known of an object after reading its end.
 struct Layout {
     name: String,
     sums: Sums,
-    /// Its last whole blocks, as far as they came with the trailer and nobody took them, and where they begin.
+    /// The last whole blocks, if they came with the trailer and were not taken yet, and their offset.
     end: Mutex<(u64, Bytes)>,
 }
 
@@ -208,7 +209,7 @@ impl Layout {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads whole blocks and compares them with their checksums.
+    /// Reads whole blocks and verifies their checksums.
     async fn blocks(&self, requests: &Requests, range: Range<u64>) -> Result<Bytes, BlobError> {
         for attempt in 1..=READS_MAX {
             if attempt > 1 {
@@ -224,7 +225,7 @@ impl Layout {
         Err(BlobError::Damaged { name: self.name.clone(), reason })
     }
 
-    /// Reads a range that is not empty and not past the end.
+    /// Reads a non-empty range inside the object.
     async fn range(&self, requests: &Requests, offset: u64, len: usize) -> Result<Bytes, BlobError> {
         let around = self.sums.around(offset, len as u64);
         let (start, end) = self.end().clone();
@@ -243,8 +244,8 @@ impl Layout {
     }
 }
 
-/// The footer and the trailer of an object of which the end was read; the rest of the trailer is read, too. `None` if
-/// the end is no footer.
+/// The footer and trailer of an object whose end was read, reading the rest of the trailer if necessary. `None` if the
+/// end is not a footer.
 async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Option<(Footer, Bytes)>, BlobError> {
     let Some(footer) = Footer::read(&end.bytes, end.stored) else { return Ok(None) };
     let start = end.stored - footer.trailer;
@@ -255,7 +256,7 @@ async fn trailer_of(requests: &Requests, name: &str, end: &Part) -> Result<Optio
     Ok(Some((footer, trailer.bytes)))
 }
 
-/// The blocks of which all came with an object's end; `None` if they do not match their checksums.
+/// The whole blocks that came with an object's end; `None` if they do not match their checksums.
 fn whole_blocks(sums: &Sums, end: &Part) -> Option<(u64, Bytes)> {
     let start = end.start.next_multiple_of(BLOCK_BYTES).min(sums.size());
     if start == sums.size() {

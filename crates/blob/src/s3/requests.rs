@@ -1,4 +1,4 @@
-//! Requests to the servers of a remote store: chosen, bounded, timed, sent again.
+//! Requests to a remote store: server selection, concurrency limit, timeouts, retries.
 
 use std::future::Future;
 use std::ops::Range;
@@ -22,14 +22,14 @@ use super::sums::FOOTER_BYTES;
 use super::traffic::{Counters, count};
 use crate::{BlobError, S3Settings, name};
 
-/// Parts of one object that are sent at the same time.
+/// Concurrent uploads of one object's parts.
 const PARTS_AT_ONCE: usize = 4;
-/// How long a listing of all objects may take.
+/// Timeout of a listing of all objects.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(600);
-/// Bytes of a server's message that are passed on.
+/// Maximum bytes of a server's message that are passed on.
 const REASON_BYTES_MAX: usize = 300;
 
-/// The servers of one store, and what all requests to them share.
+/// The servers of one store and the state shared by all requests.
 #[derive(Debug)]
 pub(crate) struct Requests {
     endpoints: Endpoints<AmazonS3>,
@@ -41,7 +41,7 @@ pub(crate) struct Requests {
     pub(crate) counters: Counters,
 }
 
-/// What is asked of which object: for messages.
+/// Operation and object, for messages.
 #[derive(Clone, Copy)]
 struct Ask<'a> {
     action: &'static str,
@@ -49,22 +49,22 @@ struct Ask<'a> {
     timeout: Duration,
 }
 
-/// A part of an object as it came.
+/// A received part of an object.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) bytes: Bytes,
-    /// Where it begins.
+    /// Its offset.
     pub(crate) start: u64,
-    /// Size of the whole object as it is stored.
+    /// Size of the whole stored object.
     pub(crate) stored: u64,
 }
 
 /// Why a request failed.
 enum Failure {
     NotFound,
-    /// It would fail again.
+    /// Permanent: a retry would fail as well.
     Final(BlobError),
-    /// It may succeed when it is sent again.
+    /// Transient: a retry may succeed.
     Passing {
         reason: String,
         outcome: Outcome,
@@ -110,7 +110,7 @@ impl Requests {
         Ask { action, name, timeout: self.settings.request_timeout }
     }
 
-    /// Sends a request until it is answered, cannot be, or has been sent often enough.
+    /// Sends a request until it is answered, fails permanently, or runs out of attempts.
     async fn send<T, F>(&self, ask: Ask<'_>, call: impl Fn(AmazonS3) -> F) -> Result<T, BlobError>
     where
         F: Future<Output = object_store::Result<T>>,
@@ -135,7 +135,7 @@ impl Requests {
             time::sleep(retry::wait_before(attempt + 1)).await;
             avoid = Some(url);
         }
-        // The range of attempts has no end, but the compiler wants one.
+        // Unreachable: the range of attempts is infinite, which the compiler cannot see.
         Err(self.unavailable(ask, u32::MAX, "it was sent too often"))
     }
 
@@ -153,7 +153,7 @@ impl Requests {
     where
         F: Future<Output = object_store::Result<T>>,
     {
-        // Nobody closes the semaphore; a request without a slot is only one too many.
+        // The semaphore is never closed; without a permit there would only be one request too many.
         let slot = self.slots.acquire().await.ok();
         let turn = self.endpoints.next(avoid);
         count(&self.counters.requests, 1);
@@ -229,7 +229,8 @@ impl Requests {
                 let (path, id) = (path.clone(), id.clone());
                 async move { client.abort_multipart(&path, &id).await }
             };
-            // What is left of it costs space until the container's own rule removes it; the first error is the news.
+            // Remaining parts cost space until the container's lifecycle rule removes them; the first error is what
+            // matters.
             drop(self.send(self.ask_about("give up writing", name), abort).await);
         }
         written
@@ -246,7 +247,7 @@ impl Requests {
             };
             self.send(self.ask_about("write a part of", name), put)
         };
-        // All of them end before the upload is given up, so that none lands behind that.
+        // Waits for all parts before aborting, so that none arrives after the abort.
         let parts: Vec<Result<PartId, BlobError>> =
             stream::iter(starts).map(put_part).buffered(PARTS_AT_ONCE).collect().await;
         let parts = parts.into_iter().collect::<Result<Vec<PartId>, BlobError>>()?;
@@ -256,7 +257,7 @@ impl Requests {
         };
         match self.send(self.ask_about("finish writing", name), complete).await {
             Ok(_) => Ok(()),
-            // The answer to a first attempt may have been lost; then the second finds no upload, but the object is there.
+            // If the answer to a first attempt was lost, the second finds no upload, but the object exists.
             Err(error) => match self.get(name, GetRange::Suffix(FOOTER_BYTES as u64)).await {
                 Ok(end) if object.ends_with(&end.bytes) && end.stored == object.len() as u64 => Ok(()),
                 _ => Err(error),
@@ -264,7 +265,7 @@ impl Requests {
         }
     }
 
-    /// Reads a part of an object; a small one that takes long is asked for twice.
+    /// Reads a part of an object; slow small reads are hedged.
     pub(crate) async fn read(&self, name: &str, range: GetRange) -> Result<Part, BlobError> {
         let small = match &range {
             GetRange::Bounded(range) => range.end.saturating_sub(range.start) <= hedge::READ_BYTES_MAX,
@@ -318,7 +319,7 @@ impl Requests {
         Ok(part)
     }
 
-    /// Size of an object as it is stored, trailer and all; `None` if there is none.
+    /// Stored size of an object including its trailer; `None` if it does not exist.
     pub(crate) async fn stored_size(&self, name: &str) -> Result<Option<u64>, BlobError> {
         let path = self.path(name)?;
         let head = |client: AmazonS3| {
@@ -371,7 +372,7 @@ impl Requests {
     }
 }
 
-/// Whether the server could be reached at all.
+/// The outcome for the server's health.
 fn outcome_of(error: &object_store::Error) -> Outcome {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = cause {
@@ -383,7 +384,7 @@ fn outcome_of(error: &object_store::Error) -> Outcome {
     Outcome::Failed
 }
 
-/// A message of a server in one line of bounded length.
+/// A server's message as one line of bounded length.
 fn short(reason: &str) -> String {
     let line = reason.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(REASON_BYTES_MAX) {

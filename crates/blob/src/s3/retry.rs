@@ -1,25 +1,25 @@
-//! When a failed request is sent again.
+//! Retries of failed requests: exponential backoff with jitter, and a retry budget.
 //!
-//! Waits double and are drawn at random up to their length, so that clients that failed together do not come back
-//! together ([exponential backoff and jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)).
-//! A *budget* shared by all requests bounds how much of the load is repetition: when a store is down, requests fail
-//! after their first attempt once the budget is spent, instead of eight times as many reaching it when it comes back.
+//! Waits double and are drawn at random up to their length, so that clients that failed together do not retry together
+//! ([exponential backoff and jitter](https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/)). A
+//! *budget* shared by all requests bounds the share of retries: when a store is down and the budget is spent, requests
+//! fail after their first attempt, instead of multiplying the load when it comes back.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use quarry_stdx::random;
 
-/// Longest wait before the second attempt.
+/// Maximum wait before the second attempt.
 const WAIT_FIRST: Duration = Duration::from_millis(100);
-/// Longest wait before any attempt.
+/// Maximum wait before any attempt.
 const WAIT_MAX: Duration = Duration::from_secs(5);
-/// What the budget holds at most.
+/// Maximum budget.
 const BUDGET_MAX: i64 = 500;
-/// What a repetition takes from it; an answer gives one back.
+/// Cost of a retry; a successful first attempt earns one.
 const REPETITION_COST: i64 = 5;
 
-/// What repetitions are paid from.
+/// The retry budget.
 #[derive(Debug)]
 pub(crate) struct Budget(AtomicI64);
 
@@ -28,12 +28,12 @@ impl Budget {
         Budget(AtomicI64::new(BUDGET_MAX))
     }
 
-    /// A request was answered at its first attempt.
+    /// Earns for a request answered at its first attempt.
     pub(crate) fn earn(&self) {
         self.change(1);
     }
 
-    /// Takes the price of a repetition, if it is there.
+    /// Pays for a retry, if the budget allows.
     pub(crate) fn spend(&self) -> bool {
         self.change(-REPETITION_COST)
     }
@@ -44,7 +44,7 @@ impl Budget {
     }
 }
 
-/// How long to wait before attempt `attempt`; the second is the first one that waits.
+/// Random wait before attempt `attempt`; the first has none.
 pub(crate) fn wait_before(attempt: u32) -> Duration {
     let longest = WAIT_FIRST.saturating_mul(1 << attempt.saturating_sub(2).min(10)).min(WAIT_MAX);
     let mut drawn = [0; 4];

@@ -1,4 +1,4 @@
-//! What a remote store is told: where it is, who asks, how long to wait.
+//! Settings of a remote store: location, credentials, timeouts.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use object_store::{BackoffConfig, RetryConfig};
 
 use crate::BlobError;
 
-/// Where objects are kept, and how they are asked for.
+/// Settings of a remote store.
 #[derive(Clone, Debug)]
 pub struct S3Settings {
-    /// The S3 bucket; called container here, because a bucket is something else.
+    /// The S3 bucket, called container here to distinguish it from our buckets.
     pub container: String,
-    /// What every key in the container begins with, without slashes at its ends; may be empty.
+    /// Prefix of every key in the container, without leading or trailing slashes; may be empty.
     pub prefix: String,
     /// URLs of servers that hold the same container, such as `https://10.0.0.1:9000`. Requests are spread over them.
-    /// Empty for the one that AWS has in the region.
+    /// Empty for AWS's endpoint of the region.
     pub endpoints: Vec<String>,
     /// The region requests are signed for.
     pub region: String,
     /// `ENDPOINT/CONTAINER/KEY` instead of `CONTAINER.ENDPOINT/KEY`.
     pub path_style: bool,
-    /// Who asks.
+    /// Credentials.
     pub credentials: S3Credentials,
-    /// Certificates (PEM) of authorities that are trusted besides those of the system.
+    /// PEM certificates of authorities trusted in addition to the system's.
     pub authorities: Vec<u8>,
-    /// How the server is asked to encrypt objects.
+    /// Server-side encryption of new objects.
     pub encryption: S3Encryption,
-    /// How long one request may take, its body included.
+    /// Timeout of one request, including its body.
     pub request_timeout: Duration,
-    /// How long a connection may take to be made.
+    /// Timeout of connecting.
     pub connect_timeout: Duration,
-    /// Requests that are under way at once; others wait.
+    /// Maximum concurrent requests; others wait.
     pub requests_max: usize,
-    /// How often a request is sent at most before its failure is told.
+    /// Maximum attempts per request.
     pub attempts_max: u32,
-    /// Objects above this size are sent in parts of this size. S3 wants at least 5 MiB.
+    /// Objects above this size are uploaded in parts of this size. S3 requires at least 5 MiB.
     pub part_bytes: usize,
 }
 
 impl S3Settings {
-    /// Settings for a container at these endpoints; the rest is usual.
+    /// Default settings for a container at these endpoints.
     pub fn new(container: &str, endpoints: &[&str], credentials: S3Credentials) -> S3Settings {
         S3Settings {
             container: container.to_owned(),
@@ -62,7 +62,7 @@ impl S3Settings {
     }
 }
 
-/// Who asks a remote store.
+/// Credentials for a remote store.
 #[derive(Clone)]
 pub enum S3Credentials {
     /// A key and its secret.
@@ -71,11 +71,11 @@ pub enum S3Credentials {
         id: String,
         /// Its secret.
         secret: String,
-        /// The token of a session, where the key is a temporary one.
+        /// Session token of temporary credentials.
         token: Option<String>,
     },
-    /// Whatever the machine offers: variables named as the AWS tools name them (`AWS_ACCESS_KEY_ID`,
-    /// `AWS_WEB_IDENTITY_TOKEN_FILE`, …), otherwise the role of the container or instance it runs in.
+    /// From the environment: variables as the AWS tools name them (`AWS_ACCESS_KEY_ID`, `AWS_WEB_IDENTITY_TOKEN_FILE`,
+    /// …), otherwise the role of the container or instance.
     Machine(Vec<(String, String)>),
 }
 
@@ -90,19 +90,19 @@ impl fmt::Debug for S3Credentials {
     }
 }
 
-/// How the server encrypts what it keeps.
+/// Server-side encryption.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum S3Encryption {
-    /// As the container is set up.
+    /// The container's default.
     Container,
-    /// With keys of the server (SSE-S3).
+    /// Keys managed by the server (SSE-S3).
     Server,
     /// With a key of the key service (SSE-KMS), by its id.
     KeyService(String),
 }
 
 impl S3Settings {
-    /// A client of each endpoint with the URL it is called by. They never send a request again by themselves.
+    /// A client per endpoint, with its URL. Clients do not retry on their own.
     pub(crate) fn clients(&self) -> Result<Vec<(String, AmazonS3)>, BlobError> {
         if self.endpoints.is_empty() {
             let url = format!("https://s3.{}.amazonaws.com", self.region);
@@ -145,7 +145,7 @@ impl S3Settings {
         builder = match &self.encryption {
             S3Encryption::Container => builder,
             S3Encryption::Server => {
-                // The key's type is not public, its name is.
+                // The type of this key is not public, but its name is.
                 let key: AmazonS3ConfigKey = "aws_server_side_encryption".parse().map_err(refused)?;
                 builder.with_config(key, "AES256")
             }
@@ -157,7 +157,7 @@ impl S3Settings {
         builder.with_client_options(options).build().map_err(refused)
     }
 
-    /// Of an endpoint: with the container before its host name, unless paths name it.
+    /// The address of an endpoint, with the container in the host name unless paths contain it.
     fn address(&self, url: &str) -> String {
         match url.split_once("://") {
             Some((scheme, host)) if !self.path_style => format!("{scheme}://{}.{host}", self.container),
@@ -166,7 +166,7 @@ impl S3Settings {
     }
 }
 
-/// Whether a variable of the environment is about credentials; where the store is, settings say.
+/// Whether an environment variable configures credentials; the location comes from settings only.
 fn names_who_asks(key: AmazonS3ConfigKey) -> bool {
     matches!(
         key,

@@ -1,21 +1,21 @@
-//! Checksums behind an object's bytes, so that every range of it can be checked on arrival.
+//! Block checksums appended to an object, so that any range of it can be verified on arrival.
 //!
-//! A store's own checksum covers a whole object, and a search reads parts. So an object goes out with a trailer: a
-//! checksum of each block of its bytes, then a footer. Who opens the object reads its end first, in one request that
-//! also tells its size; ranges are read in whole blocks from then on, and what a proxy or a cable changed is seen
-//! before anyone decodes it.
+//! A store's own checksum covers a whole object, but a search reads parts. Each object is therefore stored with a
+//! trailer: a checksum per block, then a footer. Opening the object reads its end first, in one request that also
+//! returns its size. After that, ranges are read in whole blocks, and corruption in transit is detected before anything
+//! is decoded.
 //!
 //! ```text
 //! bytes        N
 //! sums         8 bytes for each block of 16 KiB: XXH3-64 of the block, seeded with its number
 //! footer       "QRYSUMS1", N as u64, 16384 as u64, XXH3-64 of the sums and of the footer so far
 //! ```
-//! Numbers are little-endian. The seed tells blocks apart that were exchanged for one another.
+//! Numbers are little-endian. The seed detects blocks that were swapped.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Bytes that one checksum covers.
+/// Size of a checksum block.
 pub(crate) const BLOCK_BYTES: u64 = 16 << 10;
 /// Size of a footer.
 pub(crate) const FOOTER_BYTES: usize = 32;
@@ -37,17 +37,17 @@ pub(crate) fn trailer(bytes: &[u8]) -> Bytes {
     trailer.freeze()
 }
 
-/// What the footer of an object says: how large its parts are.
+/// The sizes stored in the footer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Footer {
-    /// Size of the bytes that are covered.
+    /// Size of the object without its trailer.
     pub(crate) size: u64,
     /// Size of the trailer.
     pub(crate) trailer: u64,
 }
 
 impl Footer {
-    /// Reads the last bytes of an object that has `stored` bytes in all; `None` if they are no footer of it.
+    /// Parses the last bytes of an object whose stored size is `stored`; `None` if they are not its footer.
     pub(crate) fn read(end: &[u8], stored: u64) -> Option<Footer> {
         let footer = end.last_chunk::<FOOTER_BYTES>()?;
         let number = |from: usize| footer[from..].first_chunk::<8>().map(|bytes| u64::from_le_bytes(*bytes));
@@ -69,7 +69,7 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Reads a trailer that `footer` describes; `None` if it is damaged.
+    /// Parses the trailer described by `footer`; `None` if it is damaged.
     pub(crate) fn read(trailer: &[u8], footer: Footer) -> Option<Sums> {
         let (body, own) = trailer.split_last_chunk::<SUM_BYTES>()?;
         if trailer.len() as u64 != footer.trailer || xxh3_64(body) != u64::from_le_bytes(*own) {
@@ -80,19 +80,19 @@ impl Sums {
         Some(Sums { size: footer.size, blocks })
     }
 
-    /// Size of the bytes that are covered.
+    /// Size of the object without its trailer.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The blocks that a range touches, as a range of bytes.
+    /// The byte range of the whole blocks that a range touches.
     pub(crate) fn around(&self, offset: u64, len: u64) -> std::ops::Range<u64> {
         let start = offset / BLOCK_BYTES * BLOCK_BYTES;
         let end = (offset + len).next_multiple_of(BLOCK_BYTES).min(self.size);
         start..end.max(start)
     }
 
-    /// Whether these are the object's bytes from `start`, the beginning of a block, on; the last block must be whole.
+    /// Whether these are the object's bytes starting at block boundary `start`; the last block must be whole.
     pub(crate) fn match_bytes(&self, start: u64, bytes: &[u8]) -> bool {
         debug_assert!(start.is_multiple_of(BLOCK_BYTES), "{start} is inside a block");
         let first = start / BLOCK_BYTES;

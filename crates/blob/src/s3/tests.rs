@@ -1,4 +1,4 @@
-//! The store before a real server, and before one that fails.
+//! The store against a real server and against one that fails.
 
 use std::time::Duration;
 
@@ -138,7 +138,7 @@ fn a_server_that_hangs_is_passed_by() {
         request_timeout: Duration::from_secs(600),
         ..settings(&[&hung.url(), gone, &gateway.url()])
     });
-    // Found by a server that answers, as puts are never sent twice.
+    // A retry on the other server succeeds: puts are never hedged.
     open(settings(&[&gateway.url()])).put("main/1.bucket", b"here").unwrap();
     for _ in 0..20 {
         assert_eq!(store.open("main/1.bucket").unwrap().read_at(0, 4).unwrap(), &b"here"[..]);

@@ -1,21 +1,21 @@
-//! What was asked of a remote store so far.
+//! Statistics of requests to a remote store.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Requests and bytes since the store was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct S3Traffic {
-    /// Requests that were sent, repetitions among them.
+    /// Requests sent, including retries.
     pub requests: u64,
-    /// Requests that were sent again after a failure.
+    /// Retries after a failure.
     pub repetitions: u64,
-    /// Reads that were sent a second time because the first took long.
+    /// Reads sent a second time because the first was slow.
     pub hedges: u64,
-    /// Ranges that were read again because their checksums did not match.
+    /// Ranges read again because of checksum mismatches.
     pub refetches: u64,
-    /// Bytes of objects that were sent.
+    /// Bytes of objects sent.
     pub bytes_sent: u64,
-    /// Bytes of objects that were received.
+    /// Bytes of objects received.
     pub bytes_received: u64,
 }
 
