@@ -1,8 +1,8 @@
-//! A bucket's life: sealing, live, retired, forgotten.
+//! The life cycle of a bucket: sealing, live, retired, forgotten.
 //!
-//! A bucket is sealed from the log or compacted from older buckets, whose place it then takes in one transaction.
-//! `begin_seal` names the objects before they are written and `retire` keeps their names until they are deleted, so
-//! that a crash never leaves an object nobody knows of and no folder has to be listed.
+//! A bucket is sealed from the log, or compacted from older buckets, which it replaces in one transaction. `begin_seal`
+//! records the object names before the objects are written, and `retire` keeps them until they are deleted. A crash
+//! therefore never leaves an unknown object, and no folder needs to be listed.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -17,17 +17,18 @@ use crate::{Catalog, CatalogError};
 
 const COLUMNS: &str = "number, index_name, state, object, filter, slabs, time_min, time_max, events, raw_bytes, \
                        object_bytes, filter_bytes, created, level, thawed, volume, folder, remote, checksum";
-/// Name of the setting that holds the newest log record a commit covered.
+/// Setting with the newest log record that a commit covers.
 const LOG_POSITION: &str = "log_position";
 
-/// What the catalog knows of a bucket.
+/// The catalog's record of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketRow {
-    /// Its number, unique in the store. Numbers of sealed buckets ascend with the arrival of their first event.
+    /// Its number, unique in the store. Numbers of sealed buckets ascend in the order in which their first events
+    /// arrived.
     pub number: u64,
     /// Index of its events.
     pub index: String,
-    /// Where it is in its life.
+    /// Its state.
     pub state: BucketState,
     /// Name of the bucket object.
     pub object: String,
@@ -49,18 +50,18 @@ pub struct BucketRow {
     pub filter_bytes: u64,
     /// When it was sealed or compacted, nanoseconds.
     pub created: i64,
-    /// How often its events were compacted; 0 for a bucket as it was sealed.
+    /// How often its events were compacted; 0 for a sealed bucket.
     pub level: u32,
-    /// Whether it was brought back from an archive: it is never too old.
+    /// Whether it was restored from an archive, which exempts it from retention.
     pub thawed: bool,
-    /// Sealed buckets its events came from, by ascending row; empty for a bucket as it was sealed.
+    /// The sealed buckets its events came from, by ascending row; empty for a sealed bucket.
     pub origins: Vec<Origin>,
-    /// Its copy on a remote store, if it has or may have one.
+    /// Its copy on a remote store, if any.
     pub remote: Option<RemoteCopy>,
 }
 
 impl BucketRow {
-    /// Bytes of its objects together.
+    /// Total bytes of its objects.
     pub fn stored_bytes(&self) -> u64 {
         self.object_bytes + self.filter_bytes
     }
@@ -78,7 +79,7 @@ impl BucketRow {
         for origin in &self.origins {
             sum = sum.number(origin.first_row.cast_signed()).number(origin.number.cast_signed());
         }
-        // Rows of earlier versions have none, and keep their checksums.
+        // Rows of earlier versions have no remote copy and keep their checksums.
         if let Some(remote) = &self.remote {
             sum = sum.text(&remote.volume).text(&remote.folder).number(remote.state.code());
         }
@@ -86,14 +87,14 @@ impl BucketRow {
     }
 }
 
-/// Where a bucket is in its life.
+/// State of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketState {
-    /// Its objects are being written; its events are still in the log, or in the buckets it will take the place of.
+    /// Its objects are being written; its events are still in the log or in the buckets it will replace.
     Sealing,
-    /// It answers searches.
+    /// Searched.
     Live,
-    /// It answers no search any more; its objects are being deleted.
+    /// No longer searched; its objects are being deleted.
     Retired,
 }
 
@@ -115,16 +116,16 @@ impl BucketState {
     }
 }
 
-/// A bucket whose seal ends.
+/// A bucket whose seal is complete.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed<'a> {
     /// The bucket, live from now on.
     pub bucket: &'a BucketRow,
-    /// Every bucket of its index up to this number is sealed.
+    /// All buckets of its index up to this number are sealed.
     pub sealed_through: u64,
 }
 
-/// What the end of some seals changes, all at once.
+/// The atomic change at the end of some seals.
 #[derive(Clone, Copy, Debug)]
 pub struct SealCommit<'a> {
     /// The buckets.
@@ -135,17 +136,17 @@ pub struct SealCommit<'a> {
     pub log_position: u64,
 }
 
-/// What one compaction changes, all at once.
+/// The atomic change of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactionCommit<'a> {
     /// The bucket, live from now on.
     pub bucket: &'a BucketRow,
-    /// Numbers of the buckets whose events it holds; they are retired.
+    /// The buckets it replaces, which are retired.
     pub inputs: &'a [u64],
 }
 
 impl Catalog {
-    /// Notes the names of objects that will be written; `bucket.state` must be `Sealing`.
+    /// Records the names of objects that will be written; `bucket.state` must be `Sealing`.
     pub fn begin_seal(&self, bucket: &BucketRow) -> Result<(), CatalogError> {
         self.begin_seals(std::slice::from_ref(bucket))
     }
@@ -156,7 +157,7 @@ impl Catalog {
         self.act(|act| buckets.iter().try_for_each(|bucket| write_bucket(act, bucket)))
     }
 
-    /// A bucket whose seal was begun and did not end.
+    /// A bucket whose seal began but has not ended.
     pub fn begun(&self, number: u64) -> Result<Option<BucketRow>, CatalogError> {
         self.act(|act| {
             let select = format!("SELECT {COLUMNS} FROM bucket WHERE number = ?1 AND state = 0");
@@ -165,7 +166,7 @@ impl Catalog {
         })
     }
 
-    /// Makes sealed buckets live, moves the positions of their indexes and stores checkpoints.
+    /// Makes sealed buckets live, advances the positions of their indexes and stores checkpoints.
     pub fn commit_seals(&self, commit: &SealCommit<'_>) -> Result<(), CatalogError> {
         debug_assert!(commit.buckets.iter().all(|sealed| sealed.bucket.state == BucketState::Live));
         self.act(|act| {
@@ -179,8 +180,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes a compacted bucket live and retires the buckets it was made from. `false`, and nothing is changed, when one
-    /// of those is not live any more.
+    /// Makes a compacted bucket live and retires its inputs. Returns `false`, without changes, if one of them is no
+    /// longer live.
     pub fn commit_compaction(&self, commit: &CompactionCommit<'_>) -> Result<bool, CatalogError> {
         debug_assert_eq!(commit.bucket.state, BucketState::Live);
         self.act(|act| {
@@ -196,15 +197,15 @@ impl Catalog {
         })
     }
 
-    /// Stores checkpoints without a seal, so that the log they came from can go.
+    /// Stores checkpoints without a seal, so that the log records they came from can be deleted.
     pub fn save_checkpoints(&self, checkpoints: &[LoggedCheckpoint], log_position: u64) -> Result<(), CatalogError> {
         self.act(|act| write_log_position(act, checkpoints, log_position))?;
         self.know(checkpoints);
         Ok(())
     }
 
-    /// Drops the checkpoints of record `from_lsn` and of later ones, because records were lost there, and stores the
-    /// older ones that take their place.
+    /// Drops the checkpoints of record `from_lsn` and later, because records were lost there, and stores the older ones
+    /// that replace them.
     pub fn forget_checkpoints(
         &self,
         from_lsn: u64,
@@ -220,13 +221,13 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes live buckets out of every later search. Their objects can be deleted afterwards.
+    /// Removes live buckets from all later searches. Their objects can be deleted afterwards.
     pub fn retire(&self, numbers: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| retire(act, numbers))
     }
 
-    /// Drops a sealing or retired bucket whose objects are gone. A retired one beyond its index's position stays on
-    /// record, because the log still holds its events and a replay must not bring them back.
+    /// Drops a sealing or retired bucket whose objects are deleted. A retired one beyond its index's position stays
+    /// recorded, because the log still contains its events and a replay must not restore them.
     pub fn forget(&self, number: u64) -> Result<(), CatalogError> {
         self.forget_all(&[number])
     }
@@ -256,7 +257,7 @@ impl Catalog {
         })
     }
 
-    /// Largest bucket number ever committed or begun and not forgotten; 0 when there is none.
+    /// Largest bucket number on record; 0 if there is none.
     pub fn bucket_number_max(&self) -> Result<u64, CatalogError> {
         self.act(|act| {
             let select = "SELECT max(coalesce((SELECT max(number) FROM bucket), 0),
@@ -265,7 +266,7 @@ impl Catalog {
         })
     }
 
-    /// Newest log record that a commit covered; 0 when there is none.
+    /// Newest log record covered by a commit; 0 if there is none.
     pub fn log_position(&self) -> Result<u64, CatalogError> {
         Ok(self.setting(LOG_POSITION)?.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
@@ -319,7 +320,7 @@ pub(crate) fn write_bucket(act: &Connection, bucket: &BucketRow) -> rusqlite::Re
     note_change(act, Table::Bucket, old, sum)
 }
 
-/// A row without its origins, and the checksum it carries.
+/// A row without its origins, and its checksum.
 type StoredBucket = (BucketRow, Option<i64>);
 
 fn read_bucket(row: &Row<'_>) -> rusqlite::Result<StoredBucket> {
@@ -353,7 +354,7 @@ pub(crate) fn live_bucket(act: &Connection, number: u64) -> rusqlite::Result<Opt
     live.map(|live| whole(act, live).map(|(bucket, _)| bucket)).transpose()
 }
 
-/// The row with its origins, compared with its checksum.
+/// The row with its origins, verified against its checksum.
 fn whole(act: &Connection, (mut bucket, found): StoredBucket) -> rusqlite::Result<(BucketRow, i64)> {
     if bucket.level > 0 {
         bucket.origins = read_origins(act, bucket.number)?;
@@ -373,7 +374,7 @@ pub(crate) fn sum_of_buckets(act: &Connection) -> rusqlite::Result<i64> {
     Ok(all_buckets(act)?.iter().fold(0, |all, (_, sum)| all ^ sum))
 }
 
-/// Gives rows of a catalog without checksums theirs.
+/// Adds checksums to the rows of an older catalog.
 pub(crate) fn add_bucket_sums(act: &Connection) -> rusqlite::Result<()> {
     all_buckets(act)?.iter().try_for_each(|(bucket, _)| {
         let update = "UPDATE bucket SET checksum = ?2 WHERE number = ?1";

@@ -1,9 +1,9 @@
-//! How far a file has been read, known by its content and not by its name.
+//! Checkpoints: how far each file has been read. A file is identified by its content, not its name.
 //!
-//! A file is recognised by a hash of its first 256 bytes, as Splunk's CRC does, so that a rotated or copied file is
-//! not read again. Files that share a head (a CSV with a long header line) are told apart by a hash of the last bytes
-//! before the offset: they get different `variant`s of one identity. A file that was shorter than 256 bytes when it
-//! was read is still recognised after it grew, because the length of the hashed head is kept.
+//! A file is identified by a hash of its first 256 bytes, like Splunk's CRC, so that a rotated or copied file is not
+//! read again. Files with the same head (a CSV with a long header line) are distinguished by a hash of the last bytes
+//! before the offset: they are different `variant`s of one identity. The length of the hashed head is stored, so that a
+//! file shorter than 256 bytes is still recognised after it has grown.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,18 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 use crate::checksum::{RowSum, Table, check_row, note_change};
 use crate::{Catalog, CatalogError};
 
-/// Bytes at the start of a file that identify it.
+/// Maximum bytes at the start of a file that identify it.
 pub const HEAD_BYTES_MAX: usize = 256;
-/// Bytes before an offset that prove a file is the one the offset belongs to.
+/// Maximum bytes before an offset that verify the file.
 pub const TAIL_BYTES_MAX: usize = 256;
 
-/// Hash of a file's head and of a salt.
+/// Hash of a file's head and a salt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SourceIdentity(pub [u8; 16]);
 
 impl SourceIdentity {
-    /// Identity of a file that starts with `head` (only its first [`HEAD_BYTES_MAX`] bytes count). A salt, such as
-    /// the path, tells files of the same content apart.
+    /// Identity of a file that starts with `head` (only its first [`HEAD_BYTES_MAX`] bytes count). A salt, such as the
+    /// path, distinguishes files with the same content.
     pub fn of(head: &[u8], salt: &str) -> SourceIdentity {
         let head = &head[..head.len().min(HEAD_BYTES_MAX)];
         let mut hasher = Xxh3::new();
@@ -37,34 +37,34 @@ impl SourceIdentity {
     }
 }
 
-/// Hash of the last [`TAIL_BYTES_MAX`] bytes of what was read; `tail` may hold more.
+/// Hash of the last [`TAIL_BYTES_MAX`] bytes read; `tail` may be longer.
 pub fn tail_hash(tail: &[u8]) -> u64 {
     xxh3_64(&tail[tail.len().saturating_sub(TAIL_BYTES_MAX)..])
 }
 
-/// Names one checkpoint.
+/// Key of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CheckpointKey {
     /// Content head.
     pub identity: SourceIdentity,
-    /// Counts files that share the head.
+    /// Number among the files with the same head.
     pub variant: u32,
 }
 
 /// How far a file has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCheckpoint {
-    /// Which file.
+    /// Its file.
     pub key: CheckpointKey,
-    /// Bytes that went into the identity: at most [`HEAD_BYTES_MAX`].
+    /// Bytes hashed for the identity: at most [`HEAD_BYTES_MAX`].
     pub head_bytes: u32,
-    /// Bytes of the file (unpacked) whose events are stored.
+    /// Bytes of the (decompressed) file whose events are stored.
     pub offset: u64,
     /// [`tail_hash`] of the bytes before `offset`.
     pub tail_hash: u64,
     /// Name of the file when it was last read.
     pub source: String,
-    /// Hashes of what lies before some smaller offsets; what they mean is for whoever reads files.
+    /// Hashes at smaller offsets; interpreted by the reader of files.
     pub milestones: Vec<u32>,
 }
 
@@ -77,7 +77,7 @@ pub struct LoggedCheckpoint {
     pub lsn: u64,
 }
 
-/// Lengths of heads that have checkpoints. Few are in use at a time, most often 256 alone, and only prefixes of these
+/// The lengths of heads that have checkpoints. Few are in use at a time, usually just 256, and only prefixes of these
 /// lengths are hashed to find a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLengths([bool; HEAD_BYTES_MAX + 1]);
@@ -89,12 +89,12 @@ impl Default for HeadLengths {
 }
 
 impl HeadLengths {
-    /// Takes note of a checkpoint.
+    /// Adds the length of a checkpoint's head.
     pub fn note(&mut self, checkpoint: &FileCheckpoint) {
         self.0[(checkpoint.head_bytes as usize).min(HEAD_BYTES_MAX)] = true;
     }
 
-    /// Identities that a file which starts with `head` may have, that of the longest head first.
+    /// Possible identities of a file that starts with `head`, longest head first.
     pub fn identities(&self, head: &[u8], salt: &str) -> Vec<SourceIdentity> {
         let lengths = (0..=head.len().min(HEAD_BYTES_MAX)).rev().filter(|length| self.0[*length]);
         lengths.map(|length| SourceIdentity::of(&head[..length], salt)).collect()
@@ -102,8 +102,8 @@ impl HeadLengths {
 }
 
 impl Catalog {
-    /// Checkpoints a file that starts with `head` may have: same head, whole or as far as it was when it was read.
-    /// Whole heads come first; the caller compares tail hashes.
+    /// Candidate checkpoints of a file that starts with `head`: its whole head, or its head as it was when it was
+    /// shorter. Whole heads come first; the caller compares tail hashes.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, CatalogError> {
         let known = self.known_of(head, salt)?;
         if known.is_empty() {
@@ -130,7 +130,7 @@ impl Catalog {
         Ok(identities)
     }
 
-    /// Takes note of checkpoints that were committed.
+    /// Adds committed checkpoints.
     pub(crate) fn know(&self, checkpoints: &[LoggedCheckpoint]) {
         if let Some(heads) = self.heads.lock().as_mut() {
             checkpoints.iter().for_each(|logged| heads.note(&logged.checkpoint));
@@ -138,11 +138,11 @@ impl Catalog {
     }
 }
 
-/// Identities of all checkpoints, once they were asked for: a file of 256 bytes may be known by any part of them, and
-/// most files that are asked about are new. Holds 16 bytes for each file that was ever read; some that are gone do no harm.
+/// The identities of all checkpoints, loaded on first use. A file of 256 bytes may match by any prefix, and most files
+/// looked up are new. Takes 16 bytes for each file ever read; identities of removed files do no harm.
 #[derive(Debug)]
 pub(crate) struct KnownHeads {
-    /// Whether nobody else writes, so that what was read once stays true.
+    /// Whether no other process writes, so that the set stays valid.
     is_writer: bool,
     heads: Mutex<Option<Heads>>,
 }
@@ -169,7 +169,7 @@ impl KnownHeads {
         KnownHeads { is_writer: false, heads: Mutex::new(None) }
     }
 
-    /// Held while identities are read, so that none is committed and missed meanwhile.
+    /// Held while identities are loaded, so that none committed meanwhile is missed.
     fn lock(&self) -> MutexGuard<'_, Option<Heads>> {
         self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -195,7 +195,7 @@ impl LoggedCheckpoint {
         let sum = sum.number(checkpoint.key.variant.into()).number(checkpoint.head_bytes.into());
         let sum = sum.number(checkpoint.offset.cast_signed()).number(checkpoint.tail_hash.cast_signed());
         let sum = sum.text(&checkpoint.source).number(self.lsn.cast_signed());
-        // Rows of earlier versions have none, and checksums without them.
+        // Rows of earlier versions have no milestones, and checksums without them.
         match &*checkpoint.milestones {
             [] => sum.finish(),
             milestones => sum.bytes(&to_bytes(milestones)).finish(),
@@ -240,7 +240,7 @@ fn read_checkpoints(
     Ok(())
 }
 
-/// Stores a checkpoint unless a newer one is there.
+/// Stores a checkpoint unless a newer one exists.
 pub(crate) fn write_checkpoint(act: &Connection, logged: &LoggedCheckpoint) -> rusqlite::Result<()> {
     let checkpoint = &logged.checkpoint;
     let (identity, variant) = (checkpoint.key.identity.0.as_slice(), checkpoint.key.variant);
@@ -280,7 +280,7 @@ pub(crate) fn sum_of_checkpoints(act: &Connection) -> rusqlite::Result<i64> {
     Ok(all)
 }
 
-/// Gives rows of a catalog without checksums theirs.
+/// Adds checksums to the rows of an older catalog.
 pub(crate) fn add_checkpoint_sums(act: &Connection) -> rusqlite::Result<()> {
     let mut all = Vec::new();
     all_checkpoints(act, &mut |logged, sum| all.push((logged.checkpoint.key, sum)))?;

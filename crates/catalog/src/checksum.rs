@@ -1,11 +1,11 @@
-//! Checksums of rows, and of tables as a whole.
+//! Checksums of rows and of whole tables.
 //!
-//! SQLite notices a broken page but not a changed value: a flipped bit in a row would be believed. Every row therefore
-//! carries a checksum of its values, which is compared whenever the row is read. A row that vanishes takes its checksum
-//! along, so table `digest` keeps the XOR of all checksums of each table; it changes in the transaction that changes
-//! the rows, and is compared when the catalog is opened ([`crate::digest`]).
+//! SQLite detects a broken page but not a changed value in a row. Every row therefore has a checksum of its values,
+//! which is verified whenever the row is read. A missing row takes its checksum with it, so the table `digest` keeps
+//! the XOR of all checksums of each table. It is updated in the transaction that changes the rows, and verified when
+//! the catalog is opened ([`crate::digest`]).
 //!
-//! Origins have no checksum of their own: they are part of their bucket's.
+//! Origins have no checksum of their own; they are covered by their bucket's.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 use xxhash_rust::xxh3::Xxh3;
 
-/// A table whose rows carry a checksum.
+/// A table whose rows have checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Table {
     Bucket,
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// Adds up the values of one row.
+/// Hash of the values of one row.
 pub(crate) struct RowSum(Xxh3);
 
 impl RowSum {
@@ -67,7 +67,7 @@ impl RowSum {
     }
 }
 
-/// A row or a table that does not hold what was written.
+/// A damaged row or table.
 #[derive(Debug)]
 struct Damaged(String);
 
@@ -79,12 +79,12 @@ impl fmt::Display for Damaged {
 
 impl std::error::Error for Damaged {}
 
-/// The error of a row or a table that does not hold what was written.
+/// The error of a damaged row or table.
 pub(crate) fn damaged(what: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, Box::new(Damaged(what)))
 }
 
-/// Refuses a row whose values do not fit its checksum. `None`: the row is of a version without checksums.
+/// Verifies a row against its checksum; `None` means that the row is from a version without checksums.
 pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>, sum: i64) -> rusqlite::Result<()> {
     match found {
         Some(found) if found != sum => {
@@ -94,9 +94,9 @@ pub(crate) fn check_row(table: Table, key: &dyn fmt::Display, found: Option<i64>
     }
 }
 
-/// Notes that the checksum of a row of the table changes from `old` to `new`; 0 stands for no row.
+/// Updates the digest for a row whose checksum changes from `old` to `new`; 0 stands for no row.
 pub(crate) fn note_change(act: &Connection, table: Table, old: i64, new: i64) -> rusqlite::Result<()> {
-    // SQLite has no XOR; this is one, and cannot overflow.
+    // SQLite has no XOR operator; this expression is one and cannot overflow.
     let update = "UPDATE digest SET sum = (sum | ?2) - (sum & ?2) WHERE name = ?1";
     match act.prepare_cached(update)?.execute(params![table.name(), old ^ new])? {
         1 => Ok(()),
@@ -104,7 +104,7 @@ pub(crate) fn note_change(act: &Connection, table: Table, old: i64, new: i64) ->
     }
 }
 
-/// Checksum of the row that `select` finds; 0 where there is none.
+/// Checksum of the row selected by `select`; 0 if there is none.
 pub(crate) fn known_sum(act: &Connection, select: &str, key: impl Params) -> rusqlite::Result<i64> {
     Ok(act.prepare_cached(select)?.query_row(key, |row| row.get(0)).optional()?.unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! The connection of an open catalog, on which acts run.
+//! The connection of an open catalog, and its transactions.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,21 +9,21 @@ use rusqlite::Connection;
 use crate::CatalogError;
 use crate::checkpoint::KnownHeads;
 
-/// How long a statement waits for another process that holds the database.
+/// Timeout of a statement when another process holds the database.
 pub(crate) const BUSY_WAIT: Duration = Duration::from_secs(10);
 
-/// An open catalog. One connection: acts are short and come one after the other.
+/// An open catalog. It has one connection: transactions are short and run one after the other.
 #[derive(Debug)]
 pub struct Catalog {
     pub(crate) connection: Mutex<Connection>,
     pub(crate) path: PathBuf,
     pub(crate) heads: KnownHeads,
-    /// Version of the file.
+    /// Schema version of the file.
     pub(crate) version: usize,
 }
 
 impl Catalog {
-    /// Runs one act: everything it does is committed together or not at all.
+    /// Runs one transaction, which is committed completely or not at all.
     pub(crate) fn act<T>(&self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, CatalogError> {
         let mut connection = self.connection();
         let run = || -> rusqlite::Result<T> {

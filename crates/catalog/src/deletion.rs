@@ -1,6 +1,6 @@
-//! Which events of a bucket are deleted, as the store encodes them; a bucket without deleted events has no row.
+//! The deleted events of each bucket, as encoded by the store; a bucket without deleted events has no row.
 //!
-//! All deletions of one search are one act, and so are the buckets of which it leaves nothing.
+//! All deletions of one search are one transaction, including the retirement of buckets with no events left.
 
 use rusqlite::{Connection, Row, params};
 
@@ -23,17 +23,17 @@ impl DeletionRow {
     }
 }
 
-/// What one deletion changes, all at once.
+/// The atomic change of one deletion.
 #[derive(Clone, Copy, Debug)]
 pub struct DeletionCommit<'a> {
-    /// All deleted events of each bucket that keeps some, earlier ones included.
+    /// For each affected bucket with events left, all its deleted events, including earlier ones.
     pub deletions: &'a [DeletionRow],
-    /// Numbers of buckets whose events are all deleted; they are retired.
+    /// Numbers of buckets with no events left; they are retired.
     pub emptied: &'a [u64],
 }
 
 impl Catalog {
-    /// Notes deleted events. `false`, and nothing is changed, when one of the buckets is not live any more.
+    /// Records deleted events. Returns `false`, without changes, if one of the buckets is no longer live.
     pub fn commit_deletion(&self, commit: &DeletionCommit<'_>) -> Result<bool, CatalogError> {
         self.act(|act| {
             let mut live = act.prepare_cached("SELECT count(*) FROM bucket WHERE number = ?1 AND state = 1")?;
@@ -49,7 +49,7 @@ impl Catalog {
         })
     }
 
-    /// The deleted events of every bucket that has some, by number.
+    /// The deleted events of every bucket that has any, by number.
     pub fn deletions(&self) -> Result<Vec<DeletionRow>, CatalogError> {
         self.act(|act| {
             let select = "SELECT bucket, rows, checksum FROM deletion ORDER BY bucket";

@@ -1,6 +1,6 @@
-//! Whole tables against their digests, which are the XOR of the checksums of their rows.
+//! Verification of whole tables against their digests, the XOR of their rows' checksums.
 //!
-//! Not here: the rows ([`crate::checksum`]), and how a digest follows a change of them.
+//! Not here: the rows ([`crate::checksum`]), and how a digest is updated.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -13,9 +13,9 @@ use crate::position::sum_of_positions;
 use crate::setting::sum_of_settings;
 use crate::unanswered_requests::sum_of_unanswered;
 
-/// Version of a catalog from which on rows have checksums.
+/// First version with checksums.
 pub(crate) const WITH_CHECKSUMS: usize = 3;
-/// Version of a catalog from which on there are deletions.
+/// First version with deletions.
 const WITH_DELETIONS: usize = 5;
 
 const TABLES: [Table; 7] = [
@@ -28,12 +28,12 @@ const TABLES: [Table; 7] = [
     Table::Deletion,
 ];
 
-/// Tables with checksums of a catalog of a version.
+/// Tables with checksums in a catalog of this version.
 fn tables_of(version: usize) -> impl Iterator<Item = Table> {
     TABLES.into_iter().filter(move |table| version >= since(*table))
 }
 
-/// Version from which on there is such a table.
+/// First version with this table.
 fn since(table: Table) -> usize {
     match table {
         Table::Deletion => WITH_DELETIONS,
@@ -41,7 +41,7 @@ fn since(table: Table) -> usize {
     }
 }
 
-/// XOR of the checksums of all rows, each compared with its row.
+/// XOR of the checksums of all rows, each verified against its row.
 fn sum_of(table: Table, act: &Connection) -> rusqlite::Result<i64> {
     match table {
         Table::Bucket => sum_of_buckets(act),
@@ -54,7 +54,7 @@ fn sum_of(table: Table, act: &Connection) -> rusqlite::Result<i64> {
     }
 }
 
-/// Compares every row with its checksum and every table with its digest, in a catalog of this version.
+/// Verifies every row and every table of a catalog of this version.
 pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()> {
     for table in tables_of(version) {
         let select = "SELECT sum FROM digest WHERE name = ?1";
@@ -71,7 +71,7 @@ pub(crate) fn check_all(act: &Connection, version: usize) -> rusqlite::Result<()
     Ok(())
 }
 
-/// Gives all tables the digest of the rows they have, for a catalog that had none.
+/// Initialises the digests of an older catalog.
 pub(crate) fn begin(act: &Connection, version: usize) -> rusqlite::Result<()> {
     for table in tables_of(version) {
         let insert = "INSERT OR REPLACE INTO digest (name, sum) VALUES (?1, ?2)";

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use quarry_stdx::{ErrorKind, HasKind};
 use rusqlite::ErrorCode;
 
-/// Failure of the catalog; the act it interrupted did not happen.
+/// Failure of the catalog; the interrupted transaction had no effect.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CatalogError {
-    /// No space is left.
+    /// No space is left on the disk.
     #[error("no space left for the catalog {}; free space on its file system", path.display())]
     Full {
         /// Database file.
@@ -20,7 +20,7 @@ pub enum CatalogError {
         /// Database file.
         path: PathBuf,
     },
-    /// The file is not a catalog or is damaged.
+    /// The file is not a catalog, or is damaged.
     #[error("catalog {} is damaged: {reason}; restore it from a copy", path.display())]
     Corrupt {
         /// Database file.
@@ -61,7 +61,7 @@ impl HasKind for CatalogError {
 }
 
 impl CatalogError {
-    /// Sorts an SQLite error into what the caller can do about it.
+    /// Classifies an SQLite error by what the caller can do about it.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CatalogError {
         let path = path.to_owned();
         let reason = error.to_string();
@@ -75,7 +75,7 @@ impl CatalogError {
     }
 }
 
-/// What is wrong with a row, in its own words where it has some.
+/// Description of a damaged row.
 fn damage_of(error: &rusqlite::Error) -> String {
     match error {
         rusqlite::Error::FromSqlConversionFailure(_, _, inner) => inner.to_string(),
@@ -83,7 +83,7 @@ fn damage_of(error: &rusqlite::Error) -> String {
     }
 }
 
-/// Whether an error is one of a row that cannot be what was written.
+/// Whether an error means damage.
 fn is_damage(error: &rusqlite::Error) -> bool {
     use rusqlite::Error as E;
     matches!(

@@ -1,12 +1,12 @@
-//! The truth about buckets, file checkpoints and how far each index is sealed, in SQLite.
+//! The metadata database: the authoritative record of buckets, file checkpoints and sealing positions, in SQLite.
 //!
-//! One method is one business act and one transaction ([`Catalog::commit_seals`], [`Catalog::retire`], …); there is no
-//! table interface. The database runs in WAL mode with `synchronous=FULL`: what a method returned is on disk. Ids
-//! are numbers handed out in order by the store, never random.
+//! One method is one transaction with a meaning in the domain ([`Catalog::commit_seals`], [`Catalog::retire`], …);
+//! there is no table interface. The database runs in WAL mode with `synchronous=FULL`: when a method returns, its
+//! change is on disk. Ids are numbers assigned in order by the store, never random.
 //!
-//! Every row has a checksum and every table a digest of them (`checksum`): what is damaged is an error, never an answer.
+//! Every row has a checksum and every table a digest of them (`checksum`): damage is an error, never a wrong answer.
 //!
-//! Not here: objects (blob), events that are not sealed yet (the store's WAL) and rules of retention.
+//! Not here: objects (blob), unsealed events (the store's WAL), and retention rules.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod bucket;

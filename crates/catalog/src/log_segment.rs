@@ -1,16 +1,16 @@
-//! Which segments of the write-ahead log must exist, so that one that is gone is noticed.
+//! The segments of the write-ahead log that must exist, so that a missing one is detected.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
 use crate::{Catalog, CatalogError};
 
-/// A segment of the log that holds records somebody may need.
+/// A log segment with records that may still be needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSegmentRow {
     /// Number of its first record.
     pub first_lsn: u64,
-    /// Number of its last record; `None` while it may take more.
+    /// Number of its last record; `None` while it is appended to.
     pub last_lsn: Option<u64>,
 }
 
@@ -33,12 +33,12 @@ impl Catalog {
         })
     }
 
-    /// Notes segments; one that is known with the same first record gets the new last one.
+    /// Records segments; for a known first record, updates the last one.
     pub fn note_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
         self.act(|act| segments.iter().try_for_each(|segment| write(act, segment)))
     }
 
-    /// Notes that these are all segments there are.
+    /// Replaces the list of segments.
     pub fn set_log_segments(&self, segments: &[LogSegmentRow]) -> Result<(), CatalogError> {
         self.act(|act| {
             delete_rows(act, Table::LogSegment, "DELETE FROM log_segment RETURNING checksum", [])?;
@@ -46,7 +46,7 @@ impl Catalog {
         })
     }
 
-    /// Drops segments, by their first record, that nobody needs.
+    /// Drops segments that are no longer needed, by their first record.
     pub fn forget_log_segments(&self, first_lsns: &[u64]) -> Result<(), CatalogError> {
         self.act(|act| {
             let delete = "DELETE FROM log_segment WHERE first_lsn = ?1 RETURNING checksum";

@@ -1,4 +1,4 @@
-//! Opens catalogs, and checks whole ones.
+//! Opening and checking catalogs.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -10,23 +10,23 @@ use crate::connection::BUSY_WAIT;
 use crate::digest::check_all;
 use crate::{Catalog, CatalogError, read_only_open, schema};
 
-/// Compiled statements kept; more than the methods of a catalog have.
+/// Cached prepared statements; more than the methods of a catalog need.
 const STATEMENTS_MAX: usize = 64;
 
 impl Catalog {
-    /// Opens the database at `path`, made or brought up to date when needed.
+    /// Opens the database at `path`, creating or migrating it if necessary.
     pub fn open(path: &Path) -> Result<Catalog, CatalogError> {
         let connection = Connection::open(path).map_err(|error| CatalogError::at(path, &error))?;
         Catalog::prepare(connection, path)
     }
 
-    /// As [`Catalog::open`] where a catalog must be: an empty file is damage and not a new catalog.
+    /// As [`Catalog::open`] where a catalog must exist: an empty file is damage, not a new catalog.
     pub fn open_existing(path: &Path) -> Result<Catalog, CatalogError> {
         drop(Catalog::open_read_only(path)?);
         Catalog::open(path)
     }
 
-    /// Opens an existing database without writing to it, also in a folder that takes no files.
+    /// Opens an existing database without writing to it, even in a read-only folder.
     pub fn open_read_only(path: &Path) -> Result<Catalog, CatalogError> {
         let opened = read_only_open::open(path)?;
         opened.busy_timeout(BUSY_WAIT).map_err(|error| CatalogError::at(path, &error))?;
@@ -51,7 +51,7 @@ impl Catalog {
         Ok(Catalog { connection: Mutex::new(connection), path: path.to_owned(), heads, version: schema::VERSION })
     }
 
-    /// Compares every row with its checksum and every table with its digest.
+    /// Verifies every row against its checksum and every table against its digest.
     pub fn check(&self) -> Result<(), CatalogError> {
         self.act(|act| check_all(act, self.version))
     }

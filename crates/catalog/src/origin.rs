@@ -1,15 +1,14 @@
-//! Which sealed buckets the events of a compacted bucket came from: their place in the order of arrival.
+//! Origins: which sealed buckets the events of a compacted bucket came from.
 //!
-//! Events of several indexes come in side by side, so that the buckets of one index that are compacted into one have
-//! buckets of other indexes between them. What came first must stay first, which is why the rows keep the number of
-//! the bucket they were sealed in.
+//! Events of several indexes arrive interleaved, so buckets of other indexes lie between those that are compacted into
+//! one. To preserve the order of arrival, rows keep the number of the bucket they were sealed in.
 
 use rusqlite::{Connection, params};
 
-/// The events from `first_row` on, up to the next origin, came in with sealed bucket `number`.
+/// The events from `first_row` up to the next origin came from sealed bucket `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// Row of the first of them in the compacted bucket.
+    /// First row in the compacted bucket.
     pub first_row: u64,
     /// Number of the sealed bucket.
     pub number: u64,

@@ -1,4 +1,4 @@
-//! How far each index is sealed.
+//! Sealing position of each index.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -6,7 +6,7 @@ use crate::checksum::{RowSum, Table, check_row, note_change};
 use crate::{Catalog, CatalogError};
 
 impl Catalog {
-    /// Per index, the bucket number up to which everything is sealed.
+    /// Per index, the bucket number up to which all buckets are sealed.
     pub fn positions(&self) -> Result<Vec<(String, u64)>, CatalogError> {
         self.act(|act| {
             let mut statement = act.prepare_cached("SELECT index_name, sealed_through, checksum FROM position")?;
@@ -15,7 +15,7 @@ impl Catalog {
     }
 }
 
-/// Moves the position of an index forward; it never goes back.
+/// Advances the position of an index; it never goes back.
 pub(crate) fn move_position(act: &Connection, index: &str, sealed_through: u64) -> rusqlite::Result<()> {
     let select = "SELECT index_name, sealed_through, checksum FROM position WHERE index_name = ?1";
     let known = act.prepare_cached(select)?.query_row([index], read).optional()?;

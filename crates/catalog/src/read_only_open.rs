@@ -1,8 +1,8 @@
-//! Opening a database without writing, wherever it lies.
+//! Opening a database without writing, even in a read-only folder.
 //!
-//! SQLite keeps a shared index beside a database in WAL mode, even for readers, and fails in a folder it cannot write
-//! to. There the file is opened as one that nobody changes. That way leaves out a write-ahead log that was not folded
-//! in yet, so that it is taken only when there is none.
+//! For a database in WAL mode, even SQLite's readers create a shared-memory index beside it, which fails in a read-only
+//! folder. There the file is opened as immutable. This ignores a write-ahead log that has not been checkpointed, so it
+//! is done only if there is none.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use crate::CatalogError;
 
 const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_ONLY.union(OpenFlags::SQLITE_OPEN_NO_MUTEX);
 
-/// Opens the database at `path`; the connection has read from it.
+/// Opens the database at `path`; the connection has already read from it.
 pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
     let opened = Connection::open_with_flags(path, FLAGS).and_then(proven);
     let Err(error) = &opened else { return opened.map_err(|error| CatalogError::at(path, &error)) };
@@ -34,14 +34,14 @@ pub(crate) fn open(path: &Path) -> Result<Connection, CatalogError> {
     open_unchanging(path)
 }
 
-/// Opens a database that nobody changes while it is open.
+/// Opens a database as immutable.
 pub(crate) fn open_unchanging(path: &Path) -> Result<Connection, CatalogError> {
     let flags = FLAGS | OpenFlags::SQLITE_OPEN_URI;
     let opened = Connection::open_with_flags(uri_of(path), flags).and_then(proven);
     opened.map_err(|error| CatalogError::at(path, &error))
 }
 
-/// The connection once it can read: opening alone touches no file.
+/// Reads once, because opening alone touches no file.
 fn proven(connection: Connection) -> rusqlite::Result<Connection> {
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)

@@ -1,9 +1,9 @@
-//! Copies of buckets on a remote store: which there are, and whether the local one may go or has gone.
+//! Copies of buckets on a remote store, and whether the local copy may be or has been deleted.
 //!
-//! Every step is noted before its work begins, so that a crash leaves nothing that nobody knows of: an upload before
-//! its objects are put, the end of the local copy before its files are deleted.
+//! Every step is recorded before it begins, so that a crash leaves no unknown objects: an upload before its objects are
+//! put, an eviction before local files are deleted.
 //!
-//! Not here: the objects' keys below the folder, which the store makes from the row.
+//! Not here: the keys of objects inside the folder, which the store derives from the row.
 
 use rusqlite::Row;
 
@@ -15,32 +15,32 @@ use crate::{BucketRow, Catalog, CatalogError};
 pub struct RemoteCopy {
     /// Name of the volume in indexes.conf.
     pub volume: String,
-    /// Folder of the objects below the path of the volume.
+    /// Folder of the objects, relative to the path of the volume.
     pub folder: String,
-    /// Which copies are whole.
+    /// Which copies are complete.
     pub state: RemoteState,
 }
 
-/// Which of the two copies of a bucket is whole.
+/// Which copies of a bucket are complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteState {
-    /// The local one; remote objects are being put.
+    /// The local one; the remote objects are being uploaded.
     Uploading,
     /// Both.
     Uploaded,
-    /// The remote one; local objects are being deleted.
+    /// The remote one; the local objects are being deleted.
     Evicting,
-    /// The remote one alone.
+    /// Only the remote one.
     Evicted,
 }
 
 impl RemoteState {
-    /// Whether the remote copy is whole.
+    /// Whether the remote copy is complete.
     pub fn is_remote_whole(self) -> bool {
         self != RemoteState::Uploading
     }
 
-    /// Whether the local copy is whole.
+    /// Whether the local copy is complete.
     pub fn is_local_whole(self) -> bool {
         matches!(self, RemoteState::Uploading | RemoteState::Uploaded)
     }
@@ -63,7 +63,7 @@ impl RemoteState {
         }
     }
 
-    /// Whether one step leads to `next`; a local copy that was brought back makes an evicted bucket an uploaded one.
+    /// Whether `next` is a valid next state; restoring a local copy turns an evicted bucket into an uploaded one.
     fn leads_to(self, next: RemoteState) -> bool {
         use RemoteState::{Evicted, Evicting, Uploaded, Uploading};
         matches!(
@@ -74,8 +74,8 @@ impl RemoteState {
 }
 
 impl Catalog {
-    /// Notes where the objects of live buckets will be put; those that are not live or have a remote copy are left out.
-    /// Gives the numbers of the others.
+    /// Records where the objects of live buckets will be uploaded; skips buckets that are not live or already have a
+    /// remote copy. Returns the numbers of the others.
     pub fn begin_uploads(&self, numbers: &[u64], volume: &str, folder: &str) -> Result<Vec<u64>, CatalogError> {
         let (volume, folder) = (volume.to_owned(), folder.to_owned());
         let copy = RemoteCopy { volume, folder, state: RemoteState::Uploading };
@@ -93,8 +93,8 @@ impl Catalog {
         })
     }
 
-    /// Takes a live bucket's copies one step further. `false`, and nothing is changed, when it is not live any more or no
-    /// step leads there from where it is.
+    /// Moves a live bucket to the next state. Returns `false`, without changes, if it is no longer live or the
+    /// transition is invalid.
     pub fn move_remote(&self, number: u64, next: RemoteState) -> Result<bool, CatalogError> {
         self.act(|act| {
             let Some(bucket) = live_bucket(act, number)? else { return Ok(false) };
@@ -110,11 +110,11 @@ impl Catalog {
     }
 }
 
-/// Reads the three columns from `at` on.
+/// Reads the three columns starting at `at`.
 pub(crate) fn read_remote(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<RemoteCopy>> {
     let (volume, folder, state): (Option<String>, Option<String>, Option<i64>) =
         (row.get(at)?, row.get(at + 1)?, row.get(at + 2)?);
-    // A row where one of them is missing does not fit its checksum.
+    // If some but not all are NULL, the row does not match its checksum.
     Ok(match (volume, folder, state) {
         (Some(volume), Some(folder), Some(state)) => {
             Some(RemoteCopy { volume, folder, state: RemoteState::from_code(state) })

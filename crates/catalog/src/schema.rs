@@ -1,7 +1,7 @@
-//! Tables and their versions.
+//! The database schema and its migrations.
 //!
-//! `user_version` counts the migrations that were applied. A migration is never edited after a release; a change
-//! is a new one at the end of [`MIGRATIONS`].
+//! `user_version` counts the applied migrations. A migration is never edited after a release; a change is a new one at
+//! the end of [`MIGRATIONS`].
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::digest::{WITH_CHECKSUMS, begin, check_all};
 use crate::position::move_position;
 use crate::setting::write_setting;
 
-/// Migration `i` brings version `i` to `i + 1`.
+/// Migration `i` upgrades version `i` to `i + 1`.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE bucket (
@@ -105,11 +105,11 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// Version of a catalog with all migrations.
+/// The current version.
 pub(crate) const VERSION: usize = MIGRATIONS.len();
 
-/// What a catalog that lacks the last migrations is read through, by its version: names of the temporary schema hide
-/// those of the file.
+/// Temporary views through which a read-only catalog of an older version is read as if it were current; temporary names
+/// hide those of the file.
 const STAND_INS: &[&str] = &[
     "",
     "
@@ -147,16 +147,16 @@ const STAND_INS: &[&str] = &[
 ",
 ];
 
-/// Tables of a catalog of each version.
+/// Number of tables in a catalog of each version.
 const TABLES: &[i64] = &[0, 4, 5, 8, 8, 9, 9];
 
-/// Sets the connection up, checks what there is, and applies the migrations that are missing.
+/// Configures the connection, checks the file, and applies missing migrations.
 pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Duration) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
     connection.busy_timeout(busy_wait).map_err(failed)?;
     let found = check_version(connection, path)?;
     if found > 0 {
-        // Acts find rows by their keys: a broken tree would hide some. Nothing is written to it.
+        // Rows are looked up by key, and a broken index would hide some. This check writes nothing.
         check_structure(connection, path)?;
     }
     if found == VERSION {
@@ -172,7 +172,7 @@ pub(crate) fn prepare(connection: &mut Connection, path: &Path, busy_wait: Durat
     Ok(())
 }
 
-/// Applies the migrations that are missing. All at once: rows are read as the last one leaves them.
+/// Applies the missing migrations, all in one transaction, because rows are read in the form of the last one.
 fn migrate(act: &Connection, found: usize) -> rusqlite::Result<()> {
     MIGRATIONS.iter().skip(found).try_for_each(|migration| act.execute_batch(migration))?;
     if found < WITH_CHECKSUMS {
@@ -183,7 +183,7 @@ fn migrate(act: &Connection, found: usize) -> rusqlite::Result<()> {
     act.pragma_update(None, "user_version", MIGRATIONS.len() as i64)
 }
 
-/// Refuses a file that is no whole catalog: one that was emptied, or whose tables are gone; gives its version.
+/// Refuses a file that is not a complete catalog (emptied, or with missing tables); returns its version.
 pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
     let damaged = |reason: &str| CatalogError::Corrupt { path: path.to_owned(), reason: reason.to_owned() };
     let version = check_version(connection, path)?;
@@ -200,7 +200,7 @@ pub(crate) fn check_whole(connection: &Connection, path: &Path) -> Result<usize,
     }
 }
 
-/// Lets a catalog that is only read, and so is not brought up to date, look like one that was.
+/// Makes a read-only catalog of an older version readable as if it were current.
 pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usize) -> Result<(), CatalogError> {
     let failed = |error: rusqlite::Error| CatalogError::at(path, &error);
     let Some(stand_ins) = STAND_INS.get(version) else { return Ok(()) };
@@ -208,7 +208,7 @@ pub(crate) fn show_as_current(connection: &Connection, path: &Path, version: usi
     connection.execute_batch(stand_ins).map_err(failed)
 }
 
-/// Refuses a database whose pages do not make whole trees.
+/// Refuses a database with a broken page structure.
 fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogError> {
     let found = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0));
     match found.map_err(|error| CatalogError::at(path, &error))? {
@@ -217,7 +217,7 @@ fn check_structure(connection: &Connection, path: &Path) -> Result<(), CatalogEr
     }
 }
 
-/// Gives every row of a catalog that had none its checksum.
+/// Adds checksums to all rows of an older catalog.
 fn add_checksums(act: &Connection) -> rusqlite::Result<()> {
     begin(act, VERSION)?;
     add_bucket_sums(act)?;
@@ -237,7 +237,7 @@ fn pairs<T: FromSql>(act: &Connection, select: &str) -> rusqlite::Result<Vec<(St
     act.prepare(select)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-/// Number of migrations applied, or an error when a newer program applied more.
+/// Number of applied migrations; an error if a newer program applied more.
 pub(crate) fn check_version(connection: &Connection, path: &Path) -> Result<usize, CatalogError> {
     let version = connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
     let found = version.map_err(|error| CatalogError::at(path, &error))?;

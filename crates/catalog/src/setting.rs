@@ -1,4 +1,4 @@
-//! Small named facts that must survive with the catalog.
+//! Named values stored with the catalog.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 

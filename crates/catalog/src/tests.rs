@@ -1,4 +1,4 @@
-//! Each act, and what it leaves behind.
+//! Each transaction and its effects.
 
 use std::path::Path;
 
@@ -47,7 +47,7 @@ fn commit(catalog: &Catalog, bucket: &BucketRow, sealed_through: u64) {
     catalog.commit_seals(&SealCommit { buckets: &buckets, checkpoints: &[], log_position: 0 }).unwrap();
 }
 
-/// Takes what the version with remote copies added out of a catalog.
+/// Removes the columns that the version with remote copies added.
 const WITHOUT_REMOTE: &str = "ALTER TABLE bucket DROP COLUMN volume; ALTER TABLE bucket DROP COLUMN folder;
     ALTER TABLE bucket DROP COLUMN remote; PRAGMA user_version = 5;";
 
@@ -194,7 +194,7 @@ fn forgotten_checkpoints_give_way_to_older_ones() {
     assert_eq!(catalog.log_position().unwrap(), 12);
 }
 
-/// Means little for the superuser, whom no right stops.
+/// Not meaningful for the superuser, who ignores permissions.
 #[test]
 fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
     use std::os::unix::fs::PermissionsExt;
@@ -202,7 +202,7 @@ fn what_is_not_folded_in_yet_is_not_left_out_where_nothing_can_be_written() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let catalog = Catalog::open(&from.path().join("catalog.sqlite")).unwrap();
         commit(&catalog, &row(1, "main", BucketState::Live), 1);
-        // As a process that was killed leaves it.
+        // The state that a killed process leaves.
         for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
             if with_index || !name.ends_with("shm") {
                 std::fs::copy(from.path().join(name), to.path().join(name)).unwrap();
@@ -352,7 +352,7 @@ fn rows_of_a_version_without_milestones_keep_their_checksums() {
     catalog.check().unwrap();
 }
 
-/// Everything a caller can learn from the file, as text; or what is wrong with it.
+/// Everything a caller can read from the file, as text; or the error.
 fn told(path: &Path, write: bool) -> Result<String, CatalogError> {
     let catalog = if write { Catalog::open_existing(path)? } else { Catalog::open_read_only(path)? };
     let mut told = format!("{:?} {:?}", catalog.positions()?, catalog.log_position()?);
@@ -437,7 +437,7 @@ fn a_changed_or_missing_row_is_named() {
     }
 }
 
-/// Where a bucket's copies are, by the catalog.
+/// The catalog's state of a bucket's copies.
 fn copy_of(catalog: &Catalog, number: u64) -> Option<RemoteState> {
     let all = [BucketState::Live, BucketState::Retired].map(|state| catalog.buckets(state).unwrap()).concat();
     all.into_iter().find(|row| row.number == number).unwrap().remote.map(|copy| copy.state)

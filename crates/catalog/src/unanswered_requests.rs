@@ -1,22 +1,23 @@
-//! Parts of requests whose senders may not have been answered before a crash: what is sent again is not stored again.
+//! Parts of requests that were stored but possibly not answered before a crash. When a sender repeats them, they are
+//! not stored again.
 //!
-//! Which these are and for how long they count is the store's matter.
+//! The store decides which parts these are and how long they are kept.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::checksum::{RowSum, Table, check_row, delete_rows, known_sum, note_change};
 use crate::{Catalog, CatalogError};
 
-/// A stored part of a request without an answer.
+/// A stored part of an unanswered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnansweredPart {
-    /// Run of the store that took it, by the first record of that run.
+    /// The run of the store that stored it, identified by the first log record of that run.
     pub run: u64,
     /// Number of the part within the run.
     pub number: u64,
     /// Hash of sender, request and part.
     pub key: u128,
-    /// When it was taken, nanoseconds.
+    /// Time of storage, nanoseconds.
     pub time: i64,
 }
 
@@ -28,7 +29,7 @@ impl UnansweredPart {
 }
 
 impl Catalog {
-    /// All of them, in the order in which they were taken.
+    /// All of them, in the order of storage.
     pub fn unanswered(&self) -> Result<Vec<UnansweredPart>, CatalogError> {
         self.act(|act| {
             let select = "SELECT run, number, key, time, checksum FROM unanswered ORDER BY run, number";
@@ -36,12 +37,12 @@ impl Catalog {
         })
     }
 
-    /// Notes parts whose records may leave the log.
+    /// Records parts whose log records may be deleted.
     pub fn note_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
         self.act(|act| parts.iter().try_for_each(|part| write(act, part)))
     }
 
-    /// Drops some that were answered.
+    /// Drops parts that were answered.
     pub fn forget_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
         let delete = "DELETE FROM unanswered WHERE run = ?1 AND number = ?2 RETURNING checksum";
         self.act(|act| {
@@ -50,7 +51,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that these are all there are.
+    /// Replaces the list.
     pub fn set_unanswered(&self, parts: &[UnansweredPart]) -> Result<(), CatalogError> {
         self.act(|act| {
             delete_rows(act, Table::Unanswered, "DELETE FROM unanswered RETURNING checksum", [])?;
