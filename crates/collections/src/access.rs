@@ -1,7 +1,7 @@
-//! How a query reaches its documents: by keys, by ranges of entries, or all of them one after the other.
+//! Access paths of a query: by keys, by ranges of index entries, or a full scan.
 //!
-//! What is reached may be more than what fits, never less; each document is compared with the whole query. Nothing of this is
-//! seen in an answer but its time.
+//! An access path may return more documents than match, never fewer; each document is compared with the whole query.
+//! The choice affects only the time of an answer.
 
 use serde_json::Value;
 
@@ -12,19 +12,19 @@ use crate::field_path::FieldPath;
 use crate::query::{Condition, Query, Relation, Test};
 use crate::sort::Sort;
 
-/// Ranges and keys of one query at most; with more all documents are read.
+/// Maximum ranges and keys of one query; beyond it, all documents are read.
 const PROBES_MAX: usize = 20_000;
 
-/// An acceleration as a file keeps it.
+/// An acceleration stored in a file.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
     pub(crate) id: i64,
     pub(crate) acceleration: Acceleration,
-    /// Whether each document has one entry that sorts exactly as its values do.
+    /// Whether each document has exactly one entry, which sorts exactly as its values do.
     pub(crate) is_exact: bool,
 }
 
-/// Entries of an acceleration from one to before another.
+/// A half-open range of entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) acceleration: i64,
@@ -32,14 +32,14 @@ pub(crate) struct Range {
     pub(crate) to: Vec<u8>,
 }
 
-/// Where documents may be found.
+/// Where matching documents may be found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Probe {
     Key(String),
     Range(Range),
 }
 
-/// Probes with how much they are likely to leave out.
+/// Probes with their estimated selectivity.
 struct Plan {
     probes: Vec<Probe>,
     worth: u32,
@@ -49,7 +49,7 @@ const WORTH_OF_KEY: u32 = 1_000;
 const WORTH_OF_EQUAL: u32 = 10;
 const WORTH_OF_RANGE: u32 = 3;
 
-/// Where all documents that fit are found; `None` where all have to be read.
+/// Probes that find all matching documents; `None` if a full scan is necessary.
 pub(crate) fn probes(query: &Query, kept: &[Kept]) -> Option<Vec<Probe>> {
     plan(&query.0, kept).map(|plan| plan.probes)
 }
@@ -80,7 +80,7 @@ fn plan(conditions: &[Condition], kept: &[Kept]) -> Option<Plan> {
     best
 }
 
-/// What must hold of fields, and lists of which one must hold.
+/// Collects tests that must hold, and lists of tests of which one must hold.
 fn collect<'q>(
     condition: &'q Condition,
     tests: &mut Vec<(&'q FieldPath, &'q Test)>,
@@ -106,10 +106,10 @@ fn keys_of(tests: &[(&FieldPath, &Test)]) -> Option<Plan> {
     (probes.len() <= PROBES_MAX).then_some(Plan { probes, worth: WORTH_OF_KEY })
 }
 
-/// What a query's tests make of an acceleration: first values of its fields, then bounds of the next one.
+/// How far a query's tests cover an acceleration: equal values of its first fields, then bounds of the next one.
 struct Reach {
     prefixes: Vec<Vec<u8>>,
-    /// Fields with given values.
+    /// Number of fields with equality.
     equal: usize,
     bounds: Option<(Vec<u8>, Vec<u8>)>,
     worth: u32,
@@ -130,7 +130,7 @@ impl Reach {
                 reach.worth += WORTH_OF_EQUAL;
                 continue;
             }
-            // Of several values one may be above and another below: only single ones are in both bounds.
+            // With several values, one may be above and another below; only single values satisfy both bounds.
             let bounds = own.by_ref().filter_map(bounds);
             reach.bounds = match kept.is_exact {
                 true => bounds.reduce(|(from, to), (other_from, other_to)| (from.max(other_from), to.min(other_to))),
@@ -173,7 +173,7 @@ fn encoded_values(test: &Test, most: usize) -> Option<Vec<Vec<u8>>> {
     }
 }
 
-/// Entries of values of the same type, above or below a value.
+/// Entries of values with the same type, above or below a value.
 fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
     let Test::Compare(relation, value) = test else { return None };
     let kind = type_byte(value)?;
@@ -188,7 +188,7 @@ fn bounds(test: &Test) -> Option<(Vec<u8>, Vec<u8>)> {
     })
 }
 
-/// A range that has all documents that fit in the order of `sort`, and whether it is read backwards.
+/// A range that contains all matching documents in the order of `sort`, and whether it is read backwards.
 pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[Kept]) -> Option<(Range, bool)> {
     let is_descending = sort.0.first()?.is_descending;
     if sort.0.iter().any(|field| field.is_descending != is_descending) {
@@ -207,12 +207,12 @@ pub(crate) fn sorted_range(query: &Query, sort: &Sort, kept: &[Kept]) -> Option<
     Some((range, is_descending))
 }
 
-/// Texts that stand in the JSON of every document that fits: values that some field must have.
+/// Texts that must occur in the JSON of every matching document: required values of fields.
 pub(crate) fn needed_texts(query: &Query) -> Vec<String> {
     let (mut tests, mut alternatives) = (Vec::new(), Vec::new());
     query.0.iter().for_each(|condition| collect(condition, &mut tests, &mut alternatives));
     let text = |(path, test): &(&FieldPath, &Test)| match test {
-        // Key and user stand beside the JSON.
+        // Key and user are stored outside the JSON.
         Test::Equal(value @ Value::String(_)) if !path.name().starts_with('_') => Some(value.to_string()),
         _ => None,
     };

@@ -1,8 +1,8 @@
-//! One collection: a SQLite file with its documents and the entries of its accelerated fields.
+//! One collection: a SQLite file with its documents and the index entries of its accelerated fields.
 //!
-//! There is one writer at a time; a write is one transaction, which is on disk (`synchronous=FULL`) before it is answered. Readers have
-//! connections of their own and see what was committed when they began; writers do not wait for them, nor they for writers. A
-//! document keeps its place when it is replaced; places are the order of answers that name none.
+//! There is one writer at a time; a write is one transaction, which is on disk (`synchronous=FULL`) before it is
+//! answered. Readers have their own connections and see the committed state when they began; readers and writers do not
+//! block each other. A document keeps its row id when it is replaced; row ids are the default order of answers.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -21,17 +21,17 @@ use crate::field_path::FieldPath;
 use crate::find::{ALL, Find, Found, Reading};
 use crate::{CollectionError, Query, former_file};
 
-/// How long a statement waits for another process that holds the file.
+/// Timeout of a statement when another process holds the file.
 const BUSY_WAIT: Duration = Duration::from_secs(10);
-/// Connections of readers that are kept open.
+/// Reader connections kept open.
 const IDLE_MAX: usize = 2;
-/// Version of the file.
+/// Schema version of the file.
 const VERSION: i64 = 1;
-/// Memory of the writer for pages, in KiB.
+/// Page cache of the writer, in KiB.
 const WRITER_KIB: i64 = 4_096;
-/// The same of a reader.
+/// Page cache of a reader, in KiB.
 const READER_KIB: i64 = 1_024;
-/// Bytes that the log keeps when its content has moved to the file.
+/// Size to which the log is truncated after a checkpoint.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
 
 const SCHEMA: &str = "\
@@ -42,13 +42,13 @@ const SCHEMA: &str = "\
      CREATE TABLE IF NOT EXISTS entries (acceleration INTEGER NOT NULL, value BLOB NOT NULL, place INTEGER NOT NULL, \
      PRIMARY KEY (acceleration, value, place)) WITHOUT ROWID;";
 
-/// Which documents a rewrite takes away before it writes its own.
+/// Which documents a rewrite removes before it writes its own.
 pub enum Removed<'r> {
-    /// None but those whose keys come again.
+    /// None, except those whose keys are written again.
     Nothing,
     /// All.
     All,
-    /// Those for which this is so, by their members with key and user.
+    /// Those selected by a predicate on their members, including key and user.
     Matching(&'r dyn Fn(&Object) -> bool),
 }
 
@@ -57,11 +57,11 @@ pub enum Removed<'r> {
 pub struct Collection {
     name: String,
     path: PathBuf,
-    /// Where its documents were before it had a file.
+    /// File of its documents in the older format.
     former: PathBuf,
     writer: Mutex<Writer>,
     idle: Mutex<Vec<Connection>>,
-    /// The accelerations that the file is known to have.
+    /// The accelerations the file is known to have.
     adopted: Mutex<Option<Vec<Acceleration>>>,
 }
 
@@ -87,7 +87,7 @@ impl Collection {
         }
     }
 
-    /// Adds a document and gives its key; an error where the user has one of its key.
+    /// Adds a document and returns its key; fails if the user already has one with this key.
     pub fn insert(
         &self,
         user: &str,
@@ -105,7 +105,7 @@ impl Collection {
         })
     }
 
-    /// Puts a document in the place of one that is there.
+    /// Replaces an existing document.
     pub fn replace(
         &self,
         user: &str,
@@ -122,8 +122,8 @@ impl Collection {
         })
     }
 
-    /// Writes documents, all or none, those of keys that are there in their places; gives their keys. `fill` gives each to what it
-    /// is given.
+    /// Writes documents atomically, replacing those with existing keys; returns their keys. `fill` passes each document
+    /// to its argument.
     pub fn save_all(
         &self,
         user: &str,
@@ -164,7 +164,7 @@ impl Collection {
         })
     }
 
-    /// Removes the documents of a user that fit; gives how many.
+    /// Removes a user's matching documents; returns their number.
     pub fn remove_matching(
         &self,
         user: &str,
@@ -174,7 +174,7 @@ impl Collection {
         self.write(definition, |file| file.remove_matching(user, query, &|_| true))
     }
 
-    /// Gives the file the accelerations of a definition, where it has others.
+    /// Brings the file's accelerations in line with a definition.
     pub fn adopt(&self, definition: &CollectionDefinition) -> Result<(), CollectionError> {
         if self.has_adopted(definition) || !self.exists() {
             return Ok(());
@@ -186,7 +186,7 @@ impl Collection {
         locked(&self.adopted).as_ref() == Some(&definition.accelerations)
     }
 
-    /// The document of a key, of the first of the users that has one, as JSON.
+    /// The document with this key as JSON, from the first of the users that has one.
     pub fn document(&self, users: &[&str], key: &str) -> Result<String, CollectionError> {
         let mut out = String::new();
         let is_found = self.read(users, |reading| {
@@ -198,7 +198,7 @@ impl Collection {
         if is_found == Some(true) { Ok(out) } else { Err(CollectionError::Unknown) }
     }
 
-    /// Writes the documents of these users that are asked for behind `out`, as a JSON list.
+    /// Appends the requested documents of these users to `out`, as a JSON list.
     pub fn find(&self, users: &[&str], find: &Find, out: &mut String) -> Result<(), CollectionError> {
         let found = self.read(users, |reading| reading.find(find, out))?;
         if found.is_none() {
@@ -207,7 +207,7 @@ impl Collection {
         Ok(())
     }
 
-    /// Gives the documents of a user to `take`, key and members, in the order of their places.
+    /// Passes key and members of each document of a user to `take`, in row order.
     pub fn each(
         &self,
         user: &str,
@@ -226,7 +226,7 @@ impl Collection {
         self.path.is_file() || self.former.is_file()
     }
 
-    /// Reads in one transaction; `None` where there is no file.
+    /// Reads in one transaction; `None` if there is no file.
     fn read<T>(
         &self,
         users: &[&str],
@@ -236,7 +236,7 @@ impl Collection {
             if !self.former.is_file() {
                 return Ok(None);
             }
-            // It takes its documents over.
+            // Migrates the documents from the older format.
             self.write(&CollectionDefinition::default(), |_| Ok(()))?;
         }
         let connection = locked(&self.idle).pop();
@@ -268,7 +268,7 @@ impl Collection {
         open().map_err(|error| CollectionError::at(&self.path, &error))
     }
 
-    /// Opens the file for writing, made where it is missing.
+    /// Opens the file for writing, creating it if missing.
     fn prepare_file(&self) -> Result<Connection, CollectionError> {
         let failed = |error: &dyn std::fmt::Display| CollectionError::Failed {
             path: self.path.clone(),
@@ -289,7 +289,7 @@ impl Collection {
         Ok(connection)
     }
 
-    /// Makes the tables, and takes over what was elsewhere; gives whether there was any.
+    /// Creates the tables and migrates older documents; returns whether there were any.
     fn set_up(&self, connection: &mut Connection, takes_over: bool) -> Result<bool, Failure> {
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -311,7 +311,7 @@ impl Collection {
         Ok(!documents.is_empty())
     }
 
-    /// Writes in one transaction, after the file has the accelerations of the definition.
+    /// Writes in one transaction, after bringing the accelerations in line with the definition.
     fn write<T>(
         &self,
         definition: &CollectionDefinition,
@@ -340,10 +340,10 @@ impl Collection {
         Ok(done)
     }
 
-    /// Removes the file; whoever writes to this collection afterwards is told that there is none.
+    /// Removes the file; later writers to this object get an error.
     pub(crate) fn remove_file(&self) -> Result<(), CollectionError> {
         let mut writer = locked(&self.writer);
-        // What the former file has would come back with the next collection of this name.
+        // Otherwise documents in the older format would reappear in the next collection of this name.
         if writer.connection.is_none() && self.former.is_file() {
             former_file::forget(&self.former, &self.name).map_err(|failure| failure.at(&self.former))?;
         }
@@ -363,7 +363,7 @@ impl Collection {
     }
 }
 
-/// Makes sure that a folder's names are on disk.
+/// Makes a folder's entries durable.
 fn sync_folder(folder: Option<&Path>) -> std::io::Result<()> {
     folder.map_or(Ok(()), |folder| std::fs::File::open(folder)?.sync_all())
 }
@@ -385,21 +385,21 @@ fn kept(connection: &Connection) -> Result<Vec<Kept>, Failure> {
     Ok(all)
 }
 
-/// A file that is written.
+/// A file being written.
 struct File<'t> {
     transaction: &'t Transaction<'t>,
     kept: Vec<Kept>,
 }
 
 impl File<'_> {
-    /// Place and JSON of a document.
+    /// Row id and JSON of a document.
     fn old(&self, user: &str, key: &str) -> Result<Option<(i64, String)>, Failure> {
         let text = "SELECT place, body FROM documents WHERE user = ?1 AND key = ?2";
         let mut statement = self.transaction.prepare_cached(text)?;
         Ok(statement.query_row(params![user, key], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
-    /// Writes a document, in place of the one of its key if there is one.
+    /// Writes a document, replacing the one with its key.
     fn put(&mut self, user: &str, key: &str, prepared: &Prepared) -> Result<(), Failure> {
         check_key(key)?;
         let place = match self.old(user, key)? {
@@ -459,7 +459,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Removes the documents of a user that fit and for which `is_removed` is so; gives how many.
+    /// Removes a user's documents that match and satisfy `is_removed`; returns their number.
     fn remove_matching(
         &self,
         user: &str,
@@ -485,7 +485,7 @@ impl File<'_> {
         Ok(places.len())
     }
 
-    /// Makes the accelerations those that are wanted: makes and removes what differs.
+    /// Creates and drops accelerations as wanted.
     fn adopt(&mut self, wanted: &[Acceleration]) -> Result<(), Failure> {
         let gone: Vec<i64> =
             self.kept.iter().filter(|kept| !wanted.contains(&kept.acceleration)).map(|kept| kept.id).collect();
@@ -510,7 +510,7 @@ impl File<'_> {
         Ok(())
     }
 
-    /// Makes the entries of an acceleration for the documents that are there.
+    /// Creates the entries of an acceleration for existing documents.
     fn fill(&mut self, at: usize) -> Result<(), Failure> {
         let mut statement = self.transaction.prepare(ALL)?;
         let mut rows = statement.query([])?;

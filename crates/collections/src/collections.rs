@@ -1,4 +1,4 @@
-//! The collections of a data folder, each opened once in this process.
+//! The collections of a data folder, each opened once per process.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use crate::{Collection, CollectionError};
 
 /// Folder of the collections, below the data folder.
 const FOLDER: &str = "kvstore";
-/// Collections that are open at a time; of others the files are closed.
+/// Maximum open collections; the least recently used is closed.
 const OPEN_MAX: usize = 32;
-/// Bytes of the name of a file, without its ending.
+/// Maximum bytes of a file name without its extension.
 const FILE_NAME_BYTES_MAX: usize = 200;
-/// What names of files end in.
+/// File extension.
 const ENDING: &str = ".sqlite";
 
 /// The collections of a data folder.
@@ -25,12 +25,12 @@ pub struct Collections {
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By app and name, with when each was last asked for.
+    /// By app and name, with the sequence number of the last access.
     collections: BTreeMap<(String, String), (Arc<Collection>, u64)>,
     asked: u64,
 }
 
-/// Those of the process, by their folder: who removes one must be the one who has it open.
+/// All instances in this process, by folder: the one that removes a file must be the one that has it open.
 static KNOWN: Mutex<BTreeMap<PathBuf, Weak<Collections>>> = Mutex::new(BTreeMap::new());
 
 impl Collections {
@@ -51,7 +51,7 @@ impl Collections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The collection `name` of an app; nothing is made before something is written.
+    /// The collection `name` of an app; creates no file before the first write.
     pub fn get(&self, app: &str, name: &str) -> Result<Arc<Collection>, CollectionError> {
         let (folder, file) = (file_name(app)?, file_name(name)?);
         let mut open = self.open();
@@ -66,7 +66,7 @@ impl Collections {
         let collection = Arc::new(Collection::new(path, name, self.folder.join(FORMER_FILE)));
         open.collections.insert(key, (Arc::clone(&collection), asked));
         while open.collections.len() > OPEN_MAX {
-            // Whoever works with one keeps it: two that write one file wait for one another all the same.
+            // Collections in use stay open: two handles for one file would still be serialised by SQLite.
             let idle = open.collections.iter().filter(|(_, (collection, _))| Arc::strong_count(collection) == 1);
             let Some(oldest) = idle.min_by_key(|(_, (_, last))| *last).map(|(key, _)| key.clone()) else { break };
             open.collections.remove(&oldest);
@@ -83,7 +83,7 @@ impl Collections {
     }
 }
 
-/// A name as that of a file: bytes other than letters, digits, `_` and `-` are written as `%2e`.
+/// A name encoded as a file name: bytes other than letters, digits, `_` and `-` become `%2e` and so on.
 fn file_name(name: &str) -> Result<String, CollectionError> {
     let mut file = String::with_capacity(name.len());
     for byte in name.bytes() {

@@ -1,5 +1,5 @@
-//! What `collections.conf` says of a collection: types of fields (`field.NAME`), accelerated fields (`accelerated_fields.NAME`),
-//! and whether types are enforced (`enforceTypes`).
+//! The definition of a collection in `collections.conf`: field types (`field.NAME`), accelerated fields
+//! (`accelerated_fields.NAME`), and whether types are enforced (`enforceTypes`).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use serde_json::{Map, Number, Value};
 use crate::field_path::FieldPath;
 use crate::{CollectionError, Pairs};
 
-/// What begins the name of a setting with a field's type.
+/// Prefix of settings with a field's type.
 const FIELD: &str = "field.";
-/// What begins the name of a setting with accelerated fields.
+/// Prefix of settings with accelerated fields.
 const ACCELERATED: &str = "accelerated_fields.";
-/// Whether values of another type are refused, not left out.
+/// Whether values of another type are refused rather than dropped.
 const ENFORCED: &str = "enforceTypes";
-/// Accelerations that are kept at most, whatever the limits say.
+/// Maximum accelerations, regardless of limits.conf.
 const ACCELERATIONS_MAX: usize = 100;
 
 /// Type of a field.
@@ -33,7 +33,7 @@ pub enum FieldType {
 }
 
 impl FieldType {
-    /// A word of `collections.conf`; Splunk takes others, which mean nothing.
+    /// Parses the type of a field; other words that Splunk accepts have no effect.
     fn of(word: &str) -> Option<FieldType> {
         match word.trim().to_ascii_lowercase().as_str() {
             "number" => Some(FieldType::Number),
@@ -45,7 +45,7 @@ impl FieldType {
         }
     }
 
-    /// A value of this type that says the same; `None` where there is none.
+    /// Converts a value to this type; `None` if that is impossible.
     fn convert(self, value: Value) -> Option<Value> {
         match (self, value) {
             (_, Value::Null) => Some(Value::Null),
@@ -82,16 +82,16 @@ fn number_of(text: &str) -> Option<Value> {
     number.and_then(Number::from_f64).map(Value::Number)
 }
 
-/// Fields that are kept sorted.
+/// Fields with a sorted index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Acceleration {
-    /// Its name behind `accelerated_fields.`.
+    /// Its name after `accelerated_fields.`.
     pub name: String,
-    /// The fields, the first of which sorts first.
+    /// The fields, most significant first.
     pub(crate) fields: Vec<FieldPath>,
 }
 
-/// What is said of a collection; the default is nothing.
+/// The definition of a collection; the default is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CollectionDefinition {
     types: Vec<(FieldPath, FieldType)>,
@@ -101,7 +101,7 @@ pub struct CollectionDefinition {
 }
 
 impl CollectionDefinition {
-    /// Reads the settings of a stanza; what cannot be as it is gets left out and is told.
+    /// Parses the settings of a stanza; invalid ones are skipped and reported.
     pub fn of_settings(settings: &BTreeMap<String, String>) -> (CollectionDefinition, Vec<CollectionError>) {
         let (mut definition, mut faults) = (CollectionDefinition::default(), Vec::new());
         for (key, value) in settings {
@@ -126,13 +126,13 @@ impl CollectionDefinition {
         (definition, faults)
     }
 
-    /// How many accelerations there are, and how many fields the widest has.
+    /// The number of accelerations, and the largest number of fields in one.
     pub fn acceleration_counts(&self) -> (usize, usize) {
         let widest = self.accelerations.iter().map(|acceleration| acceleration.fields.len()).max();
         (self.accelerations.len(), widest.unwrap_or_default())
     }
 
-    /// Gives the fields of a document their types.
+    /// Converts the fields of a document to their types.
     pub(crate) fn convert(&self, document: &mut Map<String, Value>) -> Result<(), CollectionError> {
         for (path, kind) in &self.types {
             let Some((object, name)) = path.holder(document) else { continue };
@@ -144,7 +144,7 @@ impl CollectionDefinition {
                     let text = format!("the value of the field {} is not of its type", path.name());
                     return Err(CollectionError::Invalid(text));
                 }
-                // It stays out, as in Splunk.
+                // Dropped, as in Splunk.
                 None => {}
             }
         }
@@ -152,7 +152,7 @@ impl CollectionDefinition {
     }
 }
 
-/// Reads `{"field": 1, "other": -1}`; an empty value is none. The directions count for nothing: entries are read both ways.
+/// Parses `{"field": 1, "other": -1}`; an empty value is none. Directions are ignored: entries can be read both ways.
 fn acceleration(name: &str, value: &str) -> Result<Option<Acceleration>, CollectionError> {
     if value.trim().is_empty() {
         return Ok(None);

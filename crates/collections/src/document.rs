@@ -1,4 +1,4 @@
-//! Documents as they come and as they are kept.
+//! Documents as received and as stored.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde_json::{Map, Value};
 
 use crate::{CollectionDefinition, CollectionError, KEY, USER};
 
-/// Most bytes of a document, as in Splunk.
+/// Maximum size of a document, as in Splunk.
 pub const DOCUMENT_BYTES_MAX: usize = 16 << 20;
-/// Most bytes of a key.
+/// Maximum size of a key.
 const KEY_BYTES_MAX: usize = 1_024;
-/// Random bytes of a key that nobody gave.
+/// Random bytes of a generated key.
 const KEY_RANDOM_BYTES: usize = 12;
 
 /// Members of a JSON object.
 pub type Object = Map<String, Value>;
-/// Takes a document.
+/// Consumer of documents.
 pub type TakeObject<'t> = &'t mut dyn FnMut(Object) -> Result<(), CollectionError>;
 
-/// A document that may be kept.
+/// A validated document.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     pub(crate) key: Option<String>,
@@ -33,7 +33,7 @@ fn no_json(error: &serde_json::Error) -> CollectionError {
     CollectionError::invalid(format!("JSON in the request is invalid: {error}"))
 }
 
-/// Reads one document.
+/// Parses one document.
 pub fn parse_object(bytes: &[u8]) -> Result<Object, CollectionError> {
     match serde_json::from_slice(bytes).map_err(|error| no_json(&error))? {
         Value::Object(members) => Ok(members),
@@ -41,7 +41,7 @@ pub fn parse_object(bytes: &[u8]) -> Result<Object, CollectionError> {
     }
 }
 
-/// Reads a list of documents one by one, and gives each to `take`; an error of `take` ends it.
+/// Parses a list of documents and passes each to `take`; an error of `take` ends it.
 pub fn parse_objects(bytes: &[u8], take: TakeObject<'_>) -> Result<(), CollectionError> {
     let mut failed = None;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -83,7 +83,7 @@ impl<'de> Visitor<'de> for Documents<'_> {
     }
 }
 
-/// Makes a document of what came, as the definition of its collection says.
+/// Validates a document and converts it as its collection's definition says.
 pub(crate) fn prepare(mut members: Object, definition: &CollectionDefinition) -> Result<Prepared, CollectionError> {
     let key = match members.remove(KEY) {
         None | Some(Value::Null) => None,
@@ -122,14 +122,14 @@ fn check_names(members: &Object) -> Result<(), CollectionError> {
     }
 }
 
-/// A key that no other document has.
+/// A new unique key.
 pub(crate) fn new_key() -> String {
     let mut bytes = [0; KEY_RANDOM_BYTES];
     random::fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A document as it is answered: its members with its user and key. `body` is a JSON object.
+/// Writes a document as returned to clients: its members with user and key. `body` is a JSON object.
 pub(crate) fn write_answer(user: &str, key: &str, body: &str, out: &mut String) {
     let members = body.strip_suffix('}').unwrap_or(body);
     out.push_str(members);

@@ -1,9 +1,9 @@
-//! Entries of accelerated fields: the values of a document's fields as bytes that sort as the values do.
+//! Index entries of accelerated fields: a document's values encoded so that their bytes sort as the values do.
 //!
-//! A value is a byte for its type and then itself: numbers as floats whose bits sort, texts with their zero bytes escaped and two
-//! of them at the end. Several fields stand one behind the other. Long texts are cut and whole numbers beyond a float's are
-//! rounded, so that entries may only narrow a search: what they find is compared again. A field that holds an array has
-//! one entry for each element.
+//! A value is a type byte followed by the value: numbers as order-preserving float bits, texts with escaped zero bytes
+//! and a double zero terminator. Several fields are concatenated. Long texts are truncated and integers beyond a
+//! float's precision are rounded, so entries only narrow a search: documents found are compared again. A field with an
+//! array has one entry per element.
 
 use serde_json::Value;
 
@@ -12,13 +12,13 @@ use crate::document::Object;
 use crate::field_path::FieldPath;
 use crate::{CollectionError, KEY, USER};
 
-/// Bytes of a text in an entry.
+/// Maximum bytes of a text in an entry.
 const TEXT_BYTES_MAX: usize = 1_024;
-/// Entries of one document in one acceleration at most.
+/// Maximum entries of one document per acceleration.
 const ENTRIES_MAX: usize = 1_000;
-/// What is behind all that begins with certain bytes.
+/// Sorts after every entry with the same prefix.
 pub(crate) const BEHIND: u8 = 0xff;
-/// Type byte of an array without elements.
+/// Type byte of an empty array.
 const EMPTY: u8 = 0x08;
 const NULL: u8 = 0x10;
 const NUMBER: u8 = 0x20;
@@ -31,11 +31,11 @@ const FLAG: u8 = 0x60;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entries {
     pub(crate) values: Vec<Vec<u8>>,
-    /// Whether there is one, which sorts exactly as the values do.
+    /// Whether there is a single entry that sorts exactly as the values do.
     pub(crate) is_exact: bool,
 }
 
-/// The type byte of values that a condition on this one may find.
+/// The type byte of values that a comparison with this value can match.
 pub(crate) fn type_byte(value: &Value) -> Option<u8> {
     match value {
         Value::Null => Some(NULL),
@@ -46,7 +46,7 @@ pub(crate) fn type_byte(value: &Value) -> Option<u8> {
     }
 }
 
-/// Adds a value to an entry; whether it is exact.
+/// Appends a value to an entry; returns whether the encoding is exact.
 pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) -> bool {
     match value {
         Value::Null => {
@@ -59,7 +59,7 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) -> bool {
         }
         Value::Number(number) => {
             let float = number.as_f64().unwrap_or_default();
-            // Both zeros are one.
+            // Maps -0.0 to 0.0.
             let bits = (float + 0.0).to_bits();
             let sorted = if bits >> 63 == 0 { bits ^ (1 << 63) } else { !bits };
             out.push(NUMBER);
@@ -68,7 +68,7 @@ pub(crate) fn encode(value: &Value, out: &mut Vec<u8>) -> bool {
             number.is_f64() || number.as_i64().is_some_and(|whole| whole.unsigned_abs() <= WHOLE_MAX)
         }
         Value::String(text) => encode_text(TEXT, text, out),
-        // Their order is not that of their texts.
+        // The order of objects is not that of their texts.
         Value::Object(_) => {
             encode_text(OBJECT, &value.to_string(), out);
             false
@@ -93,7 +93,7 @@ fn encode_text(kind: u8, text: &str, out: &mut Vec<u8>) -> bool {
     bytes.len() <= TEXT_BYTES_MAX
 }
 
-/// A document whose entries are made.
+/// A document to be indexed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Described<'d> {
     pub(crate) user: &'d str,

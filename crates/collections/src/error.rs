@@ -1,20 +1,20 @@
-//! Why documents are not read or not written.
+//! Errors of collections.
 
 use std::path::{Path, PathBuf};
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use rusqlite::ErrorCode;
 
-/// Why documents are not read or not written; of a write that failed nothing happened.
+/// Why documents could not be read or written; a failed write had no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectionError {
-    /// There is no document of this key.
+    /// There is no document with this key.
     #[error("Could not find object.")]
     Unknown,
-    /// There is one of this key already.
+    /// A document with this key exists.
     #[error("A document with the same key and user already exists.")]
     Exists,
-    /// The request cannot be served as it is.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
     /// No space is left.
@@ -58,7 +58,7 @@ impl CollectionError {
         CollectionError::Invalid(text.into())
     }
 
-    /// Sorts an error of SQLite into what can be done about it.
+    /// Classifies an SQLite error by what the caller can do about it.
     pub(crate) fn at(path: &Path, error: &rusqlite::Error) -> CollectionError {
         let (path, reason) = (path.to_owned(), error.to_string());
         match error.sqlite_error_code() {
@@ -70,12 +70,12 @@ impl CollectionError {
     }
 }
 
-/// A failure inside a transaction, before the path is known.
+/// A failure inside a transaction, before the path is added.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Collection(CollectionError),
     Sqlite(rusqlite::Error),
-    /// A row that cannot be what was written.
+    /// A damaged row.
     Damage(String),
 }
 

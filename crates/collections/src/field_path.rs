@@ -1,13 +1,14 @@
-//! The name of a field, with dots into objects: `address.city`, `tags.0`.
+//! A field name with dots into objects: `address.city`, `tags.0`.
 //!
-//! On the way through an array each of its objects is looked into, as in MongoDB. A member whose own name has dots is found by it.
+//! A path through an array continues in each of its objects, as in MongoDB. A member whose own name contains dots is
+//! also found.
 
 use serde_json::{Map, Value};
 
-/// Parts of a name at most.
+/// Maximum parts of a name.
 const PARTS_MAX: usize = 64;
 
-/// The name of a field.
+/// A parsed field name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldPath {
     name: String,
@@ -15,7 +16,7 @@ pub(crate) struct FieldPath {
 }
 
 impl FieldPath {
-    /// `None` where a name has too many parts.
+    /// Parses a name; `None` if it has too many parts.
     pub(crate) fn new(name: &str) -> Option<FieldPath> {
         let parts: Vec<String> = name.split('.').map(str::to_owned).collect();
         (parts.len() <= PARTS_MAX).then(|| FieldPath { name: name.to_owned(), parts })
@@ -26,7 +27,7 @@ impl FieldPath {
         &self.name
     }
 
-    /// The values of an object's field: none where it is missing, several behind an array.
+    /// The values of an object's field: none if missing, several through an array.
     pub(crate) fn values<'v>(&self, object: &'v Map<String, Value>) -> Vec<&'v Value> {
         if let Some(value) = object.get(&self.name) {
             return vec![value];
@@ -41,7 +42,7 @@ impl FieldPath {
         found
     }
 
-    /// The place of the value, made where it is missing; `None` where something else is in the way.
+    /// The slot of the value, created if missing; `None` if something else is in the way.
     pub(crate) fn slot<'v>(&self, object: &'v mut Map<String, Value>) -> Option<&'v mut Value> {
         let (last, way) = self.parts.split_last()?;
         let mut object = object;
@@ -51,7 +52,7 @@ impl FieldPath {
         Some(object.entry(last.clone()).or_insert(Value::Null))
     }
 
-    /// Works on the object that has the field, if there is one.
+    /// The object that has the field, if there is one.
     pub(crate) fn holder<'v>(&self, object: &'v mut Map<String, Value>) -> Option<(&'v mut Map<String, Value>, &str)> {
         if object.contains_key(&self.name) {
             return Some((object, &self.name));
@@ -65,7 +66,7 @@ impl FieldPath {
     }
 }
 
-/// The value of an object's field, the first behind an array.
+/// The value of an object's field, the first through an array.
 pub fn member<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     if let Some(value) = object.get(name) {
         return Some(value);
@@ -77,7 +78,7 @@ pub fn member<'v>(object: &'v Map<String, Value>, name: &str) -> Option<&'v Valu
     FieldPath::new(name)?.values(object).into_iter().next()
 }
 
-/// Gives an object's field a value; with dots in the name in an object of it, unless something else is in the way.
+/// Sets an object's field; with dots in the name, in a nested object unless something else is in the way.
 pub fn set_member(object: &mut Map<String, Value>, name: &str, value: Value) {
     let path = FieldPath::new(name).filter(|path| path.parts.iter().all(|part| !part.is_empty()));
     match path.as_ref().and_then(|path| path.slot(object)) {

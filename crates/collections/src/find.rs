@@ -1,4 +1,4 @@
-//! Finds documents: the ones that fit, in the order and as far as they are asked for, as a JSON list.
+//! Executes a find: matching documents in the requested order and range, as a JSON list.
 
 use std::ops::ControlFlow;
 
@@ -12,27 +12,27 @@ use crate::error::Failure;
 use crate::sort::FirstFew;
 use crate::{CollectionError, KEY, Projection, Query, Sort, USER};
 
-/// Places that are kept while documents are looked for; with more all documents are read.
+/// Maximum row ids collected; beyond it, all documents are read.
 const PLACES_MAX: usize = 4_000_000;
 
-/// What is looked for. The default is all documents.
+/// A find request; the default is all documents.
 #[derive(Clone, Debug, Default)]
 pub struct Find {
-    /// What documents must be like.
+    /// Condition.
     pub query: Query,
-    /// In which order they are answered.
+    /// Order.
     pub sort: Sort,
-    /// Of these so many are left out.
+    /// Documents to skip.
     pub skip: usize,
-    /// So many are answered at most; the caller sees to it that they are not too many.
+    /// Maximum documents returned; the caller enforces an upper bound.
     pub limit: usize,
-    /// Which of their members.
+    /// Members returned.
     pub projection: Projection,
-    /// Bytes of the answer at most.
+    /// Maximum bytes of the answer.
     pub bytes_max: usize,
 }
 
-/// A document as it lies in its file.
+/// A stored document.
 pub(crate) struct Found<'r> {
     pub(crate) place: i64,
     pub(crate) user: &'r str,
@@ -49,7 +49,7 @@ impl<'r> Found<'r> {
         Ok(Found { place: row.get(0)?, user: text(1)?, key: text(2)?, body: text(3)? })
     }
 
-    /// Its members, with key and user.
+    /// Its members, including key and user.
     pub(crate) fn members(&self) -> Result<Object, Failure> {
         let mut members = self.own_members()?;
         members.insert(KEY.to_owned(), self.key.into());
@@ -64,10 +64,10 @@ impl<'r> Found<'r> {
     }
 }
 
-/// Takes a document and says whether more are wanted.
+/// Consumer of documents; says whether to continue.
 type Take<'t> = &'t mut dyn FnMut(&Found<'_>) -> Result<ControlFlow<()>, Failure>;
 
-/// Takes a document that fits, with its members where they were looked at, and says whether more are wanted.
+/// Consumer of matching documents, with their members if they were parsed; says whether to continue.
 pub(crate) type TakeFitting<'t> = &'t mut dyn FnMut(&Found<'_>, Option<Object>) -> Result<ControlFlow<()>, Failure>;
 
 /// Documents of some users in a file.
@@ -83,7 +83,7 @@ const BY_KEY: &str = "SELECT place, user, key, body FROM documents WHERE user = 
 const PLACES: &str = "SELECT place FROM entries WHERE acceleration = ?1 AND value >= ?2 AND value < ?3";
 
 impl Reading<'_> {
-    /// The documents that fit, as a JSON list behind what `out` holds.
+    /// Appends the matching documents to `out` as a JSON list.
     pub(crate) fn find(&self, find: &Find, out: &mut String) -> Result<(), Failure> {
         out.push('[');
         let mut answer = Answer { find, skipped: 0, written: 0, out };
@@ -111,7 +111,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Gives each document that fits to `take`, with its members where they were looked at, in the order of their places.
+    /// Passes each matching document to `take`, with its members if they were parsed, in row order.
     pub(crate) fn each_that_fits(&self, query: &Query, take: TakeFitting<'_>) -> Result<(), Failure> {
         if query.is_all() {
             return self.each(&mut |found| take(found, None));
@@ -143,7 +143,7 @@ impl Reading<'_> {
         self.users.contains(&user)
     }
 
-    /// All documents of the users.
+    /// Scans all documents of the users.
     fn each(&self, take: Take<'_>) -> Result<(), Failure> {
         let mut statement = self.connection.prepare_cached(ALL)?;
         let mut rows = statement.query([])?;
@@ -156,7 +156,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The document of a place, if it is one of the users'.
+    /// The document with a row id, if it belongs to one of the users.
     fn at(&self, place: i64, take: Take<'_>) -> Result<ControlFlow<()>, Failure> {
         let mut statement = self.connection.prepare_cached(ONE)?;
         let mut rows = statement.query(params![place])?;
@@ -169,7 +169,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The document of a key, of the first of the users that has one.
+    /// The document with a key, from the first of the users that has one.
     pub(crate) fn by_key(
         &self,
         key: &str,
@@ -186,7 +186,7 @@ impl Reading<'_> {
         Ok(false)
     }
 
-    /// Places of documents among which all are that fit, in their order; `None` where all have to be read.
+    /// Row ids of candidate documents in ascending order; `None` if a full scan is necessary.
     fn places(&self, query: &Query) -> Result<Option<Vec<i64>>, Failure> {
         let Some(probes) = probes(query, self.kept) else { return Ok(None) };
         let mut places = Vec::new();
@@ -245,7 +245,7 @@ impl Reading<'_> {
     }
 }
 
-/// The list that is answered.
+/// The answer being written.
 struct Answer<'a> {
     find: &'a Find,
     skipped: usize,

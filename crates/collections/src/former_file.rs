@@ -1,4 +1,4 @@
-//! The file in which all collections were before each had one of its own: what it holds of a collection moves there.
+//! Migration from the older format, in which all collections shared one file.
 
 use std::path::Path;
 
@@ -6,10 +6,10 @@ use rusqlite::{Connection, params};
 
 use crate::error::Failure;
 
-/// Name of the file in the folder of collections.
+/// Name of the shared file in the folder of collections.
 pub(crate) const FORMER_FILE: &str = "collections.sqlite";
 
-/// The documents of a collection in the former file, as key and JSON.
+/// The documents of a collection in the shared file, as key and JSON.
 pub(crate) fn documents(path: &Path, collection: &str) -> Result<Vec<(String, String)>, Failure> {
     let connection = Connection::open(path)?;
     let mut statement = connection.prepare("SELECT key, body FROM documents WHERE collection = ?1 ORDER BY place")?;
@@ -17,7 +17,7 @@ pub(crate) fn documents(path: &Path, collection: &str) -> Result<Vec<(String, St
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Forgets them, after they are safe elsewhere.
+/// Removes them from the shared file once they are stored elsewhere.
 pub(crate) fn forget(path: &Path, collection: &str) -> Result<(), Failure> {
     let connection = Connection::open(path)?;
     connection.execute("DELETE FROM documents WHERE collection = ?1", params![collection])?;

@@ -1,11 +1,11 @@
-//! Collections of documents: the KV store, which REST and lookup tables share.
+//! Collections of JSON documents: the KV store used by REST and lookup tables.
 //!
-//! A document is a JSON object under a key that is unique among those of its user in its collection. A collection is a SQLite file
-//! of its own ([`Collection`]); all of a data folder are opened through one [`Collections`] of the process. What was answered is on
-//! disk. Queries ([`Query`]) are the part of MongoDB's language that Splunk takes; accelerated fields are kept as sorted entries
-//! beside the documents, which narrow what is read and never change an answer.
+//! A document is a JSON object with a key that is unique per user and collection. A collection is its own SQLite file
+//! ([`Collection`]); all collections of a data folder are opened through one [`Collections`] per process. Writes are on
+//! disk before they are answered. Queries ([`Query`]) are the subset of MongoDB's language that Splunk supports.
+//! Accelerated fields have sorted index entries, which narrow what is read and never change an answer.
 //!
-//! Not here: `collections.conf` and who may see a collection (`apps`), paths and forms of requests (`api`).
+//! Not here: `collections.conf` files and permissions (`apps`), request paths and formats (`api`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod access;
@@ -36,9 +36,9 @@ pub use projection::Projection;
 pub use query::Query;
 pub use sort::Sort;
 
-/// The user of what all share.
+/// The user that stands for shared documents.
 pub const NOBODY: &str = "nobody";
-/// Member with the key of a document.
+/// Member with a document's key.
 pub const KEY: &str = "_key";
-/// Member with the user whom a document belongs to.
+/// Member with a document's user.
 pub const USER: &str = "_user";

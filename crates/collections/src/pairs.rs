@@ -1,16 +1,16 @@
-//! A JSON object whose members keep their order, which counts where fields are sorted or accelerated one after the other.
+//! A JSON object that preserves the order of its members, for sort orders and accelerations.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// Members in the order in which they are written.
+/// Members in written order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pairs(pub Vec<(String, Value)>);
 
 impl Pairs {
-    /// Reads a JSON object; `None` where the text is none.
+    /// Parses a JSON object; `None` if the text is not one.
     pub fn parse(text: &str) -> Option<Pairs> {
         serde_json::from_str(text).ok()
     }

@@ -1,4 +1,4 @@
-//! Which members of a document are answered: `fields=a,b.c`, `fields=a:0,_key:0`.
+//! Projections: the members of a document to return, as in `fields=a,b.c` or `fields=a:0,_key:0`.
 
 use serde_json::{Map, Value};
 
@@ -6,12 +6,12 @@ use crate::CollectionError;
 use crate::field_path::FieldPath;
 use crate::{KEY, USER};
 
-/// Fields of a projection at most.
+/// Maximum fields of a projection.
 const FIELDS_MAX: usize = 1_000;
-/// Another name of the key.
+/// Alias of the key.
 const ID: &str = "_id";
 
-/// Which members are answered; the default is all.
+/// The members to return; the default is all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Projection {
     included: Vec<FieldPath>,
@@ -20,7 +20,7 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Reads `a,b:1,_key:0`.
+    /// Parses `a,b:1,_key:0`.
     pub fn parse(text: &str) -> Result<Projection, CollectionError> {
         let fields = text.split(',').map(str::trim).filter(|field| !field.is_empty());
         Projection::of(fields.map(|field| match field.rsplit_once(':') {
@@ -30,7 +30,7 @@ impl Projection {
         }))
     }
 
-    /// Reads what stands for fields in a query of `batch_find`: a text, a list of names, or an object.
+    /// Parses the projection of a `batch_find` query: a text, a list of names, or an object.
     pub fn of_json(value: &Value) -> Result<Projection, CollectionError> {
         let wrong = || CollectionError::invalid("fields: give names, as \"a,b\", [\"a\", \"b\"] or {\"a\": 1}");
         match value {
@@ -71,12 +71,12 @@ impl Projection {
         Ok(projection)
     }
 
-    /// Whether documents are answered as they are.
+    /// Whether documents are returned unchanged.
     pub(crate) fn is_all(&self) -> bool {
         *self == Projection::default()
     }
 
-    /// What is left of a document, which has its key and user among its members.
+    /// Applies the projection to a document whose members include key and user.
     pub(crate) fn of_document(&self, mut document: Map<String, Value>) -> Map<String, Value> {
         if !self.included.is_empty() {
             let mut kept = Map::new();

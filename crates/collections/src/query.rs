@@ -1,8 +1,8 @@
-//! The query language: what documents must be like.
+//! The query language: conditions on documents.
 //!
-//! The part of MongoDB's that Splunk documents for its KV store (`$gt $gte $lt $lte $ne $and $or $not`), and of the rest `$eq`,
-//! `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field that holds an array fits when one of its elements does;
-//! values of different types are never equal, nor greater than one another; `null` is what is missing, too.
+//! It supports the operators of MongoDB that Splunk documents for its KV store (`$gt $gte $lt $lte $ne $and $or $not`),
+//! plus `$eq`, `$in`, `$nin`, `$nor`, `$exists` and `$regex` with `$options`. A field with an array matches if one of
+//! its elements does; values of different types are neither equal nor ordered; `null` also matches a missing field.
 
 use regex::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
@@ -11,18 +11,18 @@ use crate::CollectionError;
 use crate::field_path::FieldPath;
 use crate::value_order::{class, compare};
 
-/// Conditions of a query at most.
+/// Maximum conditions of a query.
 const CONDITIONS_MAX: usize = 20_000;
-/// Depth of conditions in one another at most.
+/// Maximum nesting of conditions.
 const DEPTH_MAX: usize = 64;
-/// Bytes of a compiled pattern at most.
+/// Maximum size of a compiled pattern in bytes.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// A query; the default fits every document.
+/// A query; the default matches every document.
 #[derive(Clone, Debug, Default)]
 pub struct Query(pub(crate) Vec<Condition>);
 
-/// What a document must be like.
+/// A condition on a document.
 #[derive(Clone, Debug)]
 pub(crate) enum Condition {
     All(Vec<Condition>),
@@ -31,7 +31,7 @@ pub(crate) enum Condition {
     Field(FieldPath, Test),
 }
 
-/// What a field must be like.
+/// A condition on a field.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Equal(Value),
@@ -43,7 +43,7 @@ pub(crate) enum Test {
     All(Vec<Test>),
 }
 
-/// Where a value stands to another.
+/// An order relation between values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     Greater,
@@ -72,7 +72,7 @@ fn wrong(text: impl Into<String>) -> CollectionError {
 }
 
 impl Query {
-    /// Reads a query; an empty text fits all.
+    /// Parses a query; an empty text matches all.
     pub fn parse(text: &str) -> Result<Query, CollectionError> {
         if text.trim().is_empty() {
             return Ok(Query::default());
@@ -81,7 +81,7 @@ impl Query {
         Query::of_json(&value)
     }
 
-    /// A query that is JSON already.
+    /// A query from JSON.
     pub fn of_json(value: &Value) -> Result<Query, CollectionError> {
         let mut reader = Reader { conditions: 0 };
         match value {
@@ -91,12 +91,12 @@ impl Query {
         }
     }
 
-    /// Whether every document fits.
+    /// Whether every document matches.
     pub(crate) fn is_all(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a document fits; its key and user are among its members.
+    /// Whether a document matches; its members include key and user.
     pub(crate) fn fits(&self, document: &Map<String, Value>) -> bool {
         self.0.iter().all(|condition| condition.holds(document))
     }
@@ -131,14 +131,14 @@ fn is_among(values: &[&Value], wanted: &Value) -> bool {
     (wanted.is_null() && values.is_empty()) || any_of(values, |value| compare(value, wanted).is_eq())
 }
 
-/// Whether one of the values, or an element of one that is an array, is as wanted.
+/// Whether one of the values, or an element of an array among them, satisfies the predicate.
 fn any_of(values: &[&Value], is_wanted: impl Fn(&Value) -> bool) -> bool {
     values
         .iter()
         .any(|value| is_wanted(value) || value.as_array().is_some_and(|elements| elements.iter().any(&is_wanted)))
 }
 
-/// Reads conditions and counts them.
+/// Parser that counts conditions.
 struct Reader {
     conditions: usize,
 }

@@ -1,4 +1,4 @@
-//! In which order documents are answered: `sort=a:1,b:-1`, and the best few of many.
+//! Sort orders (`sort=a:1,b:-1`), and selecting the first few of many documents.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -10,18 +10,18 @@ use crate::field_path::FieldPath;
 use crate::value_order::compare;
 use crate::{CollectionError, Pairs};
 
-/// Fields of an order at most.
+/// Maximum fields of an order.
 const FIELDS_MAX: usize = 32;
-/// Bytes that sorting without an acceleration may take.
+/// Memory limit of sorting without an acceleration, in bytes.
 const SORT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a value besides its text, about.
+/// Approximate memory of a value besides its text, in bytes.
 const VALUE_BYTES: usize = 48;
 
-/// An order of documents; the default is that in which they were first written.
+/// A sort order; the default is the order of first writing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sort(pub(crate) Vec<SortField>);
 
-/// A field of an order.
+/// A field of a sort order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SortField {
     pub(crate) path: FieldPath,
@@ -29,7 +29,7 @@ pub(crate) struct SortField {
 }
 
 impl Sort {
-    /// Reads `a,b:-1,c:1`.
+    /// Parses `a,b:-1,c:1`.
     pub fn parse(text: &str) -> Result<Sort, CollectionError> {
         let fields = text.split(',').map(str::trim).filter(|field| !field.is_empty());
         Sort::of(fields.map(|field| match field.rsplit_once(':') {
@@ -38,7 +38,7 @@ impl Sort {
         }))
     }
 
-    /// An order as a JSON object, `{"a": 1, "b": -1}`.
+    /// A sort order from a JSON object, `{"a": 1, "b": -1}`.
     pub fn of_pairs(pairs: Pairs) -> Result<Sort, CollectionError> {
         Sort::of(pairs.0.into_iter().map(|(name, direction)| (name, direction.to_string())))
     }
@@ -67,7 +67,7 @@ impl Sort {
         self.0.is_empty()
     }
 
-    /// What sorts a document: of an array the smallest element, downwards the greatest.
+    /// Sort key of a document: for an array its smallest element, or its greatest when descending.
     fn key_of(&self, document: &Object) -> Vec<Value> {
         let of = |field: &SortField| {
             let values = field.path.values(document);
@@ -83,7 +83,7 @@ impl Sort {
     }
 }
 
-/// The first so many documents of an order, by their places.
+/// Top-k: the row ids of the first so many documents in an order.
 pub(crate) struct FirstFew<'s> {
     sort: &'s Sort,
     most: usize,
@@ -128,7 +128,7 @@ impl<'s> FirstFew<'s> {
         FirstFew { sort, most, kept: BinaryHeap::new(), bytes: 0 }
     }
 
-    /// Takes note of a document.
+    /// Adds a document.
     pub(crate) fn add(&mut self, place: i64, document: &Object) -> Result<(), CollectionError> {
         let key = self.sort.key_of(document);
         let bytes = key.iter().map(|value| VALUE_BYTES + value.as_str().map_or(0, str::len)).sum();
@@ -150,7 +150,7 @@ impl<'s> FirstFew<'s> {
         Ok(())
     }
 
-    /// The places in their order.
+    /// The row ids in order.
     pub(crate) fn into_places(self) -> Vec<i64> {
         self.kept.into_sorted_vec().into_iter().map(|ranked| ranked.place).collect()
     }

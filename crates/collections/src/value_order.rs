@@ -1,10 +1,11 @@
-//! The order of JSON values: as MongoDB's, first by type (null, numbers, texts, objects, arrays, true and false), then by value.
+//! The order of JSON values, as in MongoDB: first by type (null, numbers, texts, objects, arrays, true and false), then
+//! by value.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// Place of a type among the types.
+/// Rank of a type.
 pub(crate) fn class(value: &Value) -> u8 {
     match value {
         Value::Null => 0,
@@ -16,7 +17,7 @@ pub(crate) fn class(value: &Value) -> u8 {
     }
 }
 
-/// Which of two values is the greater.
+/// Compares two values.
 pub(crate) fn compare(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => compare_numbers(left, right),
