@@ -1,17 +1,17 @@
-//! Which server of a group is next, and when: by turns, leaving out those that could not be reached for a while.
+//! Load balancing within a group: which server is next, and when; failed servers are skipped for a while.
 //!
-//! Not here: connecting, clocks: the present is an argument, nanoseconds of a clock that never goes back.
+//! Not here: connecting, clocks. The current time is an argument, in nanoseconds of a monotonic clock.
 
-/// First and longest wait before a server that failed is tried again.
+/// First and longest time for which a failed server is skipped.
 const BACKOFF_NS: (i64, i64) = (500_000_000, 30_000_000_000);
 const NANOS: i64 = 1_000_000_000;
 
-/// When the next server is taken.
+/// When to switch to the next server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BalanceSettings {
     /// Time on one server.
     pub seconds: u64,
-    /// Bytes to one server; 0 for no matter how many.
+    /// Bytes to one server; 0 for no limit.
     pub bytes: u64,
 }
 
@@ -21,7 +21,7 @@ pub struct Balance {
     settings: BalanceSettings,
     servers: Vec<Server>,
     next: usize,
-    /// When the present one was connected, and what it was sent.
+    /// When the current one was connected, and the bytes it was sent.
     since: i64,
     sent: u64,
 }
@@ -33,13 +33,13 @@ struct Server {
 }
 
 impl Balance {
-    /// So many servers, `first` of which is the first in turn, so that forwarders do not all begin with the same.
+    /// A number of servers; `first` is the first to try, so that forwarders do not all start with the same one.
     pub fn new(settings: BalanceSettings, servers: usize, first: usize) -> Balance {
         let next = if servers == 0 { 0 } else { first % servers };
         Balance { settings, servers: vec![Server::default(); servers], next, since: 0, sent: 0 }
     }
 
-    /// The server to connect to, or the time until which none is to be tried.
+    /// The server to connect to, or the time before which none should be tried.
     pub fn choose(&mut self, now: i64) -> Result<usize, i64> {
         let count = self.servers.len();
         let in_turn = (0..count).map(|step| (self.next + step) % count);
@@ -52,7 +52,7 @@ impl Balance {
         }
     }
 
-    /// A server took the connection.
+    /// A server accepted the connection.
     pub fn connected(&mut self, server: usize, now: i64) {
         (self.since, self.sent) = (now, 0);
         if let Some(server) = self.servers.get_mut(server) {
@@ -60,14 +60,14 @@ impl Balance {
         }
     }
 
-    /// A server did what it is there for: failures before do not count any more.
+    /// A server acknowledged data, which resets its failures.
     pub fn worked(&mut self, server: usize) {
         if let Some(server) = self.servers.get_mut(server) {
             server.failures = 0;
         }
     }
 
-    /// A server could not be reached, or the connection to it ended.
+    /// A server could not be reached, or its connection ended.
     pub fn failed(&mut self, server: usize, now: i64) {
         if let Some(server) = self.servers.get_mut(server) {
             let wait = BACKOFF_NS.0.saturating_mul(1_i64.checked_shl(server.failures.min(16)).unwrap_or(i64::MAX));
@@ -76,12 +76,12 @@ impl Balance {
         }
     }
 
-    /// Takes note of what was sent.
+    /// Counts bytes sent.
     pub fn sent(&mut self, bytes: u64) {
         self.sent = self.sent.saturating_add(bytes);
     }
 
-    /// Whether it is another server's turn; never where there is no other that may be tried.
+    /// Whether to switch to another server; never if no other may be tried.
     pub fn is_over(&self, now: i64) -> bool {
         let seconds = i64::try_from(self.settings.seconds).unwrap_or(i64::MAX).saturating_mul(NANOS);
         let is_due =

@@ -1,38 +1,38 @@
-//! What can go wrong between inputs and indexers.
+//! Errors of forwarding.
 
 use std::path::{Path, PathBuf};
 
 use quarry_stdx::{ErrorKind, HasKind};
 
-/// Failure of the queue, or of what is said about it.
+/// Failure of the queue or its configuration.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ForwardError {
-    /// The file system refuses something.
+    /// A file operation failed.
     #[error("{}: {what}: {reason}", path.display())]
     Disk {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// Operation.
         what: &'static str,
         /// The system's reason.
         reason: String,
     },
-    /// Another process has the queue.
+    /// Another process has the queue open.
     #[error("{}: another forwarder has this folder open: stop it, or name another with --data-dir", path.display())]
     Locked {
         /// The folder.
         path: PathBuf,
     },
-    /// An earlier write failed in a way that leaves open what is on disk.
+    /// An earlier write failed in a way that leaves the state on disk unknown.
     #[error("the queue failed before and takes nothing until the forwarder is started again: {0}")]
     Failed(String),
     /// The forwarder stops.
     #[error("the forwarder is stopping")]
     Stopping,
-    /// The queue is full, and what came was thrown away as outputs.conf says.
+    /// The queue is full and events were dropped, as outputs.conf says.
     #[error("the queue is full, and dropEventsOnQueueFull is set: {0} events are thrown away")]
     Dropped(usize),
-    /// A pattern of outputs.conf cannot be used.
+    /// An invalid pattern in outputs.conf.
     #[error("outputs.conf [tcpout]: forwardedindex pattern {pattern}: {reason}")]
     Pattern {
         /// The pattern.

@@ -1,13 +1,14 @@
-//! What a forwarder does between its inputs and its indexers.
+//! Delivery of events from inputs to indexers through a queue on disk.
 //!
-//! Events go to a queue on disk first, the [`Spool`], together with the position of the file they come from; what is in
-//! it survives a crash. [`Routes`] say which groups of indexers a batch is for; each group reads the queue on its own and
-//! forgets what was acknowledged. [`Balance`] says which server of a group is next. So a position never advances before
-//! its events are durable here, nothing is removed before an indexer has it, and a queue that is full makes inputs wait.
+//! Events first go to the [`Spool`], a queue on disk, together with their position in the source file, and survive a
+//! crash there. [`Routes`] choose the groups of indexers for a batch; each group reads the queue independently and
+//! advances past what was acknowledged. [`Balance`] chooses the next server of a group. A file position therefore never
+//! advances before its events are durable, nothing is removed before an indexer has it, and a full queue makes inputs
+//! wait.
 //!
-//! A [`Link`] has the connections of one group.
+//! A [`Link`] holds the connection of one group.
 //!
-//! Not here: the protocol (`quarry_inputs::s2s::sender`), ports that take events (`quarry_listen`), conf files.
+//! Not here: the protocol (`quarry_inputs::s2s::sender`), ports that receive events (`quarry_listen`), conf files.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod balance;

@@ -1,8 +1,8 @@
-//! The connections of one group of indexers, one at a time: the queue is read in order, and what was not acknowledged
-//! when a connection ends goes to the next server, again in order.
+//! The connection of one group of indexers. The queue is sent in order; what was unacknowledged when a connection ended
+//! is sent to the next server, again in order.
 //!
-//! Before another server's turn everything that is on its way is acknowledged, so that no event is cut and none
-//! overtakes another.
+//! Before switching servers, everything in flight is acknowledged, so that no event is split and none overtakes
+//! another.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -23,26 +23,26 @@ use crate::error::ForwardError;
 use crate::spool::{Spool, SpoolReader};
 use crate::tls;
 
-/// Records and bytes on their way without an acknowledgment.
+/// Maximum records and bytes in flight.
 const WINDOW_RECORDS: usize = 256;
 const WINDOW_BYTES: usize = 16 << 20;
-/// Bytes that are written together where records are small.
+/// Bytes written together when records are small.
 const WRITE_BYTES: usize = 256 << 10;
-/// Memory for what is written that stays.
+/// Size of the write buffer kept for reuse.
 const KEPT_BYTES: usize = 4 << 20;
-/// Bytes of answers that are read at a time.
+/// Size of a read of answers.
 const READ_BYTES: usize = 4 << 10;
-/// Time between two looks at the clock.
+/// Interval of time checks.
 const TICK: Duration = Duration::from_millis(250);
-/// Longest wait for the first answer.
+/// Timeout of the first answer.
 const ANSWER_SECONDS_MAX: u64 = 20;
-/// Silence after which a byte without a meaning tells that the connection is alive.
+/// Idle time after which a heartbeat byte is sent.
 const HEARTBEAT_NS: i64 = 30_000_000_000;
 const NANOS: i64 = 1_000_000_000;
 
 /// A group and what its connections need.
 pub struct Link {
-    /// What outputs.conf says of it.
+    /// Its settings in outputs.conf.
     pub group: OutputGroup,
     /// Number of the group.
     pub number: usize,
@@ -52,15 +52,15 @@ pub struct Link {
     pub clock: SharedClock,
     /// Name of this machine.
     pub host: String,
-    /// Where certificates are looked for.
+    /// Folder for certificates.
     pub data_dir: PathBuf,
-    /// Becomes true when the forwarder stops.
+    /// Set when the forwarder stops.
     pub stopping: watch::Receiver<bool>,
-    /// Which server comes first.
+    /// Index of the first server to try.
     pub first: usize,
 }
 
-/// Why a connection ended.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 enum LinkError {
     #[error("{0}")]
@@ -83,15 +83,15 @@ enum LinkError {
     Queue(#[from] ForwardError),
 }
 
-/// What was told last of a server, so that it is told once.
+/// The last logged message about a server, so that it is logged once.
 #[derive(Default)]
 struct Told {
     is_reached: Option<bool>,
 }
 
-/// How a connection ended without a fault.
+/// How a connection ended without an error.
 enum Flow {
-    /// It is another server's turn.
+    /// Switch to another server.
     Next,
     /// The forwarder stops.
     Stop,
@@ -232,40 +232,40 @@ impl Link {
         Ok(sender)
     }
 
-    /// The group's name as a sender's name may hold it.
+    /// The group's name, made safe for use in a sender's name.
     fn number_free_name(&self) -> String {
         let is_plain = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
         let plain: String = self.group.name.chars().filter(is_plain).take(SENDER_NAME_MAX).collect();
-        // Two names may be equal so shortened; their numbers are not.
+        // Two shortened names may be equal; their hashes are not.
         format!("{plain}-{:016x}", xxhash_of(&self.group.name))
     }
 }
 
-/// Letters of a group's name in a sender's name.
+/// Maximum characters of a group's name in a sender's name.
 const SENDER_NAME_MAX: usize = 64;
 
-/// A number that stands for a name.
+/// Hash of a name.
 fn xxhash_of(name: &str) -> u64 {
-    // FNV-1a: there are few names, and nobody attacks their own.
+    // FNV-1a is enough: there are few names, and they are not hostile.
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A connection that sends.
+/// An active connection.
 struct Flight<'a> {
     link: &'a Link,
     server: usize,
     balance: &'a mut Balance,
     reader: &'a mut SpoolReader,
     sender: Sender,
-    /// What is to be written, and how much of it was.
+    /// Bytes to write, and how many were written.
     pending: Vec<u8>,
     written: usize,
-    /// Numbers and bytes on their way.
+    /// Numbers and sizes of records in flight.
     window: VecDeque<(u64, usize)>,
     window_bytes: usize,
-    /// When something was acknowledged or nothing was awaited.
+    /// When something was last acknowledged or nothing was in flight.
     progress: i64,
-    /// When something was written last, and since when what is to be written waits.
+    /// When something was last written, and since when pending bytes wait.
     wrote: i64,
     stuck: i64,
     is_leaving: bool,
@@ -307,7 +307,7 @@ impl Flight<'_> {
         }
     }
 
-    /// Takes from the queue what may be sent now.
+    /// Takes records that may be sent now from the queue.
     fn fill(&mut self) -> Result<(), LinkError> {
         if !self.pending.is_empty() || self.is_leaving {
             return Ok(());
@@ -358,7 +358,7 @@ impl Flight<'_> {
         }
     }
 
-    /// Where nothing is awaited, everything that was read of the queue has arrived, or is not for this group.
+    /// With nothing in flight, everything read from the queue was delivered or is not for this group.
     fn settle(&mut self) -> Result<(), LinkError> {
         if self.sender.waiting() == 0 {
             self.progress = self.link.clock.elapsed_ns();
@@ -367,10 +367,10 @@ impl Flight<'_> {
         Ok(())
     }
 
-    /// Takes answers.
+    /// Processes answers.
     fn hear(&mut self, bytes: &[u8]) -> Result<(), LinkError> {
         let before = self.sender.acknowledged();
-        // After the handshake nothing is to be said to answers.
+        // After the handshake, answers need no reply.
         self.sender.take(bytes, &mut Vec::new())?;
         let Some(number) = self.sender.acknowledged().filter(|number| Some(*number) != before) else { return Ok(()) };
         self.progress = self.link.clock.elapsed_ns();
@@ -382,7 +382,7 @@ impl Flight<'_> {
         Ok(())
     }
 
-    /// Gives a server up that does nothing, leaves one whose turn is over, and lets one hear that this one is alive.
+    /// Drops a server that does nothing, switches when it is time, and sends heartbeats.
     fn look_at_clock(&mut self) -> Result<(), LinkError> {
         let now = self.link.clock.elapsed_ns();
         let group = &self.link.group;

@@ -1,7 +1,7 @@
-//! The queue as inputs see it: a sink of files, and a store of events from the network.
+//! The queue as inputs see it: a sink for files, and a store for events from the network.
 //!
-//! A batch is parted by its routes and packed before the queue's lock is taken. What is acknowledged to a sender is
-//! durable in the queue; a file's position goes into the queue with its events.
+//! A batch is split by its routes and compressed before the queue's lock is taken. Data acknowledged to a sender is
+//! durable in the queue; a file's position is queued with its events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,18 +14,18 @@ use quarry_stdx::Fault;
 
 use crate::{ForwardError, Record, Routes, Spool};
 
-/// Packers that are kept for the next batch.
+/// Compressors kept for reuse.
 const PACKERS_MAX: usize = 4;
-/// Batches whose memory is kept, and the bytes that one may have.
+/// Batches whose memory is kept for reuse, and the maximum size of one.
 const SPARES_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// Takes events for the queue.
+/// Adds events to the queue.
 #[derive(Debug)]
 pub struct Outlet {
     spool: Arc<Spool>,
     routes: Arc<Routes>,
-    /// What the input says of routes.
+    /// The routing of the input.
     routing: Option<String>,
     shared: Arc<Shared>,
 }
@@ -40,37 +40,37 @@ struct Shared {
     oversized: AtomicU64,
 }
 
-/// What went through.
+/// Statistics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutletFigures {
-    /// Events that came.
+    /// Events received.
     pub events: u64,
     /// Bytes of their texts.
     pub bytes: u64,
-    /// Events that go to no group.
+    /// Events without a group.
     pub unsent: u64,
-    /// Events with fields so long that no receiver takes them.
+    /// Events with fields too long for any receiver.
     pub oversized: u64,
 }
 
 impl Outlet {
-    /// A way into the queue.
+    /// An outlet into the queue.
     pub fn new(spool: Arc<Spool>, routes: Arc<Routes>) -> Outlet {
         Outlet { spool, routes, routing: None, shared: Arc::default() }
     }
 
-    /// The same for an input that names its groups.
+    /// The same for an input with its own routing.
     pub fn routed(&self, routing: Option<&str>) -> Outlet {
         let (spool, routes, shared) = (Arc::clone(&self.spool), Arc::clone(&self.routes), Arc::clone(&self.shared));
         Outlet { spool, routes, routing: routing.map(str::to_owned), shared }
     }
 
-    /// The rules of its routes.
+    /// The routing rules.
     pub fn routes(&self) -> &Routes {
         &self.routes
     }
 
-    /// A sink of files.
+    /// A sink for files.
     pub fn sink(&self) -> OutletSink {
         OutletSink { outlet: self.routed(None), last: 0 }
     }
@@ -87,7 +87,7 @@ impl Outlet {
         }
     }
 
-    /// Puts a batch into the queue; the number that is durable when it is.
+    /// Queues a batch; returns the number that is durable when the batch is.
     fn put(&self, batch: EventBatch, position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let shared = &self.shared;
         shared.events.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Outlet {
     }
 }
 
-/// What a sender is to make of a failure: whether it helps to come again.
+/// The error for a sender: whether a retry can help.
 fn refusal(error: ForwardError) -> AppendError {
     match error {
         ForwardError::Stopping => AppendError::Stopping,
@@ -203,11 +203,11 @@ impl EventStore for Outlet {
     }
 }
 
-/// Hands the events of files to the queue.
+/// Sink that queues the events of files.
 #[derive(Debug)]
 pub struct OutletSink {
     outlet: Outlet,
-    /// Last number that was given.
+    /// Last assigned number.
     last: u64,
 }
 
@@ -236,5 +236,5 @@ impl Sink for OutletSink {
     }
 }
 
-// The largest event with what stands around it must fit a packed batch.
+// The largest event with its overhead must fit a compressed batch.
 const _: () = assert!(EVENT_BYTES_MAX * 2 <= quarry_inputs::s2s::batch::PLAIN_BYTES_MAX);

@@ -1,7 +1,7 @@
-//! Which groups of indexers events go to: by what a rule named for an event, else by what its input names, else by
-//! default; and which indexes are not sent at all.
+//! Routing: the groups of indexers for an event, set by a rule, else by its input, else by default; and filters of
+//! indexes that are not sent.
 //!
-//! Events of a batch with the same groups and the same index stay together, in their order.
+//! Events of a batch with the same groups and index stay together, in order.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,22 +13,22 @@ use quarry_event::{EventBatch, IndexedField};
 use quarry_pipeline::Pattern;
 use quarry_stdx::number::u32_of;
 
-/// Word for all groups.
+/// Stands for all groups.
 const ALL: &str = "*";
-/// Groups at most: their numbers are bits.
+/// Maximum groups: their numbers are bits.
 pub(crate) const GROUPS_MAX: usize = 64;
-/// Unknown names that are told.
+/// Maximum unknown names that are logged.
 const TOLD_MAX: usize = 100;
 
-/// A set of groups, by their numbers.
+/// A set of groups, as bits of their numbers.
 pub(crate) type Groups = u64;
 
-/// The rules.
+/// The routing rules.
 #[derive(Debug)]
 pub struct Routes {
     names: Vec<String>,
     default: Groups,
-    /// Patterns of indexes, with whether they are sent.
+    /// Index patterns, and whether matching indexes are sent.
     filters: Vec<(Pattern, bool)>,
     unknown: Mutex<BTreeSet<String>>,
 }
@@ -39,7 +39,7 @@ impl Routes {
         let names: Vec<String> = settings.groups.iter().take(GROUPS_MAX).map(|group| group.name.clone()).collect();
         let mut filters = Vec::new();
         for (pattern, is_sent) in &settings.index_filters {
-            // A pattern stands for whole names.
+            // Patterns match whole names.
             let compiled = Pattern::new(&format!("^(?:{pattern})$"));
             let compiled = compiled
                 .map_err(|reason| ForwardError::Pattern { pattern: pattern.clone(), reason: reason.to_string() });
@@ -55,7 +55,7 @@ impl Routes {
         &self.names
     }
 
-    /// Names that rules and inputs gave and that no group has, which were not told before.
+    /// Unknown group names in rules and inputs that were not reported yet.
     pub fn take_unknown(&self) -> Vec<String> {
         let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh: Vec<String> = unknown.iter().filter(|name| !name.starts_with('\0')).cloned().collect();
@@ -70,7 +70,7 @@ impl Routes {
         self.names.iter().position(|known| known == name).map(|at| 1 << at)
     }
 
-    /// Groups that a text names; those by default where it names none that there is.
+    /// The groups a text names; the default ones if it names no known group.
     fn named(&self, text: Option<&str>) -> Groups {
         let Some(text) = text else { return self.default };
         let mut groups = 0;
@@ -95,13 +95,13 @@ impl Routes {
         }
     }
 
-    /// Whether events of an index are sent: as the last pattern says that fits.
+    /// Whether events of an index are sent; the last matching pattern decides.
     fn is_sent(&self, index: &str) -> bool {
         let fitting = self.filters.iter().rev().find(|(pattern, _)| pattern.is_match(index.as_bytes()));
         fitting.map_or(self.filters.is_empty(), |(_, is_sent)| *is_sent)
     }
 
-    /// Parts of a batch of one index and the same groups each; what goes nowhere is left out and counted.
+    /// Splits a batch by index and groups; events without a group are dropped and counted.
     pub(crate) fn part(&self, batch: EventBatch, routing: Option<&str>) -> (Vec<(Groups, EventBatch)>, u64) {
         let by_input = self.named(routing);
         let has_own = batch.fields.iter().any(|field| *field.name == *ROUTING_KEY);
@@ -128,7 +128,7 @@ impl Routes {
                 continue;
             }
             let meta = &batch.metas[meta];
-            // No further back than the last part that some of the groups see too: they get events in order.
+            // Search back only to the last part that shares a group, because each group receives events in order.
             let is_shared = |(known, part): &(Groups, EventBatch)| {
                 known & groups != 0 && part.metas.first().is_some_and(|first| first.index == meta.index)
             };

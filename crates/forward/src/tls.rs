@@ -1,7 +1,7 @@
-//! TLS towards indexers, as outputs.conf says.
+//! TLS towards indexers, as configured in outputs.conf.
 //!
-//! Without `sslVerifyServerCert` the connection is encrypted and whoever answers is believed, as in Splunk; with it the
-//! certificate must be signed by one of `sslRootCAPath` and be for the server's name.
+//! Without `sslVerifyServerCert` the connection is encrypted but any certificate is accepted, as in Splunk. With it,
+//! the certificate must be signed by one of `sslRootCAPath` and match the server's name.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 
-/// What speaks TLS with a server of this address, and the name it must have.
+/// A TLS connector for a server address, and the name it must have.
 pub(super) fn connector(
     data_dir: &Path,
     address: &str,
@@ -60,12 +60,12 @@ fn roots(path: &Path) -> Result<RootCertStore, Fault> {
     Ok(roots)
 }
 
-/// What is wrong with a file of certificates or keys.
+/// Error context for a file of certificates or keys.
 fn about(path: &Path) -> impl Fn(&dyn std::fmt::Display) -> Fault {
     move |reason| Fault::invalid(format!("{}: {reason}", path.display()))
 }
 
-/// Takes every certificate; that the other side has its key is still checked.
+/// Accepts every certificate; the server must still prove that it has the key.
 #[derive(Debug)]
 struct Believing(Arc<CryptoProvider>);
 

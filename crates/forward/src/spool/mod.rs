@@ -1,11 +1,11 @@
-//! The queue on disk: what inputs gave and indexers have not acknowledged, in files of numbered records.
+//! The queue on disk: batches that indexers have not acknowledged, in files of numbered records.
 //!
-//! An append is durable when the sync thread says so; only then may it be sent, so that a number never stands for two
-//! things, whatever happens. Each group of indexers has a cursor: the last record that it needs no more. A file goes
-//! when all cursors have passed it, after the positions of files in it were written elsewhere. The bytes of all files
-//! are bounded: beyond the bound an append waits.
+//! An append is durable when the sync thread says so, and may be sent only then, so that a number never denotes two
+//! records, even after a crash. Each group of indexers has a cursor, the last record it no longer needs. A file is
+//! deleted when all cursors have passed it, after the positions in it were saved elsewhere. The total size is bounded:
+//! at the limit an append waits.
 //!
-//! Not here: what a packed batch holds, connections.
+//! Not here: the content of a batch, connections.
 
 mod positions;
 mod reader;
@@ -35,55 +35,55 @@ use self::record::Body;
 use self::segment::{PRIVATE_MODE, Segment, recover, replace};
 use crate::ForwardError;
 
-/// Files that the bound is divided into, and their sizes at least and at most.
+/// Number of files the limit is divided into, and their minimum and maximum sizes.
 const SEGMENTS: u64 = 8;
 const SEGMENT_BYTES: (u64, u64) = (256 << 10, 16 << 20);
-/// Unsynced bytes at which nothing more is waited for before they are synced, and the longest such wait.
+/// Unsynced bytes that trigger a sync at once, and the longest wait for more.
 const GATHER_BYTES: u64 = 1 << 20;
 const GATHER: Duration = Duration::from_millis(5);
-/// Wait for room between two looks at the clock.
+/// Interval of time checks while waiting for room.
 const ROOM_WAIT: Duration = Duration::from_millis(200);
-/// Numbers that are left out after damage, since they may have been sent.
+/// Record numbers skipped after damage, because they may have been sent.
 const NUMBERS_LEFT_OUT: u64 = 1 << 20;
-/// Files beside the records.
+/// Files other than records.
 const LOCK_FILE: &str = "lock";
 const NAME_FILE: &str = "name";
 const POSITIONS_FILE: &str = "positions";
-/// Bytes of a cursor's file: number and its hash.
+/// Size of a cursor file: number and hash.
 const CURSOR_BYTES: usize = 16;
 
-/// A group as the queue sees it.
+/// A group's options.
 #[derive(Clone, Debug)]
 pub struct GroupOptions {
     /// Its name.
     pub name: String,
-    /// Whether a full queue waits for it; else it loses what it has not taken.
+    /// Whether a full queue waits for it; otherwise it loses records it has not taken.
     pub blocks: bool,
 }
 
-/// How a queue is opened.
+/// Options of a queue.
 #[derive(Debug)]
 pub struct SpoolOptions {
-    /// Its folder; made when missing.
+    /// Its folder; created if missing.
     pub folder: PathBuf,
-    /// Bytes on disk at most.
+    /// Maximum bytes on disk.
     pub limit_bytes: u64,
-    /// Free bytes that the file system must keep; with fewer no file is begun.
+    /// Bytes the file system must keep free; otherwise no new file is started.
     pub free_bytes_min: u64,
     /// Groups, by number.
     pub groups: Vec<GroupOptions>,
-    /// Wait for room after which events are thrown away.
+    /// How long to wait for room before events are dropped.
     pub drop_after: Option<Duration>,
-    /// Time.
+    /// Clock.
     pub clock: SharedClock,
-    /// Name of a queue that is made now; must be different everywhere.
+    /// Name of a newly created queue; must be unique.
     pub new_name: String,
 }
 
-/// A packed batch for some groups.
+/// A compressed batch for some groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// Groups, by the bits of their numbers.
+    /// Groups, as bits of their numbers.
     pub groups: u64,
     /// The batch.
     pub packed: &'a [u8],
@@ -91,14 +91,14 @@ pub struct Record<'a> {
     pub events: u64,
 }
 
-/// What is known of a group.
+/// State of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupFigures {
     /// Its name.
     pub name: String,
-    /// Last record that it needs no more.
+    /// Last record it no longer needs.
     pub cursor: u64,
-    /// Records that it lost because it took none for too long.
+    /// Records it lost because it was too slow.
     pub lost: u64,
 }
 
@@ -113,11 +113,11 @@ pub struct Spool {
     drop_after: Option<Duration>,
     clock: SharedClock,
     state: Mutex<State>,
-    /// There is something to sync or to remove.
+    /// There is something to sync or delete.
     work: Condvar,
-    /// Something became durable, or has failed.
+    /// Something became durable or failed.
     settled: Condvar,
-    /// Something was removed.
+    /// Room became available.
     room: Condvar,
     durable: watch::Sender<u64>,
     _lock: File,
@@ -132,7 +132,7 @@ struct State {
     groups: Vec<Group>,
     positions: Positions,
     buffer: Vec<u8>,
-    /// Whether what finds no room is thrown away at once.
+    /// Whether records that find no room are dropped at once.
     is_dropping: bool,
     dropped_events: u64,
     failure: Option<ForwardError>,
@@ -149,7 +149,7 @@ struct Group {
 }
 
 impl Spool {
-    /// Opens the queue of a folder; what a crash left is put in order. The texts tell what was lost.
+    /// Opens the queue in a folder and recovers from a crash. The returned texts describe losses.
     pub fn open(options: SpoolOptions) -> Result<(Arc<Spool>, Vec<String>), ForwardError> {
         let folder = options.folder;
         std::fs::create_dir_all(&folder).map_err(|error| ForwardError::disk(&folder, "cannot be made", &error))?;
@@ -202,27 +202,27 @@ impl Spool {
         Ok((Arc::new(spool), notes))
     }
 
-    /// Name of the queue, which is nobody else's.
+    /// The queue's unique name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Tells the last durable number.
+    /// The last durable number, as it changes.
     pub fn watch_durable(&self) -> watch::Receiver<u64> {
         self.durable.subscribe()
     }
 
-    /// Bytes of the files.
+    /// Total size of the files.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used_bytes()
     }
 
-    /// Events that were thrown away for want of room.
+    /// Events dropped for lack of room.
     pub fn dropped_events(&self) -> u64 {
         self.lock().dropped_events
     }
 
-    /// What is known of each group.
+    /// State of each group.
     pub fn figures(&self) -> Vec<GroupFigures> {
         let figures = |group: &Group| GroupFigures { name: group.name.clone(), cursor: group.cursor, lost: group.lost };
         self.lock().groups.iter().map(figures).collect()
@@ -238,8 +238,8 @@ impl Spool {
         self.lock().positions.of(scope, head)
     }
 
-    /// Takes records, and the position of the file they come from; waits while the queue is full. Gives the number that
-    /// is durable when they are.
+    /// Appends records with the position of their file; waits while the queue is full. Returns the number that is
+    /// durable when they are.
     pub fn append(&self, records: &[Record<'_>], position: Option<FilePosition>) -> Result<u64, ForwardError> {
         let bytes: usize = records.iter().map(|record| record.packed.len()).sum();
         let (mut state, is_room) = self.wait_for_room(bytes as u64)?;
@@ -261,7 +261,7 @@ impl Spool {
         Ok(number)
     }
 
-    /// Waits for room, or until what comes is to be thrown away (`false`).
+    /// Waits for room; `false` means the records are to be dropped.
     fn wait_for_room(&self, bytes: u64) -> Result<(MutexGuard<'_, State>, bool), ForwardError> {
         let mut state = self.lock();
         let begun = self.clock.elapsed_ns();
@@ -285,18 +285,18 @@ impl Spool {
         }
     }
 
-    /// Whether what comes next begins a file.
+    /// Whether the next record starts a new file.
     fn is_due(&self, state: &State) -> bool {
         state.segments.back().is_none_or(|active| active.bytes >= self.segment_bytes)
     }
 
-    /// Whether the file system has less space than it must keep.
+    /// Whether the file system has too little free space.
     pub fn lacks_space(&self) -> bool {
         let free = statvfs(&self.folder).map(|found| found.f_bavail.saturating_mul(found.f_frsize));
         free.is_ok_and(|free| free < self.free_bytes_min)
     }
 
-    /// Goes on in a new file.
+    /// Starts a new file.
     fn roll(&self, state: &mut State) -> Result<(), ForwardError> {
         if let Some(active) = state.segments.back() {
             let synced = active.file.sync_data();
@@ -342,7 +342,7 @@ impl Spool {
         let Some(active) = state.segments.back_mut() else { return Err(ForwardError::Stopping) };
         if let Err(error) = written {
             let failed = ForwardError::disk(&active.path, "cannot be written", &error);
-            // What may be there in part must not stand before what comes next.
+            // A partial write must not remain before the next record.
             let is_clean = active.file.set_len(active.bytes).is_ok();
             return Err(if is_clean { failed } else { self.fail(state, failed) });
         }
@@ -380,7 +380,7 @@ impl Spool {
         Ok(())
     }
 
-    /// A group needs nothing up to a number any more.
+    /// A group no longer needs records up to a number.
     pub fn acknowledged(&self, group: usize, number: u64) -> Result<(), ForwardError> {
         let mut state = self.lock();
         let Some(group) = state.groups.get_mut(group).filter(|group| group.cursor < number) else { return Ok(()) };
@@ -394,14 +394,14 @@ impl Spool {
         stored.map_err(|error| ForwardError::disk(&self.folder, "a cursor cannot be written", &error))
     }
 
-    /// Takes no more: appends that wait end. [`Spool::run`] returns when everything is durable.
+    /// Stops the queue: waiting appends fail. [`Spool::run`] returns once everything is durable.
     pub fn stop(&self) {
         self.lock().is_stopping = true;
         self.work.notify_all();
         self.room.notify_all();
     }
 
-    /// Syncs and removes files until the queue is stopped.
+    /// Syncs and deletes files until the queue is stopped.
     pub fn run(&self) {
         loop {
             let mut state = self.lock();
@@ -421,11 +421,11 @@ impl Spool {
         }
     }
 
-    /// Syncs what is written, and removes what nobody needs; whether that went well.
+    /// Syncs written records and deletes files that are no longer needed; returns whether that succeeded.
     fn sync(&self, mut state: MutexGuard<'_, State>) -> bool {
         let target = state.next - 1;
         state.unsynced_bytes = 0;
-        // Taken before the sync: what it says is durable then.
+        // Counted before the sync, so that what it covers is durable afterwards.
         let count = state.can_go();
         let list = (count > 0).then(|| state.positions.to_bytes());
         let active = state.segments.back().cloned();
@@ -461,7 +461,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Reads for a group, from what it needs on.
+    /// A reader for a group, starting at its cursor.
     pub fn reader(self: &Arc<Spool>, group: usize) -> SpoolReader {
         let name = self.lock().groups.get(group).map(|group| group.name.clone()).unwrap_or_default();
         SpoolReader::new(Arc::clone(self), group, name)
@@ -490,19 +490,19 @@ impl State {
         named.map(|(_, group)| group.name.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Files in front that no group needs; never the last one, which is written to.
+    /// Files at the front that no group needs; never the last one, which is being written.
     fn can_go(&self) -> usize {
         let passed = self.groups.iter().map(|group| group.cursor).min().unwrap_or(u64::MAX);
         let full = self.segments.len().saturating_sub(1);
         self.segments.iter().take(full).take_while(|segment| segment.last <= passed).count()
     }
 
-    /// Lets groups that nobody waits for lose the first file, where only they need it; whether any did.
+    /// Lets non-blocking groups lose the first file if only they need it; returns whether any did.
     fn give_up(&mut self) -> bool {
         let Some(first) = self.segments.front().map(|segment| segment.last) else { return false };
         let needs = |group: &Group| group.cursor < first;
         let is_alone = self.groups.iter().all(|group| !needs(group) || !group.blocks);
-        // Where nobody has it, it is not about copies.
+        // If no other group exists, it is not a clone.
         let has_another = self.groups.iter().any(|group| !needs(group));
         if !is_alone || !has_another || !self.groups.iter().any(needs) {
             return false;
@@ -510,7 +510,7 @@ impl State {
         for group in self.groups.iter_mut().filter(|group| group.cursor < first) {
             group.lost += first - group.cursor;
             group.cursor = first;
-            // At worst it is sent after a crash.
+            // If this fails, records are at worst sent again after a crash.
             drop(group.store());
         }
         true
@@ -525,7 +525,7 @@ impl Group {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(PRIVATE_MODE).open(&path);
         let file = opened.map_err(about)?;
         let mut bytes = [0; CURSOR_BYTES];
-        // One that is new or damaged sends everything that is there.
+        // A new or damaged cursor starts at the first existing record.
         let cursor = match file.read_exact_at(&mut bytes, 0) {
             Ok(()) => cursor_of(&bytes).unwrap_or(0),
             Err(_) => 0,

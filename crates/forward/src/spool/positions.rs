@@ -1,7 +1,7 @@
-//! How far files were read: what was accepted last for each, found again by the files' first bytes.
+//! File positions: the last accepted position of each file, found by the file's first bytes.
 //!
-//! A list of all is written beside the queue whenever a part of the queue goes, so that what stood only there is kept.
-//! The files that were read longest ago are forgotten beyond a number.
+//! The complete list is written beside the queue whenever a part of the queue is deleted, so that positions stored only
+//! there are kept. Beyond a limit, the least recently read files are forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,27 +11,27 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::record::{Reader, write_position};
 
-/// Files whose positions are kept.
+/// Maximum files with positions.
 const FILES_MAX: usize = 1 << 18;
-/// First bytes that make a file known.
+/// Maximum bytes that identify a file.
 const HEAD_BYTES_MAX: usize = 256;
-/// First bytes of the list.
+/// Magic of the list.
 const MAGIC: &[u8; 8] = b"QFPOS\0\0\x02";
-/// Those of earlier versions, whose positions have no milestones.
+/// Magic of older lists, without milestones.
 const OLD_MAGIC: &[u8; 8] = b"QFPOS\0\0\x01";
 
-/// Positions by what makes files the same.
+/// Positions by file identity.
 #[derive(Debug, Default)]
 pub(super) struct Positions {
     known: BTreeMap<Key, Known>,
-    /// Numbers of change, and what changed then.
+    /// Sequence number of the last change, and the file.
     ages: BTreeSet<(u64, Key)>,
-    /// Lengths of first bytes that are or were known: no others are looked for.
+    /// Lengths of identifying heads that occurred; no others are looked up.
     lengths: BTreeSet<u16>,
     clock: u64,
 }
 
-/// Hash of scope and first bytes, length of these, variant.
+/// Hash of scope and head, length of the head, variant.
 type Key = (u128, u16, u32);
 
 #[derive(Debug)]
@@ -49,7 +49,7 @@ fn key(scope: &str, head: &[u8], variant: u32) -> Key {
 }
 
 impl Positions {
-    /// Takes note of a position.
+    /// Adds or updates a position.
     pub(super) fn set(&mut self, position: FilePosition) {
         let identity = &position.identity;
         let key = key(&identity.scope, &identity.head, identity.variant);
@@ -79,7 +79,7 @@ impl Positions {
         found
     }
 
-    /// The list of all, oldest first.
+    /// Serialises the list, oldest first.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&[0; 8]);
@@ -93,7 +93,7 @@ impl Positions {
         bytes
     }
 
-    /// Reads a list; `None` if it is damaged.
+    /// Parses a list; `None` if it is damaged.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Positions> {
         let has_milestones = bytes.starts_with(MAGIC);
         let rest = bytes.strip_prefix(if has_milestones { MAGIC } else { OLD_MAGIC })?;
@@ -108,7 +108,7 @@ impl Positions {
         Some(positions)
     }
 
-    /// Reads the list of a file; an empty one if there is none.
+    /// Reads the list from a file; empty if there is none.
     pub(super) fn read(path: &Path) -> std::io::Result<Option<Positions>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Positions::from_bytes(&bytes)),

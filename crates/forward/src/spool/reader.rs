@@ -1,4 +1,4 @@
-//! Reads the queue for one group, in order, as far as it is durable.
+//! Reads the queue for one group, in order, up to the last durable record.
 
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use super::record::{self, HEAD_BYTES, NUMBER_BYTES};
 use super::segment::Segment;
 use crate::ForwardError;
 
-/// Memory of a body that stays.
+/// Size of the body buffer kept for reuse.
 const KEPT_BYTES: usize = 1 << 20;
 
-/// Where a group reads.
+/// The read position of a group.
 #[derive(Debug)]
 pub struct SpoolReader {
     spool: Arc<Spool>,
     group: usize,
     name: String,
-    /// Last record that was given or passed over.
+    /// Last record returned or skipped.
     passed: u64,
     place: Option<(Segment, u64)>,
     body: Vec<u8>,
 }
 
-/// A record that was taken.
+/// A record read from the queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<'a> {
     /// Its number.
@@ -37,17 +37,17 @@ impl SpoolReader {
         SpoolReader { spool, group, name, passed: 0, place: None, body: Vec::new() }
     }
 
-    /// Goes back to the first record that the group needs.
+    /// Goes back to the first record that the group still needs.
     pub fn rewind(&mut self) {
         (self.passed, self.place) = (0, None);
     }
 
-    /// Last record that was given or passed over: what comes up to it and is not acknowledged is on its way.
+    /// Last record returned or skipped; unacknowledged records up to it are in flight.
     pub fn passed(&self) -> u64 {
         self.passed
     }
 
-    /// The next record for the group; `None` when there is none yet. A record that is damaged is an error once.
+    /// The next record for the group; `None` if there is none yet. A damaged record is an error once.
     pub fn take(&mut self) -> Result<Option<Taken<'_>>, ForwardError> {
         loop {
             let Some((segment, at)) = self.find() else { return Ok(None) };
@@ -88,7 +88,7 @@ impl SpoolReader {
         }
     }
 
-    /// File and place of the next record.
+    /// File and offset of the next record.
     fn find(&mut self) -> Option<(Segment, u64)> {
         let state = self.spool.lock();
         let cursor = state.groups.get(self.group)?.cursor;

@@ -1,7 +1,7 @@
-//! A record of the queue as bytes: a packed batch, whom it is for, and maybe the position of the file it comes from.
+//! Encoding of a queue record: a compressed batch, its groups, and optionally the position of its file.
 //!
 //! `length u32, xxh3 u64` of what follows: `number u64, flags u8, groups (text), position (if flagged), packed batch`.
-//! Numbers are little-endian; a text has its length (u32) in front.
+//! Numbers are little-endian; a text is preceded by its length (u32).
 
 use std::sync::Arc;
 
@@ -9,31 +9,31 @@ use quarry_inputs::{FileIdentity, FilePosition};
 use quarry_stdx::number::u32_of;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes in front of a record's body.
+/// Size of a record's head.
 pub(super) const HEAD_BYTES: usize = 12;
-/// Bytes of a body that every record has.
+/// Size of the fixed part of a body.
 pub(super) const NUMBER_BYTES: usize = 9;
-/// Longest body: the largest batch and what stands before it.
+/// Maximum size of a body: the largest batch and what precedes it.
 pub(super) const BODY_BYTES_MAX: usize = 48 << 20;
 /// More records of the same append follow.
 const HAS_MORE: u8 = 1;
-/// A position stands before the batch, without milestones as earlier versions wrote them.
+/// A position without milestones precedes the batch, as written by earlier versions.
 const HAS_OLD_POSITION: u8 = 2;
-/// A position stands before the batch.
+/// A position precedes the batch.
 const HAS_POSITION: u8 = 4;
 
-/// What stands in a record.
+/// Content of a record.
 #[derive(Debug)]
 pub(super) struct Body<'a> {
     pub(super) number: u64,
-    /// Names of groups, with commas.
+    /// Names of groups, comma-separated.
     pub(super) groups: &'a str,
     pub(super) position: Option<FilePosition>,
     pub(super) packed: &'a [u8],
     pub(super) has_more: bool,
 }
 
-/// Appends a record.
+/// Appends an encoded record.
 pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; HEAD_BYTES]);
@@ -52,7 +52,7 @@ pub(super) fn write(body: &Body<'_>, out: &mut Vec<u8>) {
     out[start + 4..start + HEAD_BYTES].copy_from_slice(&hash.to_le_bytes());
 }
 
-/// Appends a position.
+/// Appends an encoded position.
 pub(super) fn write_position(position: &FilePosition, out: &mut Vec<u8>) {
     text(position.identity.scope.as_bytes(), out);
     text(&position.identity.head, out);
@@ -69,7 +69,7 @@ fn text(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Length and hash of the body behind a head; `None` for a length that no record has.
+/// Length and hash of the body; `None` for an impossible length.
 pub(super) fn head(bytes: &[u8; HEAD_BYTES]) -> Option<(usize, u64)> {
     let (length, hash) = bytes.split_first_chunk::<4>()?;
     let length = u32::from_le_bytes(*length) as usize;
@@ -77,7 +77,7 @@ pub(super) fn head(bytes: &[u8; HEAD_BYTES]) -> Option<(usize, u64)> {
     (NUMBER_BYTES..=BODY_BYTES_MAX).contains(&length).then_some((length, hash))
 }
 
-/// The body, if it is whole.
+/// Decodes the body, if it is intact.
 pub(super) fn read(bytes: &[u8], hash: u64) -> Option<Body<'_>> {
     if xxh3_64(bytes) != hash {
         return None;
@@ -92,7 +92,7 @@ pub(super) fn read(bytes: &[u8], hash: u64) -> Option<Body<'_>> {
     Some(Body { number, groups, position, packed: reader.0, has_more: flags & HAS_MORE != 0 })
 }
 
-/// Reads parts of a body or of a list of positions.
+/// Decoder of bodies and lists of positions.
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! Files of the queue: their names, what a start finds in them, and what is written at once and whole.
+//! Files of the queue: naming, recovery, and atomic replacement of small files.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -10,9 +10,9 @@ use super::positions::Positions;
 use super::record::{self, HEAD_BYTES};
 use crate::ForwardError;
 
-/// What the files of records end in.
+/// Extension of record files.
 const EXTENSION: &str = "log";
-/// Readable and writable by the owner alone.
+/// Readable and writable by the owner only.
 pub(super) const PRIVATE_MODE: u32 = 0o600;
 
 /// One file of records.
@@ -20,13 +20,13 @@ pub(super) const PRIVATE_MODE: u32 = 0o600;
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     pub(super) file: Arc<File>,
-    /// Number of its last record; the one before its first where it has none.
+    /// Number of its last record, or the one before its first if it is empty.
     pub(super) last: u64,
     pub(super) bytes: u64,
 }
 
 impl Segment {
-    /// A new one, for records from `first` on.
+    /// Creates a file for records starting with `first`.
     pub(super) fn create(folder: &Path, first: u64) -> Result<Segment, ForwardError> {
         let path = folder.join(format!("{first:016x}.{EXTENSION}"));
         let opened =
@@ -37,13 +37,13 @@ impl Segment {
     }
 }
 
-/// Makes names in a folder durable.
+/// Makes a folder's entries durable.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), ForwardError> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(|error| ForwardError::disk(folder, "cannot be synced", &error))
 }
 
-/// Writes a file at once and whole.
+/// Replaces a file atomically.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ForwardError> {
     let temporary = path.with_extension("new");
     let write = || -> std::io::Result<()> {
@@ -57,18 +57,18 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ForwardError> {
     path.parent().map_or(Ok(()), sync_folder)
 }
 
-/// What a start finds.
+/// Result of recovery.
 #[derive(Debug, Default)]
 pub(super) struct RecoveredSegments {
     pub(super) segments: Vec<Segment>,
     /// Number of the last record.
     pub(super) last: u64,
-    /// Whether bytes were left out, so that their numbers must not be given again.
+    /// Whether bytes were dropped, so that their numbers must not be assigned again.
     pub(super) is_cut: bool,
     pub(super) notes: Vec<String>,
 }
 
-/// Reads all files of a folder; positions go to `positions`. What a crash left half written goes.
+/// Reads all files of a folder; adds positions to `positions`; removes incomplete writes of a crash.
 pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<RecoveredSegments, ForwardError> {
     let listed = std::fs::read_dir(folder).map_err(|error| ForwardError::disk(folder, "cannot be read", &error))?;
     let mut names: Vec<(u64, PathBuf)> = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
         read_all(&mut segment, length, positions)?;
         if segment.bytes < length {
             found.is_cut = true;
-            // Only the last may have been written when the forwarder died.
+            // Only the last file can have been incomplete when the forwarder died.
             if at + 1 < count {
                 let path = segment.path.display();
                 found.notes.push(format!("{path}: damaged after {} bytes; what stood behind is lost", segment.bytes));
@@ -108,7 +108,7 @@ pub(super) fn recover(folder: &Path, positions: &mut Positions) -> Result<Recove
     Ok(found)
 }
 
-/// Reads records up to the first that is not whole; an append of several counts whole or not at all.
+/// Reads records up to the first incomplete one; an append of several records counts completely or not at all.
 fn read_all(segment: &mut Segment, length: u64, positions: &mut Positions) -> Result<(), ForwardError> {
     let mut body = Vec::new();
     let mut at = 0;
