@@ -1,10 +1,10 @@
-//! Old buckets of indexes that archive: copied to a folder, or shown to a program, before they are removed.
+//! Archiving of expired buckets: copying them to a folder, or running a script on them, before they are removed.
 //!
-//! An archived bucket is a folder `db_LATEST_EARLIEST_NUMBER` with the bucket's two objects as they were. It has its name
-//! only when it is whole and synced. A program is given the path of such a folder, which holds the same files by a second
-//! name and goes when the program has ended; it takes what it wants, and its success lets the bucket go.
+//! An archived bucket is a folder `db_LATEST_EARLIEST_NUMBER` with the bucket's two objects, unchanged. It gets this
+//! name only when it is complete and synced. A script receives the path of such a folder, which contains hard links and
+//! is removed when the script ends; if the script succeeds, the bucket may be removed.
 //!
-//! Not here: which buckets are old, and when a failure is tried again.
+//! Not here: which buckets are expired, and retries after a failure.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -20,18 +20,18 @@ use quarry_store::ExpiredBucket;
 use quarry_programs::{LOOK_MS, Pipes, Program, ProgramGroup, keep_complaints, spawn};
 use quarry_stdx::Fault;
 
-/// Longest run of a program, in seconds.
+/// Timeout of a script, in seconds.
 const SCRIPT_SECS_MAX: u64 = 600;
-/// Characters of a program's complaints that are told.
+/// Maximum characters of a script's error output that are logged.
 const COMPLAINT_CHARS_MAX: usize = 300;
-/// Objects, below the data folder.
+/// Folder of the objects, relative to the data folder.
 const OBJECTS: &str = "db";
-/// Buckets that programs look at, below the data folder.
+/// Folder of the buckets shown to scripts, relative to the data folder.
 const SHOWN: &str = "run/frozen";
 
-/// Archives a bucket as its index says; an error says why it has to stay.
+/// Archives a bucket as its index says; an error is the reason why it must stay.
 pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket) -> Result<(), Fault> {
-    // The folder wins over the program, as in Splunk.
+    // The folder takes precedence over the script, as in Splunk.
     if let Some(folder) = &settings.cold_to_frozen_dir {
         let folder = expand(data_dir, folder)?;
         return put(data_dir, &folder, bucket, false).map(drop);
@@ -39,25 +39,25 @@ pub fn archive(data_dir: &Path, settings: &IndexSettings, bucket: &ExpiredBucket
     let Some(script) = &settings.cold_to_frozen_script else { return Ok(()) };
     let shown = put(data_dir, &data_dir.join(SHOWN), bucket, true)?;
     let ran = run(data_dir, script, &shown);
-    // What stays is replaced when the bucket is shown again.
+    // Leftovers are replaced at the next attempt.
     drop(fs::remove_dir_all(&shown));
     ran
 }
 
-/// A path of a setting; Splunk's names of its folders mean those of the data folder.
+/// Expands a path in a setting; Splunk's variables mean folders of the data folder.
 fn expand(data_dir: &Path, text: &str) -> Result<PathBuf, Fault> {
     let (home, objects) = (data_dir.display().to_string(), data_dir.join(OBJECTS).display().to_string());
     let path = PathBuf::from(text.replace("$SPLUNK_HOME", &home).replace("$SPLUNK_DB", &objects));
     if path.is_absolute() { Ok(path) } else { Err(Fault::invalid(format!("{text} is not an absolute path"))) }
 }
 
-/// Puts the bucket's folder into `parent`; gives its path. `linked` gives the files a second name where that is known.
+/// Creates the bucket's folder in `parent` and returns its path. `linked` hard-links the files if they are known.
 fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> Result<PathBuf, Fault> {
     let seconds = |time: i64| time.div_euclid(NS_PER_SEC);
     let name = format!("db_{}_{}_{}", seconds(bucket.time_max), seconds(bucket.time_min), bucket.number);
     let (whole, unfinished) = (parent.join(&name), parent.join(format!(".{name}.unfinished")));
     let failed = |path: &Path, error: io::Error| Fault::io(format_args!("cannot write {}", path.display()), error);
-    // Of an earlier round, after which something failed.
+    // Leftovers of a failed earlier attempt.
     for left in [&whole, &unfinished] {
         match fs::remove_dir_all(left) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(left, error)),
@@ -82,7 +82,7 @@ fn put(data_dir: &Path, parent: &Path, bucket: &ExpiredBucket, linked: bool) -> 
     Ok(whole)
 }
 
-/// Runs the program of a setting with the path as its last argument.
+/// Runs a script with the path as its last argument.
 fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     let mut words = words(script).into_iter();
     let executable = words.next().ok_or_else(|| Fault::invalid("coldToFrozenScript names no program"))?;
@@ -119,7 +119,7 @@ fn run(data_dir: &Path, script: &str, shown: &Path) -> Result<(), Fault> {
     Err(Fault::unavailable(format!("{executable} ended with {status} {told}")))
 }
 
-/// The words of a command; quotes keep blanks together.
+/// Splits a command line; quotes group words.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let (mut word, mut quoted, mut begun) = (String::new(), false, false);
@@ -144,7 +144,7 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Ends the program's input, and takes what it writes to its output, which nobody reads.
+/// Closes the script's input and discards its output.
 fn read_away(stdin: ChildStdin, mut stdout: ChildStdout) {
     drop(stdin);
     let mut buffer = [0; 4_096];

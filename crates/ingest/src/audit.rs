@@ -1,7 +1,8 @@
-//! Who came to the doors of the node: logins, logouts and changes of users as events of `_audit`.
+//! Audit events: logins, logouts and changes of users, written to the index `_audit`.
 //!
-//! The lines are those that searches over Splunk's audit events read: `Audit:[timestamp=…, user=…, action=…, info=…]`. Equal
-//! events of a second are one line with their `count`, so that a storm of wrong logins does not fill the store.
+//! The lines have the form of Splunk's audit events, so that existing searches work: `Audit:[timestamp=…, user=…,
+//! action=…, info=…]`. Equal events within a second are one line with a `count`, so that a storm of failed logins does
+//! not fill the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +15,14 @@ use quarry_store::AppendRequest;
 
 use crate::ingest::Ingest;
 
-/// Time between two rounds.
+/// Interval of rounds.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
 /// Index of the events.
 const INDEX: &str = "_audit";
 /// Source and sourcetype of the events.
 const AUDIT_TRAIL: &str = "audittrail";
 
-/// Writes what happened again and again.
+/// Writes audit events periodically.
 pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
     loop {
         tokio::time::sleep(WRITE_EVERY).await;
@@ -30,7 +31,7 @@ pub async fn write_events(node: Arc<Ingest>, auth: Arc<Auth>) {
     }
 }
 
-/// Writes what happened since the last round.
+/// Writes the events since the last round.
 pub fn write_round(node: &Ingest, auth: &Auth) {
     let records = auth.take_audit();
     if records.is_empty() || node.settings.check_index(INDEX).is_err() {
@@ -43,20 +44,20 @@ pub fn write_round(node: &Ingest, auth: &Auth) {
     }
 }
 
-/// A search that deletes events.
+/// A search that is about to delete events.
 #[derive(Clone, Copy, Debug)]
 pub struct Deleting<'a> {
-    /// Who searches.
+    /// Its user.
     pub user: &'a str,
-    /// Name of the search.
+    /// Its id.
     pub sid: &'a str,
-    /// Its text as written.
+    /// Its text.
     pub search: &'a str,
-    /// How many events it found.
+    /// Number of events found.
     pub events: u64,
 }
 
-/// What goes on record before events are deleted.
+/// The audit event that is stored before events are deleted.
 pub fn deletion(deleting: &Deleting<'_>, host: &str, now_ns: i64) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
@@ -75,7 +76,7 @@ fn meta(host: &str) -> Metadata {
     Metadata { index: INDEX.into(), host: host.into(), source: AUDIT_TRAIL.into(), sourcetype: AUDIT_TRAIL.into() }
 }
 
-/// One round as events.
+/// A round's records as events.
 fn round(records: &[AuditRecord], host: &str, now_ns: i64) -> EventBatch {
     let mut batch = EventBatch { index_time: now_ns, ..EventBatch::default() };
     let meta = batch.intern(&meta(host));
@@ -101,7 +102,7 @@ fn line(record: &AuditRecord) -> String {
     line
 }
 
-/// A name as a value: it may be whatever somebody sent, and must not look like another field.
+/// A name as a field value: it may be arbitrary and must not look like another field.
 fn value(name: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "._-@/".contains(character);
     if !name.is_empty() && name.chars().all(is_plain) {
@@ -110,7 +111,7 @@ fn value(name: &str) -> String {
     format!("\"{}\"", clean(name))
 }
 
-/// A text without what would end a value in quotes.
+/// A text without characters that would end a quoted value.
 fn clean(text: &str) -> String {
     let plain = |character: char| if character.is_control() || "\"\\".contains(character) { '_' } else { character };
     text.chars().map(plain).collect()

@@ -1,14 +1,14 @@
-//! Files that begin alike are added one after the other, whatever pipeline set takes them.
+//! Claims: files that begin alike are added one after the other, whichever pipeline set reads them.
 //!
-//! A file is known by its first bytes. Two that share them may be copies, of which one is to be left out, or need
-//! different variants of their identity; both are decided by what is known of the first when the second begins. So a
-//! file claims its first bytes until it is added, and one that begins alike waits for that. Where the end of the first
-//! is still on its way to the log, the second has the store settle before it asks.
+//! A file is identified by its first bytes. Two files with the same beginning may be copies, one of which must be
+//! skipped, or need different variants of their identity. Both decisions depend on what is known of the first when the
+//! second begins. A file therefore claims its first bytes until it is added, and another with the same beginning waits.
+//! If the end of the first is still on its way to the log, the second waits until the store has settled.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The files that are being added.
+/// The files being added.
 #[derive(Debug, Default)]
 pub struct Claims {
     inner: Mutex<Inner>,
@@ -25,11 +25,11 @@ struct Inner {
 struct Claimed {
     index: String,
     head: Vec<u8>,
-    /// Whether more of the file may come.
+    /// Whether more of the file may follow.
     is_read: bool,
 }
 
-/// The first bytes of a file that is added; free when the last holder drops it.
+/// A claim to a file's first bytes; released when the last holder drops it.
 #[derive(Debug)]
 pub struct Claim {
     claims: Arc<Claims>,
@@ -37,8 +37,8 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Waits until no file is read that begins like `head`, and claims it. Says too whether what the store knows of
-    /// such files is not settled. Nobody may wait here who reads a file: two could wait for each other.
+    /// Waits until no file with the beginning `head` is being read, and claims it. Also returns whether the store has
+    /// unsettled appends of such files. Must not be called while reading a file: two callers could wait for each other.
     pub fn claim(self: &Arc<Claims>, index: &str, head: &[u8]) -> (Arc<Claim>, bool) {
         let mut inner = self.lock();
         while inner.alike(index, head).any(|claimed| claimed.is_read) {
@@ -59,7 +59,7 @@ impl Claims {
 impl Inner {
     fn alike(&self, index: &str, head: &[u8]) -> impl Iterator<Item = &Claimed> {
         let is_alike = move |claimed: &&Claimed| {
-            // Nothing is kept of a file without a byte.
+            // An empty file has no checkpoint.
             let is_empty = head.is_empty() || claimed.head.is_empty();
             let fits = head.starts_with(&claimed.head) || claimed.head.starts_with(head);
             claimed.index == index && !is_empty && fits
@@ -69,7 +69,7 @@ impl Inner {
 }
 
 impl Claim {
-    /// Nothing more comes of the file; what came may still be on its way.
+    /// The file has been read completely; appends may still be in progress.
     pub fn end(&self) {
         if let Some(claimed) = self.claims.lock().claimed.get_mut(&self.number) {
             claimed.is_read = false;

@@ -1,4 +1,4 @@
-//! Why the write side of a node does not start or go on.
+//! Errors of the write side of a node.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,19 +6,19 @@ use std::path::PathBuf;
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 use quarry_store::StoreError;
 
-/// Failure of the write side.
+/// Why the write side does not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum IngestError {
-    /// There is nothing to open.
+    /// There is no data folder.
     #[error("there is no data folder {}: name one with --data-dir, or add data first", .0.display())]
     NoDataFolder(PathBuf),
-    /// The configuration of volumes cannot be carried out.
+    /// The configuration of volumes is invalid.
     #[error(transparent)]
     Volumes(#[from] Fault),
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The system gives no thread.
+    /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
     /// A pipeline set panicked.

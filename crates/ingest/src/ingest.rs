@@ -1,4 +1,4 @@
-//! An open store with what all inputs of a node share, as network inputs, programs and watched files see it.
+//! An open store with the state shared by all inputs of a node: network inputs, programs, watched files.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,26 +14,26 @@ use crate::metrics::Throughput;
 use crate::monitors::Sinks;
 use crate::store_sink::{StoreSink, checkpoint_of, set_of};
 
-/// Different things that are told once; further ones are not told.
+/// Maximum distinct messages that are logged once; further ones are dropped.
 const TOLD_MAX: usize = 1_000;
 
 /// The write side of a running node.
 pub struct Ingest {
     /// The open store.
     pub store: Arc<Store>,
-    /// What inputs are set up with.
+    /// Settings of inputs.
     pub settings: Arc<InputSettings>,
     claims: Arc<Claims>,
-    /// What enters the store.
+    /// Counters of indexed events.
     pub(crate) throughput: Arc<Throughput>,
-    /// What was told once and is not told again.
+    /// Messages already logged.
     told: Mutex<BTreeSet<String>>,
-    /// Batches that went round the pipeline sets.
+    /// Batches distributed round-robin over the pipeline sets.
     sets_used: AtomicUsize,
 }
 
 impl Ingest {
-    /// The write side over an open store.
+    /// The write side of an open store.
     pub fn new(store: Arc<Store>, settings: InputSettings) -> Ingest {
         Ingest {
             store,
@@ -45,12 +45,12 @@ impl Ingest {
         }
     }
 
-    /// A sink for a file that pipeline set `set` reads.
+    /// A sink for a file read by pipeline set `set`.
     pub fn file_sink(&self, set: usize) -> StoreSink<'_> {
         StoreSink::new(&self.store, set, &self.claims).counted(&self.throughput)
     }
 
-    /// Tells something unless it was told before.
+    /// Logs a message unless it was logged before.
     fn tell_once(&self, text: &str) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() < TOLD_MAX && told.insert(text.to_owned()) {
@@ -75,7 +75,7 @@ impl EventStore for Ingest {
 
     fn append_at(&self, batch: EventBatch, position: FilePosition) -> Result<Box<dyn Receipt>, AppendError> {
         self.throughput.note(&batch);
-        // Of one sender always the same, so that nothing overtakes what came before it.
+        // Always the same set for one sender, so that its batches stay in order.
         let set = set_of(&position.identity);
         let request = AppendRequest { batch, checkpoint: Some(checkpoint_of(position)) };
         let appended = self.store.append_in(set, request);
@@ -138,7 +138,7 @@ impl Receipt for Stored {
     }
 }
 
-/// What a sender is to make of a failure: whether it helps to come again.
+/// The error for a sender: whether a retry can help.
 fn refusal(error: StoreError) -> AppendError {
     match error {
         StoreError::Full { .. } | StoreError::SealStalled { .. } => AppendError::Busy(error.into()),

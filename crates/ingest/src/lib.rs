@@ -1,11 +1,11 @@
-//! The write side of a node: its store opened as its configuration says, and its inputs wired to it.
+//! The write side of a node: opens the store as configured and connects the inputs to it.
 //!
-//! [`Ingest`] is an open store with what all inputs share: files that begin alike wait for each other ([`Claims`]), what comes
-//! in is counted, and network inputs put their events round the pipeline sets. [`watch_files`] starts the threads behind
-//! `[monitor://]`, [`add_files`] adds files side by side. What the node says about itself goes the same way into
-//! `_internal` and `_audit`. [`archive`] keeps old buckets where their index says so.
+//! [`Ingest`] is an open store with the state shared by all inputs: files with the same beginning wait for each other
+//! ([`Claims`]), events are counted, and network inputs are distributed over the pipeline sets. [`watch_files`] starts
+//! the threads behind `[monitor://]`; [`add_files`] adds files in parallel. The node's own metrics and audit events go
+//! to `_internal` and `_audit`. [`archive`] archives expired buckets.
 //!
-//! Not here: what an input's bytes mean (`quarry_inputs`), what becomes of events behind an append (`quarry_store`), ports.
+//! Not here: the meaning of an input's bytes (`quarry_inputs`), storage after an append (`quarry_store`), ports.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod archive;

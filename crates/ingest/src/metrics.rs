@@ -1,9 +1,10 @@
-//! What the node says about itself: figures of the last half minute as events of `_internal`.
+//! Metrics of the node: figures of the last half minute as events in `_internal`.
 //!
-//! The lines are those that searches over Splunk's metrics.log read: `group=… , name=value`. Events are counted where
-//! they enter the store, by index, host, source and sourcetype; of each only the busiest are written.
+//! The lines have the form of Splunk's metrics.log, so that existing searches work: `group=… , name=value`. Events are
+//! counted where they enter the store, by index, host, source and sourcetype; only the busiest series of each are
+//! written.
 //!
-//! Not here: what the store does behind its queues (sealing, merging).
+//! Not here: figures of sealing and merging.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,21 +18,21 @@ use quarry_store::AppendRequest;
 
 use crate::ingest::Ingest;
 
-/// Time between two rounds of figures.
+/// Interval of metrics.
 const WRITE_EVERY: Duration = Duration::from_secs(30);
-/// Index of the figures.
+/// Index of the metrics.
 const INDEX: &str = "_internal";
-/// Where Splunk's file would be, below the data folder; searches ask for `source=*metrics.log`.
+/// Path of the file in Splunk, relative to the data folder; searches use `source=*metrics.log`.
 const SOURCE: &str = "var/log/splunk/metrics.log";
-/// The same of messages.
+/// The same for messages.
 const MESSAGES_SOURCE: &str = "var/log/splunk/splunkd.log";
 /// Sourcetype of the figures.
 const SOURCETYPE: &str = "splunkd";
-/// Series of a group that are written; the busiest.
+/// Maximum series written per group, busiest first.
 const SERIES_MAX: usize = 10;
-/// Series of a group that are counted; what comes beyond is counted as one.
+/// Maximum series counted per group; further ones are counted together.
 const COUNTED_MAX: usize = 10_000;
-/// Name of the series of all that has none of its own.
+/// Name of the series of all others.
 const OTHERS: &str = "_others";
 /// Groups, in the order of [`names_of`].
 const GROUPS: [&str; 4] = ["per_host_thruput", "per_index_thruput", "per_source_thruput", "per_sourcetype_thruput"];
@@ -42,7 +43,7 @@ const BYTES_PER_KB: f64 = 1_024.0;
 struct Amount {
     events: u64,
     bytes: u64,
-    /// Seconds between the events' times and their arrival, summed.
+    /// Sum of arrival minus event time, in seconds.
     age_seconds: f64,
     max_age_seconds: f64,
 }
@@ -56,14 +57,14 @@ impl Amount {
     }
 }
 
-/// Counts what enters the store.
+/// Counts events that enter the store.
 #[derive(Debug, Default)]
 pub(crate) struct Throughput(Mutex<Counted>);
 
 #[derive(Debug, Default)]
 struct Counted {
     series: [BTreeMap<Arc<str>, Amount>; GROUPS.len()],
-    /// Of this round.
+    /// Total of this round.
     all: Amount,
     /// Bytes since the start.
     total_bytes: u64,
@@ -103,7 +104,7 @@ impl Throughput {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lines of a round of `seconds`; counting begins anew.
+    /// The lines of a round of `seconds`; resets the counters.
     fn take_lines(&self, seconds: f64) -> Vec<String> {
         let mut counted = self.lock();
         let series = std::mem::take(&mut counted.series);
@@ -150,7 +151,7 @@ fn write_amount(amount: &Amount, seconds: f64, out: &mut String) {
     ));
 }
 
-/// Lines about the queues in front of the log, one for each pipeline set.
+/// Lines about the queues in front of the log, one per pipeline set.
 fn queue_lines(node: &Ingest) -> Vec<String> {
     let queues = node.store.queues();
     let line = |(set, queue): (usize, &quarry_store::QueueFigures)| {
@@ -166,7 +167,7 @@ fn queue_lines(node: &Ingest) -> Vec<String> {
     queues.iter().enumerate().map(line).collect()
 }
 
-/// One round as events.
+/// A round's lines as events.
 fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatch {
     let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
     let meta = batch.intern(&Metadata {
@@ -182,7 +183,7 @@ fn round(lines: Vec<String>, source: &str, host: &str, now: TimeNs) -> EventBatc
     batch
 }
 
-/// Writes what the node has to tell of itself, where administrators look for it; Splunk's splunkd.log has such lines.
+/// Writes the node's messages to `_internal`, in the form of Splunk's splunkd.log.
 pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: impl IntoIterator<Item = &'t str>) {
     let now = node.settings.clock.now_ns();
     let time = strftime(now, "%m-%d-%Y %H:%M:%S.%3N %z", &TimeZone::UTC);
@@ -200,13 +201,13 @@ pub fn write_messages<'t>(node: &Ingest, data_dir: &Path, level: &str, texts: im
     if batch.is_empty() || node.settings.check_index(INDEX).is_err() {
         return;
     }
-    // They stand on standard error too: what cannot be stored now is not lost.
+    // They are also on standard error, so a failed append loses nothing.
     if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
         drop(ticket);
     }
 }
 
-/// Writes figures again and again.
+/// Writes metrics periodically.
 pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
     let source = std::path::absolute(data_dir).unwrap_or_else(|_| data_dir.to_path_buf()).join(SOURCE);
     let (source, host) = (source.display().to_string(), node.settings.host.clone());
@@ -220,7 +221,7 @@ pub async fn write_figures(node: Arc<Ingest>, data_dir: &Path) {
             let mut lines = node.throughput.take_lines(WRITE_EVERY.as_secs_f64());
             lines.extend(queue_lines(&node));
             let batch = round(lines, &source, &host, node.settings.clock.now_ns());
-            // Nothing hangs on them: what cannot be stored now is told where it matters.
+            // Metrics are dispensable; a failing store is reported elsewhere.
             if let Ok(ticket) = node.store.append(AppendRequest { batch, checkpoint: None }) {
                 drop(ticket);
             }

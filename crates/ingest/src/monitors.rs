@@ -1,4 +1,4 @@
-//! Watched files of a running node: the threads behind inputs.conf `[monitor://]` and `[batch://]`.
+//! The threads behind watched files, inputs.conf `[monitor://]` and `[batch://]`.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,26 +13,26 @@ use crate::error::IngestError;
 /// Names of the threads.
 const WATCHER_THREAD: &str = "quarry-watch";
 const WORKER_THREAD: &str = "quarry-tail";
-/// Files that one worker has open at most.
+/// Maximum files open in one worker.
 const OPEN_MAX: usize = 1_024;
-/// New files that are held open at most until they are read.
+/// Maximum new files held open until they are read.
 const HELD_MAX: usize = 8_192;
-/// Of the files that the process may have open, this part may be open, and the same part may be held.
+/// The share of the open-file limit for open files is one in this many; the same for held files.
 const DESCRIPTOR_SHARE: usize = 4;
 
-/// Where the events of watched files go.
+/// Provider of sinks for watched files.
 pub trait Sinks: Send + Sync {
     /// A sink for a worker.
     fn sink(&self, worker: usize) -> Box<dyn Sink + '_>;
 }
 
-/// Files that are watched.
+/// Running watchers.
 pub struct Watching {
     monitor: Arc<Monitor>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Begins to watch what inputs.conf says; `None` if that is nothing. Stanzas that cannot be used are told.
+/// Starts watching as inputs.conf says; `None` if it names no files. Invalid stanzas are reported.
 pub fn start(settings: &Arc<InputSettings>, sinks: &Arc<dyn Sinks>) -> Result<Option<Watching>, IngestError> {
     let (mut stanzas, wrong) = MonitorSettings::all(&settings.layers);
     wrong.iter().for_each(log::warning);

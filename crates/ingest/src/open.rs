@@ -1,4 +1,4 @@
-//! Opening the store of a data folder as its configuration says.
+//! Opens the store of a data folder as configured.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use quarry_store::{MergeOptions, RetentionRule, Store, StoreError, StoreOptions}
 use crate::error::IngestError;
 use crate::volumes::remote_options;
 
-/// Seconds for which the last events of an index must have been too old before they go.
+/// Seconds for which the last events of an index must have been expired before they are removed.
 const EMPTIES_AFTER_SECS: u64 = 24 * 60 * 60;
-/// Tries to open a data folder that another process has open, and the wait between two of them.
+/// Attempts to open a data folder that another process has open, and the pause between them.
 const LOCK_ROUNDS_MAX: usize = 50;
 const LOCK_ROUND: Duration = Duration::from_millis(20);
 
-/// What indexes.conf says of an index.
+/// The settings of an index in indexes.conf.
 pub fn index_settings(layers: &Layers, name: &str) -> IndexSettings {
     let conf = IndexesConf::new(layers);
     conf.get(name).unwrap_or_else(|| conf.defaults())
 }
 
-/// How long and how much each index keeps, for `indexes` that hold something.
+/// Retention settings of the given indexes.
 pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> Vec<RetentionRule> {
     let rule = |index: String| {
         let settings = index_settings(layers, &index);
@@ -39,10 +39,10 @@ pub fn retention(layers: &Layers, indexes: impl IntoIterator<Item = String>) -> 
     indexes.into_iter().map(rule).collect()
 }
 
-/// Variables of the process in which keys of remote stores may be found, with their values.
+/// Environment variables that may contain keys of remote stores, with their values.
 pub type Variables = [(String, String)];
 
-/// Opens the store of `data_dir` for adding; the folder is made when missing.
+/// Opens the store of `data_dir` for adding; creates the folder if missing.
 pub fn open_to_add(
     data_dir: &Path,
     settings: &InputSettings,
@@ -54,7 +54,7 @@ pub fn open_to_add(
     Ok(store)
 }
 
-/// As [`open_to_add`], for a server: buckets are merged in the background.
+/// As [`open_to_add`], for a server: merges buckets in the background.
 pub fn open_to_serve(
     data_dir: &Path,
     settings: &InputSettings,
@@ -67,7 +67,7 @@ pub fn open_to_serve(
     Ok(store)
 }
 
-/// Opens the store of `data_dir` for writing, where there is data already.
+/// Opens an existing store for writing.
 pub fn open_existing(
     data_dir: &Path,
     settings: &InputSettings,
@@ -77,7 +77,7 @@ pub fn open_existing(
     open_to_add(data_dir, settings, variables)
 }
 
-/// Refuses a data folder that is not there.
+/// Fails if the data folder does not exist.
 pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
     if data_dir.is_dir() {
         return Ok(());
@@ -85,7 +85,7 @@ pub fn check_exists(data_dir: &Path) -> Result<(), IngestError> {
     Err(IngestError::NoDataFolder(data_dir.to_owned()))
 }
 
-/// Opens the store of `data_dir` for reading.
+/// Opens the store for reading.
 pub fn open_read_only(
     data_dir: &Path,
     layers: &Layers,
@@ -98,8 +98,7 @@ pub fn open_read_only(
     Ok(when_free(|| Store::open_read_only(options.clone(), clock.clone()))?)
 }
 
-/// Opens a store, waiting a moment for another command that has it open: a process that is just ending, or an add
-/// that is almost done.
+/// Opens a store, retrying for a moment while another command has it open.
 fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<Store>, StoreError> {
     for _ in 0..LOCK_ROUNDS_MAX {
         match open() {
@@ -110,7 +109,7 @@ fn when_free(open: impl Fn() -> Result<Arc<Store>, StoreError>) -> Result<Arc<St
     open()
 }
 
-/// Options of the store of a data folder that is added to.
+/// Options of a writable store.
 fn store_options(
     data_dir: &Path,
     settings: &InputSettings,
@@ -125,7 +124,7 @@ fn store_options(
     Ok(options)
 }
 
-/// Takes over what indexes.conf says of merging.
+/// Applies the merge settings of indexes.conf.
 fn set_merges(options: &mut StoreOptions, layers: &Layers) {
     let conf = IndexesConf::new(layers);
     options.compaction.merge = merge_options(&conf.defaults().merge);

@@ -1,8 +1,8 @@
-//! Pipeline sets: files that are added side by side, each through one set from begin to end.
+//! Pipeline sets: files added in parallel, each through one set from beginning to end.
 //!
-//! A set is a thread that takes the next file when it is done with one, with a sink and so a queue and hot slabs of its
-//! own. Files begin in the order in which they were named, so that which of two copies is left out does not depend on
-//! chance. With one set everything happens on the caller's thread.
+//! A set is a thread with its own sink, and therefore its own queue and hot slabs; it takes the next file when it has
+//! finished one. Files begin in the given order, so that which of two copies is skipped does not depend on timing. With
+//! one set, everything runs on the caller's thread.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,7 +17,7 @@ use crate::error::IngestError;
 /// Name of a set's thread.
 const SET_THREAD: &str = "quarry-set";
 
-/// Files that are worked off by several sets.
+/// Files to be processed by several sets.
 #[derive(Debug)]
 pub struct Files {
     next: AtomicUsize,
@@ -26,7 +26,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Number of the next file, in order; none when all are taken or nobody wants more.
+    /// The next file; `None` when all are taken or processing stops.
     pub fn take(&self) -> Option<usize> {
         let is_over = self.is_over.load(Ordering::SeqCst);
         let taken = || self.next.fetch_add(1, Ordering::SeqCst);
@@ -34,8 +34,8 @@ impl Files {
     }
 }
 
-/// Has `sets` sets work off `files` files; `work` is called once per set with its number, and takes files until there
-/// are none. An error or a break ends all of them after the file they are at; the error of the first set counts.
+/// Processes `files` files with `sets` sets. Calls `work` once per set with its number; it takes files until there are
+/// none. An error or a break ends all sets after their current file; the error of the first set is returned.
 pub fn run<E: From<IngestError> + Send>(
     sets: usize,
     files: usize,
@@ -68,7 +68,7 @@ pub fn run<E: From<IngestError> + Send>(
     })
 }
 
-/// Lets files ask what is known of them in their order.
+/// Makes files look up their positions in order.
 #[derive(Debug, Default)]
 pub struct Turns {
     inner: Mutex<Turn>,
@@ -79,7 +79,7 @@ pub struct Turns {
 struct Turn {
     /// The file whose turn it is.
     now: usize,
-    /// Later files that want no turn any more.
+    /// Later files that no longer need a turn.
     done: BTreeSet<usize>,
 }
 
@@ -96,7 +96,7 @@ impl Turns {
         }
     }
 
-    /// Gives the turn of a file away, whether it came or not.
+    /// Passes the turn of a file, whether it has come or not.
     fn pass(&self, file: usize) {
         let mut turn = self.lock();
         turn.done.insert(file);
@@ -111,7 +111,7 @@ impl Turns {
     }
 }
 
-/// The sink of one file: asks when it is its turn.
+/// The sink of one file: looks up positions when it is the file's turn.
 pub struct InTurn<'a, S: Sink> {
     sink: &'a mut S,
     turns: &'a Turns,
@@ -120,7 +120,7 @@ pub struct InTurn<'a, S: Sink> {
 }
 
 impl<'a, S: Sink> InTurn<'a, S> {
-    /// The sink of file number `file`; dropped, it gives its turn away.
+    /// The sink of file number `file`; passes its turn when dropped.
     pub fn new(sink: &'a mut S, turns: &'a Turns, file: usize) -> InTurn<'a, S> {
         InTurn { sink, turns, file, has_passed: false }
     }
@@ -147,7 +147,7 @@ impl<S: Sink> Sink for InTurn<'_, S> {
     }
 
     fn accept(&mut self, batch: EventBatch, position: Option<FilePosition>) -> Result<(), SinkError> {
-        // A stream asks nothing.
+        // A stream has no positions to look up.
         self.pass();
         self.sink.accept(batch, position)
     }

@@ -1,4 +1,4 @@
-//! From an input to the store: events and positions of one pipeline set.
+//! The sink from an input to the store: events and positions of one pipeline set.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,26 +11,26 @@ use quarry_store::{AppendRequest, Store, Ticket};
 use crate::claims::{Claim, Claims};
 use crate::metrics::Throughput;
 
-/// Appends whose durability is not known yet; beyond it the reader waits.
+/// Maximum appends in progress; beyond it the reader waits.
 const TICKETS_MAX: usize = 64;
 
-/// Hands an input's events to a store.
+/// Passes an input's events to a store.
 pub struct StoreSink<'a> {
     store: &'a Store,
-    /// Pipeline set it appends through.
+    /// Its pipeline set.
     set: usize,
     claims: Arc<Claims>,
-    /// The file that is read.
+    /// Claim of the file being read.
     claim: Option<Arc<Claim>>,
-    /// Appends on their way, and the files they come from.
+    /// Appends in progress, with the claims of their files.
     tickets: VecDeque<(Ticket, Option<Arc<Claim>>)>,
-    /// Why an append failed. Nothing is taken after that: positions behind a gap would hide it for ever.
+    /// Error of a failed append. Later data is refused: positions after a gap would hide it permanently.
     failure: Option<String>,
     throughput: Option<Arc<Throughput>>,
 }
 
 impl<'a> StoreSink<'a> {
-    /// A sink over pipeline set `set` of `store`; all sinks of a store share `claims`.
+    /// A sink for pipeline set `set` of `store`; all sinks of a store share `claims`.
     pub fn new(store: &'a Store, set: usize, claims: &Arc<Claims>) -> StoreSink<'a> {
         StoreSink {
             store,
@@ -43,26 +43,26 @@ impl<'a> StoreSink<'a> {
         }
     }
 
-    /// The same, counting what goes through.
+    /// The same, with counting.
     pub(crate) fn counted(mut self, throughput: &Arc<Throughput>) -> StoreSink<'a> {
         self.throughput = Some(Arc::clone(throughput));
         self
     }
 
-    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
+    /// Waits until at most `left` appends are in progress, and collects those already done.
     fn settle(&mut self, left: usize) -> Result<(), SinkError> {
         while self.failure.is_none() {
             let is_due = self.tickets.len() > left || self.tickets.front().is_some_and(|(ticket, _)| ticket.is_done());
             let Some((ticket, claim)) = is_due.then(|| self.tickets.pop_front()).flatten() else { return Ok(()) };
             self.failure = ticket.wait().err().map(|error| error.to_string());
-            // Until now: a copy that begins meanwhile has to see that the end of this file is still on its way.
+            // Held until now, so that a copy that begins meanwhile sees that the end of this file is still in progress.
             drop(claim);
         }
         self.failure.clone().map_or(Ok(()), |text| Err(text.into()))
     }
 }
 
-/// A position as the store keeps it.
+/// A position in the store's form.
 pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
     FileCheckpoint {
         key: CheckpointKey {
@@ -77,7 +77,7 @@ pub(crate) fn checkpoint_of(position: FilePosition) -> FileCheckpoint {
     }
 }
 
-/// A pipeline set that is always the same for a source; the store takes it modulo the number of its sets.
+/// A pipeline set derived from a source; the store takes it modulo the number of its sets.
 pub(crate) fn set_of(identity: &FileIdentity) -> usize {
     let SourceIdentity(bytes) = SourceIdentity::of(&identity.head, &identity.scope);
     usize::from(bytes[0])
@@ -94,8 +94,8 @@ impl Sink for StoreSink<'_> {
         self.end_file();
         let (claim, is_unsettled) = self.claims.claim(index, head);
         self.claim = Some(claim);
-        // The store answers for what is durable. Only a file that begins alike has to wait for it: many small files
-        // share their syncs.
+        // The store only knows durable positions. Only a file with the same beginning must wait for them, so that many
+        // small files share their syncs.
         if is_unsettled {
             self.store.settle()?;
             self.settle(self.tickets.len())?;

@@ -1,6 +1,6 @@
-//! The volumes of indexes.conf as stores of objects.
+//! Opens the volumes of indexes.conf as object stores.
 //!
-//! Not here: which settings there are ([`RemoteStorage`]), and what becomes of buckets on volumes (the store).
+//! Not here: the settings ([`RemoteStorage`]), uploads and evictions (the store).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,11 +14,11 @@ use quarry_conf::{
 use quarry_stdx::{Fault, HasKind, SharedClock, random};
 use quarry_store::{RemoteOptions, RemotePath};
 
-/// Bytes of an id that tells the objects of a data folder from those of others.
+/// Size of the id that separates the objects of different data folders.
 const STORE_ID_BYTES: usize = 8;
 
-/// Where the buckets of a data folder are kept besides it; `None` where indexes.conf has no remote volume. `variables` are
-/// those of the process, in which keys may be found.
+/// The remote stores of a data folder; `None` if indexes.conf has no remote volume. `variables` are environment
+/// variables that may contain keys.
 pub(crate) fn remote_options(
     layers: &Layers,
     clock: &SharedClock,
