@@ -1,4 +1,4 @@
-//! The ports of the HTTP Event Collector, and of OTLP over gRPC beside it.
+//! The ports of the HTTP Event Collector, and of OTLP over gRPC.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -19,21 +19,21 @@ use crate::network::raise_open_files;
 use crate::sockets::listen_on;
 use crate::tls;
 
-/// Time between two looks for channels that nobody uses.
+/// Interval of the search for idle channels.
 const IDLE_EVERY: Duration = Duration::from_secs(60);
-/// Longest wait for senders when the server stops.
+/// How long shutdown waits for senders.
 const STOP_WAIT: Duration = Duration::from_secs(5);
 
-/// Protocols that senders of calls agree on with TLS.
+/// ALPN protocols of gRPC clients.
 const CALLS_PROTOCOLS: [&[u8]; 1] = [b"h2"];
 
-/// Ports that take events.
+/// Running collector ports.
 pub struct Collecting {
-    /// Where the collector is.
+    /// The collector's address.
     pub address: SocketAddr,
-    /// What takes events.
+    /// The collector that processes requests.
     pub collector: Arc<Collector>,
-    /// Where OTLP over gRPC is taken.
+    /// The address of OTLP over gRPC.
     pub calls: Option<SocketAddr>,
     ports: Vec<Port>,
     cleanup: JoinHandle<()>,
@@ -45,8 +45,8 @@ struct Port {
     served: JoinHandle<()>,
 }
 
-/// Listens on `asked`, or where inputs.conf says when there are tokens; `None` when inputs.conf switches the collector
-/// off, or nobody asked and nobody could send.
+/// Listens on `asked`, or where inputs.conf says if there are tokens. Returns `None` if inputs.conf disables the
+/// collector, or if no address was requested and no token exists.
 pub async fn listen(
     data_dir: &Path,
     asked: Option<SocketAddr>,
@@ -108,11 +108,11 @@ pub async fn listen(
     Ok(Some(Collecting { address: bound, collector, calls, ports, cleanup }))
 }
 
-/// The collector's certificate, or that of all inputs.
+/// The collector's certificate, or the one of all inputs.
 fn certificate_of(settings: &HttpInputSettings, node: &InputSettings) -> SslSettings {
     let all = NetworkInputSettings::new(&node.layers).ssl;
     let certificate = settings.certificate.clone().or(all.certificate);
-    // Tokens say who sends.
+    // Senders are identified by tokens, so no client certificate is required.
     SslSettings { certificate, requires_client: false, roots: None }
 }
 
@@ -131,7 +131,7 @@ impl Port {
         let security = acceptor.map_or(Security::Clear, Security::Tls);
         let port = HttpPort { name: format!("{name} {bound}"), listener, security, router, bounds };
         let served = tokio::spawn(port.serve(async {
-            // A sender that is gone means stop as well.
+            // A dropped sender also means stop.
             drop(stopped.await);
         }));
         Ok(Port { address: bound, stop, served })
@@ -139,19 +139,19 @@ impl Port {
 }
 
 impl Collecting {
-    /// Takes no more requests and waits for those that run.
+    /// Stops accepting requests and waits for running ones.
     pub async fn stop(self) {
         self.cleanup.abort();
         let mut served = Vec::new();
         for port in self.ports {
-            // Where nobody hears it, the port has ended already.
+            // If nobody receives the signal, the port has already ended.
             if port.stop.send(()).is_ok() {
                 served.push(port.served);
             }
         }
         let ended = async {
             for task in served {
-                // How it ended it has told itself.
+                // The task has logged its own errors.
                 drop(task.await);
             }
         };

@@ -1,35 +1,35 @@
-//! Why a port does not listen.
+//! Errors of listening on a port.
 
 use std::io;
 use std::net::SocketAddr;
 
 use quarry_stdx::{ErrorKind, Fault, HasKind};
 
-/// A port that cannot listen as it is asked to.
+/// Why a port cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The command line asks for a port that would show tokens to others.
+    /// The command line requests a port that would expose tokens.
     #[error(
         "--hec {0} is reachable from other machines, and tokens must not go there in clear: set enableSSL = true in [http]"
     )]
     TokensInClear(SocketAddr),
-    /// The address is taken, or is not this machine's.
+    /// The address is in use or not local.
     #[error("cannot listen on {address}: {source}")]
     Address {
-        /// Where it should listen.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// A stanza of inputs.conf cannot be carried out.
+    /// A stanza of inputs.conf cannot be applied.
     #[error("inputs.conf [{stanza}]: {reason}")]
     Stanza {
-        /// Name of the stanza, or of those that share the port.
+        /// Name of the stanza, or of all that share the port.
         stanza: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The certificate cannot be used or made.
+    /// The certificate cannot be used or generated.
     #[error("TLS: {0}")]
     Tls(Fault),
 }

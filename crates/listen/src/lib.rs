@@ -1,13 +1,12 @@
-//! The ports of a node: sockets that listen, TLS, and connections within limits, so that senders who only hold on to
-//! theirs keep nobody out.
+//! The ports of a node: listening sockets, TLS, and connection limits that keep idle or hostile clients from locking
+//! out others.
 //!
-//! Three kinds of ports: [`HttpPort`] serves any router over HTTP/1 and HTTP/2 and bounds what its connections may take;
-//! [`Collecting`] has the HTTP Event Collector and OTLP on such ports; [`Listeners`] has the ports of inputs.conf that take
-//! text over TCP and UDP and the data of forwarders. All hand events to a [`quarry_inputs::EventStore`] and answer a sender
-//! once that answers for them.
+//! [`HttpPort`] serves any router over HTTP/1 and HTTP/2 and limits its connections. [`Collecting`] runs the HTTP Event
+//! Collector and OTLP on such ports. [`Listeners`] runs the ports of inputs.conf that accept text over TCP and UDP and
+//! the data of forwarders. All pass events to a [`quarry_inputs::EventStore`] and acknowledge a sender once the store
+//! does.
 //!
-//! Not here: what a sender's bytes mean (`quarry_inputs`), what a REST request is answered (`quarry_api`), where events are
-//! stored.
+//! Not here: the meaning of received bytes (`quarry_inputs`), REST answers (`quarry_api`), storage.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod collector;

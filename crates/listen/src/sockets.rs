@@ -1,4 +1,4 @@
-//! Sockets that listen: with room for a crowd that comes at once, and none for senders that are no more.
+//! Listening sockets with a large backlog and TCP keep-alive.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,12 +7,12 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that the system keeps until they are accepted. Beyond it, it lets senders try again after a second, also
-/// those that mean well; the usual 128 are there in milliseconds. The system may have a lower limit.
+/// Length of the accept queue. Beyond it the system makes clients retry after a second; the usual 128 fill up within
+/// milliseconds under a burst. The system may impose a lower limit.
 const BACKLOG: u32 = 4_096;
 
-/// Silence after which the system asks whether a sender is still there, time between two questions, and how many have no
-/// answer before its connection ends. A machine that lost its power never says that it is gone.
+/// Keep-alive: idle time before the first probe, interval of probes, and how many unanswered ones end a connection. A
+/// machine that lost power never closes its connections.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(300);
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(60);
 const KEEPALIVE_TRIES: u32 = 5;
@@ -20,10 +20,10 @@ const KEEPALIVE_TRIES: u32 = 5;
 /// Listens on an address.
 pub fn listen_on(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A server that starts again finds its port still named in connections that have ended.
+    // After a restart, the port may still be named in closed connections (TIME_WAIT).
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    // Connections inherit it.
+    // Inherited by accepted connections.
     sockopt::set_socket_keepalive(&socket, true)?;
     sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_EVERY)?;

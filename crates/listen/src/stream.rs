@@ -1,7 +1,7 @@
-//! Reading of a connection, with or without TLS, so that one that is silent holds no buffer.
+//! Reading from a connection, with or without TLS, such that an idle one holds no buffer.
 //!
-//! The first bytes after a silence are read into a small buffer; what is there beyond them is read by whoever has the
-//! turn, without waiting.
+//! The first bytes after a silence are read into a small buffer; the holder of a turn then reads what else is
+//! available, without blocking.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,14 +10,14 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that are read before a turn.
+/// Size of the small buffer.
 const PROBE_BYTES: usize = 4 << 10;
 
-/// A connection.
+/// A connection with or without TLS.
 pub trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Connection for T {}
 
-/// Waits for bytes; none means that the sender has ended.
+/// Waits for data; empty means that the sender has closed.
 pub(crate) async fn first_bytes(connection: &mut dyn Connection) -> io::Result<Vec<u8>> {
     poll_fn(|context| {
         let mut probe = [0; PROBE_BYTES];
@@ -30,14 +30,14 @@ pub(crate) async fn first_bytes(connection: &mut dyn Connection) -> io::Result<V
     .await
 }
 
-/// Whether more may be there than was read first.
+/// Whether more data may be available.
 pub(crate) fn is_full_probe(bytes: &[u8]) -> bool {
     bytes.len() >= PROBE_BYTES
 }
 
-/// Reads what is there into `buffer`; `None` when nothing is, 0 when the sender has ended.
+/// Reads available data into `buffer`; `None` if there is none, 0 if the sender has closed.
 pub(crate) fn read_now(connection: &mut dyn Connection, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-    // Whoever waits next asks again with a waker of its own.
+    // The next wait registers its own waker.
     let mut context = Context::from_waker(Waker::noop());
     let mut buffer = ReadBuf::new(buffer);
     match Pin::new(connection).poll_read(&mut context, &mut buffer) {

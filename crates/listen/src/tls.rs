@@ -1,7 +1,7 @@
-//! TLS of ports: the certificate that is configured, or one of the node's own making.
+//! TLS of ports, with the configured certificate or a generated one.
 //!
-//! Without `serverCert` the first start makes a key and a certificate in `D/etc/auth`, which stay: senders that pin it
-//! go on. rustls does the work, with ring underneath (docs/decisions/0016).
+//! Without `serverCert` the first start generates a key and a certificate in `D/etc/auth`; they are kept, so that
+//! clients which pin them continue to work. TLS is implemented by rustls with ring (docs/decisions/0016).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +18,10 @@ use tokio_rustls::TlsAcceptor;
 use crate::error::ListenError;
 use crate::http_port::Security;
 
-/// Certificate and key that the node makes itself, below the data folder.
+/// The generated certificate and key, relative to the data folder.
 const OWN_CERTIFICATE: &str = "etc/auth/server.pem";
 
-/// What speaks TLS with senders; without `protocols` nothing is agreed on. `host` names this machine in a certificate of
-/// its own making.
+/// A TLS acceptor; without `protocols` ALPN is not used. `host` is the name in a generated certificate.
 pub(crate) fn acceptor(
     data_dir: &Path,
     host: &str,
@@ -35,7 +34,7 @@ pub(crate) fn acceptor(
 }
 
 impl Security {
-    /// Of a port that this machine may also speak to in clear.
+    /// A TLS acceptor for a port that also accepts plain connections from this machine.
     pub fn beyond(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<Security, ListenError> {
         acceptor(data_dir, host, settings, &[]).map(Security::TlsBeyond)
     }
@@ -65,7 +64,7 @@ fn config(data_dir: &Path, host: &str, settings: &SslSettings) -> Result<ServerC
     builder.with_single_cert(chain, key).map_err(|error| about(&error))
 }
 
-/// Those who may sign senders' certificates, where these must show one.
+/// Authorities for client certificates, if those are required.
 fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore>, Fault> {
     if !settings.requires_client {
         return Ok(None);
@@ -81,7 +80,7 @@ fn roots(data_dir: &Path, settings: &SslSettings) -> Result<Option<RootCertStore
     Ok(Some(roots))
 }
 
-/// `$SPLUNK_HOME` stands for the data folder.
+/// Expands `$SPLUNK_HOME` to the data folder.
 pub fn expanded(path: &str, data_dir: &Path) -> String {
     path.replace("$SPLUNK_HOME", &data_dir.display().to_string())
 }
@@ -99,5 +98,5 @@ fn own_certificate(data_dir: &Path, host: &str) -> Result<PathBuf, Fault> {
     Ok(path)
 }
 
-/// Longest handshake.
+/// Timeout of a handshake.
 pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);

@@ -1,5 +1,4 @@
-//! Connections of a port that wait for their sender to say something, longest first, so that one of them can go for a
-//! new one.
+//! Idle connections of a port, longest idle first, so that one can be closed in favour of a new one.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -10,7 +9,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
-/// All that wait.
+/// All idle connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waiting(Arc<Mutex<Queue>>);
 
@@ -25,19 +24,19 @@ impl Waiting {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many wait.
+    /// Their number.
     pub(super) fn len(&self) -> usize {
         self.locked().by_age.len()
     }
 
-    /// Tells the one that waits longest to close; whether there was one.
+    /// Tells the connection idle longest to close; returns whether there was one.
     pub(crate) fn close_oldest(&self) -> bool {
         let oldest = self.locked().by_age.pop_first();
         oldest.inspect(|(_, close)| close.notify_one()).is_some()
     }
 }
 
-/// A connection, which waits from its beginning on.
+/// A connection, idle from its beginning.
 #[derive(Debug)]
 pub(crate) struct Waiter {
     waiting: Waiting,
@@ -48,13 +47,13 @@ pub(crate) struct Waiter {
 #[derive(Debug, Default)]
 struct State {
     place: Option<u64>,
-    /// Requests that are at work: over HTTP/2 there may be many.
+    /// Requests in progress; over HTTP/2 there may be many.
     at_work: usize,
     has_asked: bool,
 }
 
 impl Waiter {
-    /// A connection that begins to wait.
+    /// A new connection, idle.
     pub(crate) fn new(waiting: &Waiting) -> Waiter {
         let waiter = Waiter { waiting: waiting.clone(), close: Arc::default(), state: Mutex::default() };
         waiter.wait(&mut waiter.locked());
@@ -79,17 +78,17 @@ impl Waiter {
         }
     }
 
-    /// Returns when the connection shall close.
+    /// Resolves when the connection must close.
     pub(crate) async fn told_to_close(&self) {
         self.close.notified().await;
     }
 
-    /// Whether a request is at work.
+    /// Whether a request is in progress.
     pub(super) fn is_at_work(&self) -> bool {
         self.locked().at_work > 0
     }
 
-    /// Whether a request has come.
+    /// Whether a request was ever received.
     pub(super) fn has_asked(&self) -> bool {
         self.locked().has_asked
     }
@@ -101,11 +100,11 @@ impl Drop for Waiter {
     }
 }
 
-/// A request at work; the connection waits again when the last of its answers is sent.
+/// A request in progress; the connection is idle again when the last answer is sent.
 pub(super) struct AtWork(Arc<Waiter>);
 
 impl AtWork {
-    /// A request of the connection has come.
+    /// Marks the connection as active.
     pub(super) fn new(waiter: &Arc<Waiter>) -> AtWork {
         let mut state = waiter.locked();
         state.has_asked = true;
@@ -128,9 +127,9 @@ impl Drop for AtWork {
 
 /// The body of an answer.
 pub(super) struct AnswerBody {
-    /// What the answer holds.
+    /// The content.
     pub(super) body: Body,
-    /// Until it is sent.
+    /// Keeps the connection active until it is sent.
     pub(super) _at_work: AtWork,
 }
 

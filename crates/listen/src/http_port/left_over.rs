@@ -1,5 +1,6 @@
-//! What is left of a request's body when it is answered: read past if it is little, so that the connection can be used
-//! again. Otherwise the answer says that it is closed; a client that is not told so sends its next request into nothing.
+//! The unread rest of a request's body when its answer is ready. A short rest is read and discarded, so that the
+//! connection can be reused. Otherwise the answer says `Connection: close`, because a client that is not told would
+//! send its next request in vain.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,25 +15,25 @@ use hyper::body::Incoming;
 
 use super::request_body::Unread;
 
-/// Bytes that are read past at most.
+/// Maximum bytes discarded.
 const LEFT_BYTES_MAX: u64 = 1 << 20;
 
-/// A request over HTTP/1 that may leave something of its body. Over HTTP/2 a body of its own is given up.
+/// The rest of an HTTP/1 request. Over HTTP/2 the stream is simply reset.
 pub(super) struct LeftOver {
     unread: Unread,
-    /// Longest time of reading past.
+    /// Maximum time of discarding.
     longest: Duration,
-    /// Whether its sender waits to be told that the body may come.
+    /// Whether the client waits for `100 Continue`.
     is_awaited: bool,
 }
 
 impl LeftOver {
-    /// Of a request with these headers.
+    /// The rest of a request with these headers.
     pub(super) fn new(unread: Unread, headers: &HeaderMap, longest: Duration) -> LeftOver {
         LeftOver { unread, longest, is_awaited: headers.contains_key(EXPECT) }
     }
 
-    /// The answer, once the connection can be used again, or with the word that it cannot.
+    /// The answer, once the connection is reusable, or with `Connection: close`.
     pub(super) async fn settle<Body>(self, mut answer: Response<Body>) -> Response<Body> {
         let Some(left) = self.unread.take() else { return answer };
         let is_read = !self.is_awaited
@@ -45,7 +46,7 @@ impl LeftOver {
     }
 }
 
-/// Whether the body ended before it was too much.
+/// Whether the body ended within the limit.
 async fn read_past(mut left: Incoming) -> bool {
     let mut bytes = 0;
     while let Some(frame) = poll_fn(|context| Pin::new(&mut left).poll_frame(context)).await {

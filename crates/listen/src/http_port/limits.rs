@@ -1,4 +1,4 @@
-//! What ports that speak HTTP take.
+//! Limits of ports that speak HTTP.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use rustix::process::{Resource, getrlimit};
 
 use super::request_body::Pace;
 
-/// Parts of the files that the process may have open, which ports share: see [`connections_max`].
+/// Denominator of the shares of the open-file limit: see [`connections_max`].
 const OPEN_FILES_PARTS: u64 = 16;
-/// Longest wait for the head of a request, on a new connection and between two requests over HTTP/1.
+/// Timeout of a request head, on a new connection and between two requests over HTTP/1.
 const HEAD_WAIT: Duration = Duration::from_secs(60);
-/// Longest handshake of TLS.
+/// Timeout of a TLS handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
-/// Connections of a port in their handshake; with more, the oldest goes.
+/// Maximum concurrent handshakes of a port; beyond it the oldest is closed.
 const HANDSHAKES_MAX: usize = 1_024;
-/// Time in which [`PACE_BYTES`] of a body must come, or of an answer be read. Readers of bodies may be less patient and say
-/// more.
+/// Period in which [`PACE_BYTES`] of a body must arrive, or of an answer be read. Readers of bodies may enforce
+/// stricter limits with better messages.
 const PACE_WINDOW: Duration = Duration::from_secs(90);
 const PACE_BYTES: usize = 16 << 10;
-/// Longest wait for what is left of a body that nobody wants, before its connection is closed.
+/// How long the rest of an unwanted body is awaited before its connection is closed.
 const LEFT_WAIT: Duration = Duration::from_secs(1);
-/// Longest time in which what a refused sender still sends is read past.
+/// How long data of a refused sender is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
-/// Longest wait for connections when the server stops.
+/// How long shutdown waits for connections.
 const STOP_WAIT: Duration = Duration::from_secs(10);
 
-/// What a port takes.
+/// Limits of a port.
 #[derive(Clone, Copy)]
 pub struct Bounds {
-    /// Connections at a time.
+    /// Maximum connections.
     pub(super) connections: usize,
-    /// Bytes of a request's head, and of what is read at a time.
+    /// Maximum size of a request head, and of a read.
     pub(super) head_bytes: usize,
     pub(super) head_wait: Duration,
     pub(super) handshakes: usize,
@@ -43,17 +43,17 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Of the HTTP Event Collector.
+    /// Limits of the HTTP Event Collector.
     pub fn of_collector() -> Bounds {
         Bounds::new(connections_max(12_288, 6), 16 << 10)
     }
 
-    /// Of the port for calls: senders keep a connection each and send many requests over it.
+    /// Limits of the gRPC port, where each sender keeps one connection for many requests.
     pub fn of_calls() -> Bounds {
         Bounds::new(connections_max(4_096, 1), 16 << 10)
     }
 
-    /// Of the management port, where URLs may hold searches.
+    /// Limits of the management port, where URLs may contain searches.
     pub fn of_management() -> Bounds {
         Bounds::new(connections_max(1_024, 2), 128 << 10)
     }
@@ -78,7 +78,7 @@ impl Bounds {
     }
 }
 
-/// At most `most`, and `parts` of 16 of the files that the process may have open: buckets need some as well.
+/// At most `most`, and at most `parts`/16 of the open-file limit, because buckets need file descriptors as well.
 pub(crate) fn connections_max(most: usize, parts: u64) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(files / OPEN_FILES_PARTS).unwrap_or(usize::MAX).saturating_mul(usize_of(parts)).clamp(1, most)

@@ -1,7 +1,7 @@
-//! A connection that is closed so that its sender still reads the last answer.
+//! Lingering close: keeps reading for a while after the last answer, so that the client can receive it.
 //!
-//! A system that closes a connection with unread bytes tells the sender so at once, and the answer that was on its way
-//! is lost. Who is refused in the middle of a body has such bytes on the way: they are read past for a while.
+//! Closing a socket with unread data makes the system send a reset, and the answer in flight is lost. A client refused
+//! in the middle of a body has such data in flight, so it is read and discarded first.
 
 use std::io;
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Bytes that are read past at a time.
+/// Size of a discarding read.
 const PART_BYTES: usize = 16 << 10;
-/// Parts that are read past before others have their turn.
+/// Reads before yielding to other tasks.
 const PARTS_PER_TURN: usize = 16;
 
 /// A connection.
 pub(super) struct Lingering<Io> {
     io: Io,
-    /// Longest time of reading past.
+    /// Maximum time of discarding.
     longest: Duration,
     state: State,
 }
@@ -31,7 +31,7 @@ enum State {
 }
 
 impl<Io> Lingering<Io> {
-    /// A connection whose end may take so long.
+    /// A connection with this maximum time.
     pub(super) fn new(io: Io, longest: Duration) -> Lingering<Io> {
         Lingering { io, longest, state: State::Open }
     }
@@ -82,7 +82,7 @@ impl<Io: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<Io> {
     }
 }
 
-/// Reads past what comes, until the sender ends or the time is over.
+/// Discards incoming data until the sender closes or the time is over.
 fn poll_read_past<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, context: &mut Context<'_>) -> Poll<()> {
     if time.poll(context).is_ready() {
         return Poll::Ready(());
@@ -92,7 +92,7 @@ fn poll_read_past<Io: AsyncRead + Unpin>(io: &mut Io, time: Pin<&mut Sleep>, con
         let mut buffer = ReadBuf::new(&mut part);
         match ready!(Pin::new(&mut *io).poll_read(context, &mut buffer)) {
             Ok(()) if !buffer.filled().is_empty() => {}
-            // It has ended, or is gone.
+            // The sender has closed or is gone.
             _ => return Poll::Ready(()),
         }
     }

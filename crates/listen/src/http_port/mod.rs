@@ -1,12 +1,12 @@
-//! A port that speaks HTTP: connections within limits, so that senders that only hold on to theirs keep nobody out.
+//! An HTTP port with bounded connections, so that idle or hostile clients cannot lock out others.
 //!
-//! The first bytes tell whether a connection speaks HTTP/1 or HTTP/2. One that does not send the head of a request in
-//! time is closed. A port may tell by the first byte, too, whether a connection speaks TLS, and ask it of other machines
-//! only. Where there are as many as the port takes, the one that waits longest for a request goes for a new
-//! one; where all are at work, the new one is told so. Handshakes of TLS count as waiting. Bodies must go on coming, and
-//! answers must go on being read. Requests know their [`Origin`].
+//! The first bytes tell HTTP/1 from HTTP/2. A connection that does not send a request head in time is closed. A port
+//! may also accept TLS and plain HTTP, told apart by the first byte, and require TLS of other machines. At the
+//! connection limit, the connection idle longest is closed in favour of a new one; if all are active, the new one is
+//! refused. TLS handshakes count as idle. Bodies must keep arriving, and answers must keep being read. Requests know
+//! their [`Origin`].
 //!
-//! Not here: what requests ask, how large their bodies may be.
+//! Not here: the meaning of requests, the maximum size of bodies.
 
 mod idle_connections;
 mod left_over;
@@ -54,40 +54,40 @@ use refused_head::RefusedHead;
 use request_body::{RequestBody, Unread};
 use slow_reader::Outgoing;
 
-/// Requests of a connection at a time, over HTTP/2.
+/// Maximum concurrent requests of an HTTP/2 connection.
 const STREAMS_MAX: u32 = 128;
-/// Bytes of bodies that a connection may have on their way, over HTTP/2.
+/// Flow-control window of an HTTP/2 connection.
 const WINDOW_BYTES: u32 = 1 << 20;
-/// Time between two questions to a silent connection whether it is there, over HTTP/2, and for its answer.
+/// Interval of HTTP/2 pings on an idle connection, and the timeout of their answer.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PING_WAIT: Duration = Duration::from_secs(20);
-/// Refusals that are being written at a time.
+/// Maximum refusals being written.
 const REFUSALS_MAX: usize = 64;
-/// Longest time for one.
+/// Timeout of a refusal.
 const REFUSAL_MAX: Duration = Duration::from_secs(1);
 const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain\r\nRetry-After: 5\r\n\
     Content-Length: 49\r\nConnection: close\r\n\r\ntoo many connections are at work; come again soon";
 const NOT_IN_CLEAR: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 81\r\n\
     Connection: close\r\n\r\nthis port speaks TLS with other machines: write https:// in place of http:// here";
-/// First byte of a handshake of TLS: a record of that kind (RFC 8446, 5.1).
+/// First byte of a TLS handshake record (RFC 8446, 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
-/// Longest wait for the place of a connection that was told to close.
+/// How long to wait for a connection that was told to close.
 const PLACE_WAIT: Duration = Duration::from_millis(100);
-/// Wait after a failed accept, which is mostly a lack of file descriptors.
+/// Pause after a failed accept, usually a lack of file descriptors.
 const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-/// Longest wait, when the server stops, for a connection without a request at work to take its leave.
+/// At shutdown, how long an idle connection has to close.
 const IDLE_STOP_WAIT: Duration = Duration::from_secs(1);
-/// Time between two tellings of what was closed or refused.
+/// Interval of log messages about closed and refused connections.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// Whether a port speaks TLS.
+/// When a port speaks TLS.
 #[derive(Clone)]
 pub enum Security {
-    /// With nobody.
+    /// Never.
     Clear,
-    /// With everybody.
+    /// Always.
     Tls(TlsAcceptor),
-    /// With everybody who begins so, which those beyond this machine must.
+    /// For clients that start with TLS, which remote clients must.
     TlsBeyond(TlsAcceptor),
 }
 
@@ -97,33 +97,33 @@ impl Security {
     }
 }
 
-/// How a connection begins.
+/// The first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beginning {
     Handshake,
     Clear,
 }
 
-/// A port that listens.
+/// A listening port.
 pub struct HttpPort {
-    /// What it is called in the log.
+    /// Name in the log.
     pub name: String,
     /// The socket.
     pub listener: TcpListener,
-    /// Whether it speaks TLS.
+    /// When it speaks TLS.
     pub security: Security,
-    /// Who answers requests.
+    /// The handler of requests.
     pub router: Router,
-    /// What its connections may take.
+    /// Limits of its connections.
     pub bounds: Bounds,
 }
 
-/// What all connections of a port have in common.
+/// State shared by all connections of a port.
 struct Shared {
     router: Router,
     security: Security,
     bounds: Bounds,
-    /// Where it listens.
+    /// Local address.
     address: IpAddr,
     waiting: Waiting,
     /// Connections in their handshake.
@@ -131,7 +131,7 @@ struct Shared {
     counts: Counts,
 }
 
-/// What happened since it was told last.
+/// Events since the last log message.
 #[derive(Default)]
 struct Counts {
     closed: AtomicU64,
@@ -139,7 +139,7 @@ struct Counts {
     unshaken: AtomicU64,
 }
 
-/// Waits for the first byte, which stays unread.
+/// Waits for the first byte and leaves it unread.
 async fn beginning_of(stream: &TcpStream) -> std::io::Result<Beginning> {
     let mut first = [0];
     match stream.peek(&mut first).await? {
@@ -149,23 +149,23 @@ async fn beginning_of(stream: &TcpStream) -> std::io::Result<Beginning> {
     }
 }
 
-/// Whether what `peer` says to a socket at `here` goes over no wire.
+/// Whether traffic from `peer` to a socket at `here` stays on this machine.
 fn is_within_machine(here: IpAddr, peer: IpAddr) -> bool {
     let (here, peer) = (here.to_canonical(), peer.to_canonical());
     here == peer || (here.is_loopback() && peer.is_loopback())
 }
 
-/// Tells a sender to speak TLS.
+/// Tells a client to use TLS.
 async fn tell_of_tls(mut stream: TcpStream) {
     let told = async {
         stream.write_all(NOT_IN_CLEAR).await?;
         Lingering::new(stream, REFUSAL_MAX).shutdown().await
     };
-    // It may be gone already.
+    // The client may be gone.
     drop(tokio::time::timeout(REFUSAL_MAX, told).await);
 }
 
-/// A connection's share of the port: its place, and its claim to be waited for.
+/// A connection's permit, and its claim to be awaited at shutdown.
 struct Presence {
     stopping: watch::Receiver<bool>,
     _place: OwnedSemaphorePermit,
@@ -173,7 +173,7 @@ struct Presence {
 }
 
 impl HttpPort {
-    /// Serves until `stop` is there and running requests are answered.
+    /// Serves until `stop` resolves and running requests are answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let HttpPort { name, listener, security, router, bounds } = self;
         let places = Arc::new(Semaphore::new(bounds.connections));
@@ -181,7 +181,7 @@ impl HttpPort {
         let (stopping_sender, stopping) = watch::channel(false);
         let (alive, mut all_gone) = mpsc::channel(1);
         let (waiting, shaking, counts) = Default::default();
-        // A port that does not know where it listens takes nobody for one of this machine.
+        // If its address is unknown, no client counts as local.
         let address = listener.local_addr().map_or(Origin::UNKNOWN.address, |address| address.ip());
         let shared = Arc::new(Shared { router, security, bounds, address, waiting, shaking, counts });
         let mut tell = tokio::time::interval(TELL_EVERY);
@@ -206,7 +206,7 @@ impl HttpPort {
                 continue;
             };
             let presence = Presence { stopping: stopping.clone(), _place: place, _alive: alive.clone() };
-            // It waits from now on, not from when its task runs: the next one may be here before.
+            // Registered here, not when its task first runs: the next connection may arrive before that.
             let list = if shared.security.has_handshakes() { &shared.shaking } else { &shared.waiting };
             let waiter = Waiter::new(list);
             tokio::spawn(Arc::clone(&shared).connection(presence, waiter, stream, peer));
@@ -215,7 +215,7 @@ impl HttpPort {
         stopping_sender.send_replace(true);
         drop(listener);
         drop(alive);
-        // Nobody sends: it ends with the last connection.
+        // Nothing is ever sent: the channel closes with the last connection.
         let _: Option<()> = all_gone.recv().await;
     }
 }
@@ -237,14 +237,14 @@ impl Counts {
 }
 
 impl Shared {
-    /// Closes the connection that waits longest; those in their handshake go first.
+    /// Closes the connection idle longest, preferring those in their handshake.
     fn close_oldest(&self) -> bool {
         let is_closed = self.shaking.close_oldest() || self.waiting.close_oldest();
         self.counts.closed.fetch_add(u64::from(is_closed), Ordering::Relaxed);
         is_closed
     }
 
-    /// A place for a new connection, where another goes if need be; `None` when all are at work.
+    /// A permit for a new connection, closing another if necessary; `None` if all are active.
     async fn place(&self, places: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
         if self.security.has_handshakes() && self.shaking.len() >= self.bounds.handshakes && self.shaking.close_oldest()
         {
@@ -254,7 +254,7 @@ impl Shared {
             return Some(place);
         }
         while self.close_oldest() {
-            // Its place is free in a moment, unless it was given a request just now.
+            // The permit is freed in a moment, unless that connection has just received a request.
             let place = tokio::time::timeout(PLACE_WAIT, Arc::clone(places).acquire_owned()).await;
             if let Ok(Ok(place)) = place {
                 return Some(place);
@@ -263,7 +263,8 @@ impl Shared {
         None
     }
 
-    /// Tells a sender that there is no place, if not too many are told so. In clear: where there is TLS it is only closed.
+    /// Tells a client that there is no room, unless too many are being told. In clear text only; a TLS connection is
+    /// just closed.
     fn refuse(&self, mut stream: TcpStream, refusals: &Arc<Semaphore>) {
         self.counts.refused.fetch_add(1, Ordering::Relaxed);
         if self.security.has_handshakes() {
@@ -275,7 +276,7 @@ impl Shared {
                 stream.write_all(REFUSAL).await?;
                 Lingering::new(stream, REFUSAL_MAX).shutdown().await
             };
-            // It may be gone already.
+            // The client may be gone.
             drop(tokio::time::timeout(REFUSAL_MAX, told).await);
             drop(permit);
         });
@@ -302,7 +303,7 @@ impl Shared {
                         return self.speak(presence, Waiter::new(&self.waiting), stream, peer).await;
                     }
                     Ok(Ok(Beginning::Clear)) => return tell_of_tls(stream).await,
-                    // It said nothing, or is gone.
+                    // It sent nothing, or is gone.
                     Ok(Err(_)) | Err(_) => return,
                 }
             }
@@ -358,13 +359,13 @@ impl Shared {
         loop {
             tokio::select! {
                 biased;
-                // However it ended: the sender knows, or is gone.
+                // However it ended: the client knows, or is gone.
                 _ = serving.as_mut() => return,
                 () = waiter.told_to_close() => {
                     if !waiter.is_at_work() {
                         return;
                     }
-                    // A request was faster: it is answered, and no other taken.
+                    // If a request has just arrived, it is answered and no further one accepted.
                     serving.as_mut().graceful_shutdown();
                 }
                 () = first_head.as_mut(), if is_first => {

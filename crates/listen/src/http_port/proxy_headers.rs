@@ -1,9 +1,9 @@
-//! Signs that a request was handed on by a proxy, so that a local peer does not mean a local sender.
+//! Detection of requests forwarded by a proxy, where a local peer does not mean a local client.
 //!
-//! A header that proxies, load balancers and content networks are known to add is such a sign, whatever its value, and so
-//! is a `Host` that does not name this machine: a proxy that adds nothing passes on the name that its client asked for,
-//! and so does a browser whose page had its own name resolved to a loopback address. A false sign only costs the first
-//! password. Not seen: proxies below HTTP, and those that neither add a header nor keep the `Host`.
+//! A request counts as forwarded if it has a header that proxies, load balancers or CDNs are known to add, whatever its
+//! value, or a `Host` that does not name this machine. The latter catches proxies that add nothing but pass on their
+//! client's host name, and browsers attacked by DNS rebinding. A false positive only disables the initial password. Not
+//! detected: proxies below HTTP, and proxies that neither add a header nor keep the `Host`.
 
 use std::net::IpAddr;
 
@@ -58,7 +58,7 @@ const NAMES: &[&str] = &[
     "x-varnish",
     "x-webauth-user",
 ];
-/// What such headers begin with.
+/// Prefixes of such headers.
 const PREFIXES: &[&str] = &[
     "cf-",
     "fastly-",
@@ -74,17 +74,17 @@ const PREFIXES: &[&str] = &[
     "x-ssl-client-",
     "x-vercel-",
 ];
-/// Name of this machine for itself.
+/// The local host name.
 const LOCALHOST: &str = "localhost";
 
-/// Whether a request looks as if a proxy had handed it on; `authority` is that of its target, where HTTP/2 has the host.
+/// Whether a request was probably forwarded; `authority` is that of its target, which carries the host in HTTP/2.
 pub(super) fn is_forwarded(headers: &HeaderMap, authority: Option<&Authority>) -> bool {
     headers.keys().any(|name| is_sign(name.as_str()))
         || authority.is_some_and(|authority| !is_this_machine(authority.host()))
         || headers.get_all(HOST).iter().any(|host| !host.to_str().is_ok_and(|host| is_this_machine(host_of(host))))
 }
 
-/// Whether a header of this name, in lower case, is one that proxies add.
+/// Whether proxies add a header of this lower-case name.
 fn is_sign(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

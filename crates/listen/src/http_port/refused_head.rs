@@ -1,7 +1,7 @@
-//! A connection on which hyper's own refusals of a request say what was wrong.
+//! Adds an explanation to hyper's own refusals of a request.
 //!
-//! A head that cannot be read never becomes a request that a handler could answer: hyper writes a bare status and closes.
-//! Such an answer is told by its first line and by having neither a body nor a content type, and gets a body of text.
+//! A head that cannot be parsed never reaches a handler: hyper writes a bare status and closes. Such an answer is
+//! recognised by its first line and the absence of a body and content type, and is given a text body.
 
 use std::io;
 use std::pin::Pin;
@@ -9,29 +9,29 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Header fields of a request at most: the default of hyper.
+/// Maximum header fields of a request: hyper's default.
 const FIELDS_MAX: usize = 100;
-/// Bytes of a bare refusal at most.
+/// Maximum size of a bare refusal.
 const REFUSAL_BYTES_MAX: usize = 256;
 
 /// A connection.
 pub(super) struct RefusedHead<Io> {
     io: Io,
-    /// Bytes of a head at most, for the text.
+    /// Maximum size of a head, for the text.
     head_bytes: usize,
-    /// What is written in the place of a refusal, and how much of it was.
+    /// Replacement of a refusal, and how much of it was written.
     instead: Option<(Vec<u8>, usize)>,
 }
 
 impl<Io> RefusedHead<Io> {
-    /// A connection of whose requests heads may be so large.
+    /// A connection with this maximum size of request heads.
     pub(super) fn new(io: Io, head_bytes: usize) -> RefusedHead<Io> {
         RefusedHead { io, head_bytes, instead: None }
     }
 }
 
 impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
-    /// Writes what stands in the place of `bytes`.
+    /// Writes the replacement of `bytes`.
     fn poll_instead(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         while let Some((text, written)) = &mut self.instead {
             let rest = text.get(*written..).unwrap_or_default();
@@ -48,7 +48,7 @@ impl<Io: AsyncWrite + Unpin> RefusedHead<Io> {
     }
 }
 
-/// The answer with a body where `answer` is a bare refusal.
+/// The answer with a body, if `answer` is a bare refusal.
 fn told(answer: &[u8], head_bytes: usize) -> Option<Vec<u8>> {
     if answer.len() > REFUSAL_BYTES_MAX || !answer.starts_with(b"HTTP/1.") {
         return None;
@@ -104,7 +104,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for RefusedHead<Io> {
         context: &mut Context<'_>,
         parts: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        // A bare refusal is one part.
+        // A bare refusal is a single buffer.
         match parts {
             [part] => self.poll_write(context, part),
             _ => Pin::new(&mut self.io).poll_write_vectored(context, parts),

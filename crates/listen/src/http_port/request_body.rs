@@ -1,5 +1,5 @@
-//! A request's body that must go on coming: one that trickles ends with an error, whoever reads it. What nobody reads of
-//! it comes back when it is dropped ([`Unread`]).
+//! A request body with a minimum rate: one that trickles ends with an error. Its unread rest is returned when it is
+//! dropped ([`Unread`]).
 
 use std::io;
 use std::pin::Pin;
@@ -11,35 +11,35 @@ use axum::body::{Bytes, HttpBody};
 use hyper::body::{Frame, Incoming, SizeHint};
 use tokio::time::Sleep;
 
-/// How fast a body must come.
+/// Minimum rate of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Time in which so many bytes must come, or the rest.
+    /// Period in which this many bytes, or the end, must arrive.
     pub(super) window: Duration,
-    /// Bytes of a window.
+    /// Bytes per period.
     pub(super) bytes: usize,
 }
 
-/// What was not read of a body, once nobody has it any more.
+/// The unread rest of a body, once the body has been dropped.
 #[derive(Clone, Default)]
 pub(super) struct Unread(Arc<Mutex<Option<Incoming>>>);
 
 impl Unread {
-    /// Takes it; `None` if all was read, or somebody still reads.
+    /// Takes it; `None` if everything was read or the body is still in use.
     pub(super) fn take(&self) -> Option<Incoming> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-/// A body with its pace.
+/// A body with a minimum rate.
 pub(super) struct RequestBody {
-    /// Gone when it has ended.
+    /// `None` after its end.
     body: Option<Incoming>,
     unread: Unread,
     pace: Pace,
-    /// Runs while the body is waited for.
+    /// Runs while data is awaited.
     window: Option<Pin<Box<Sleep>>>,
-    /// Bytes that came in the window.
+    /// Bytes received in the period.
     came: usize,
 }
 

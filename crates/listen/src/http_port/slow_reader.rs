@@ -1,4 +1,4 @@
-//! A connection whose peer must go on reading: one that takes next to nothing of an answer ends with an error.
+//! A minimum read rate for clients: one that reads almost nothing of an answer ends with an error.
 
 use std::io;
 use std::pin::Pin;
@@ -9,23 +9,23 @@ use tokio::time::Sleep;
 
 use super::request_body::Pace;
 
-/// A connection with the pace of its reader.
+/// A connection with a minimum read rate.
 pub(super) struct Outgoing<Io> {
     io: Io,
     pace: Pace,
-    /// Runs from the moment when the peer has no room, until it has taken enough or all there is.
+    /// Runs from the moment the peer has no room until it has read enough or everything.
     window: Option<Pin<Box<Sleep>>>,
-    /// Bytes that it took in the window.
+    /// Bytes read in the period.
     taken: usize,
 }
 
 impl<Io> Outgoing<Io> {
-    /// A connection whose peer must read at this pace.
+    /// A connection whose peer must read at this rate.
     pub(super) fn new(io: Io, pace: Pace) -> Outgoing<Io> {
         Outgoing { io, pace, window: None, taken: 0 }
     }
 
-    /// What became of a write.
+    /// Accounts for the result of a write.
     fn paced(&mut self, written: Poll<io::Result<usize>>, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(bytes)) = &written {
             self.taken += bytes;
@@ -81,7 +81,7 @@ impl<Io: AsyncWrite + Unpin> AsyncWrite for Outgoing<Io> {
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match Pin::new(&mut self.io).poll_flush(context) {
             Poll::Ready(flushed) => {
-                // It has taken all there is: what comes next begins a window of its own.
+                // Everything was read; later data starts a new period.
                 self.begin_anew();
                 Poll::Ready(flushed)
             }

@@ -1,4 +1,4 @@
-//! Hostile senders over loopback sockets, one by one. Many at once: `cargo xtask storms`.
+//! Hostile clients over loopback sockets, one at a time. Many at once: `cargo xtask storms`.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 use super::request_body::Pace;
 use super::*;
 
-/// What is short where a test waits for a limit.
+/// A short limit, where a test waits for it.
 const SHORT: Duration = Duration::from_millis(100);
 
 /// A port under test.
 struct Tested {
     address: SocketAddr,
-    /// Says that `/wait` is at work, and lets it end.
+    /// Signals that `/wait` is running, and lets it end.
     go_on: Arc<[Notify; 2]>,
     stop: oneshot::Sender<()>,
     served: JoinHandle<()>,
@@ -60,7 +60,7 @@ async fn secured_port(bounds: Bounds, security: Security) -> Tested {
     Tested { address, go_on, stop, served }
 }
 
-/// A body without an end; says when nobody wants it any more.
+/// An endless body; signals when it is dropped.
 struct Endless(Arc<[Notify; 2]>);
 
 impl Drop for Endless {
@@ -77,14 +77,14 @@ fn endless(says: Arc<[Notify; 2]>) -> Body {
     Body::from_stream(parts)
 }
 
-/// Sends a request over a new connection; everything that comes back.
+/// Sends a request over a new connection; returns everything received.
 async fn ask(address: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     all_of(stream).await
 }
 
-/// What comes until the end, however it ends.
+/// Everything received until the connection ends.
 async fn all_of(mut stream: impl AsyncRead + Unpin) -> String {
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer).await);
@@ -122,14 +122,14 @@ async fn a_request_that_comes_while_its_connection_goes_for_another_is_answered(
     let tested = port(Bounds::for_test(1), None).await;
     for _ in 0..20 {
         let mut idle = TcpStream::connect(tested.address).await.unwrap();
-        // It has been answered, and waits for the next request.
+        // It has been answered and is idle.
         idle.write_all(b"GET /later HTTP/1.1\r\nHost: h\r\n\r\n").await.unwrap();
         let mut answer = Vec::new();
         while !answer.ends_with(b"later") {
             answer.push(idle.read_u8().await.unwrap());
         }
         let mut first = idle.into_std().unwrap();
-        // Both are there before the port looks.
+        // Both connections exist before the port accepts.
         let second = std::net::TcpStream::connect(tested.address).unwrap();
         std::io::Write::write_all(&mut first, GET.replace("/ ", "/later ").as_bytes()).unwrap();
         second.set_nonblocking(true).unwrap();
@@ -148,7 +148,7 @@ async fn a_head_that_does_not_come_ends_the_connection() {
         ("", 0),
         ("GET / HTTP/1.1\r\nHost: ", 0),
         ("PRI * HTTP/2.0\r\n", 0),
-        // A whole preface, and nothing behind it.
+        // A complete preface followed by nothing.
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0),
         ("GET / HTTP/1.1\r\nHost: h\r\n\r\n", 1),
         ("GET / HTTP/1.1\r\nHost: h\r\n\r\nGET", 1),
@@ -218,14 +218,14 @@ async fn a_refusal_before_the_body_leaves_the_connection_usable_or_says_that_it_
     let refused = |headers: &str, body: &str| format!("POST /refuse HTTP/1.1\r\nHost: h\r\n{headers}\r\n\r\n{body}");
     let (few, many) = ("x".repeat(200_000), "x".repeat(2 << 20));
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
-    // Little is left: the next request is answered over the same connection.
+    // A short rest: the next request is answered over the same connection.
     for request in
         [refused("Content-Length: 200000", &few), refused("Transfer-Encoding: chunked", &(chunk(&few) + "0\r\n\r\n"))]
     {
         let answer = ask(tested.address, &(request + GET)).await;
         assert!(answer.contains("413") && answer.ends_with("served"), "{answer}");
     }
-    // Too much, or nothing that comes: the client is told.
+    // A long or stalled rest: the client is told.
     for request in [
         refused("Content-Length: 2097152", &many),
         refused("Transfer-Encoding: chunked", &(chunk(&many) + "0\r\n\r\n")),
@@ -267,7 +267,7 @@ async fn a_stop_waits_for_requests_and_not_for_heads() {
     tested.served.await.unwrap();
 }
 
-/// What speaks TLS on both sides.
+/// TLS configuration of both sides.
 fn tls(protocols: &[&[u8]]) -> (TlsAcceptor, TlsConnector) {
     let folder = tempfile::tempdir().unwrap();
     let acceptor = crate::tls::acceptor(folder.path(), "localhost", &SslSettings::default(), protocols).unwrap();
@@ -386,7 +386,7 @@ async fn a_port_that_speaks_tls_with_others_also_speaks_in_clear_with_this_machi
     let mut stream = connect(tested.address, &connector).await;
     stream.write_all(GET.as_bytes()).await.unwrap();
     assert!(all_of(stream).await.ends_with("served"));
-    // One that says nothing keeps neither out, and one that stops in its handshake is let go.
+    // A silent client keeps neither out, and a stalled handshake is closed.
     let silent = TcpStream::connect(tested.address).await.unwrap();
     assert!(ask(tested.address, GET).await.ends_with("served"));
     let mut begun = TcpStream::connect(tested.address).await.unwrap();

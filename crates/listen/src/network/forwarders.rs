@@ -1,7 +1,7 @@
-//! Ports that take the data of forwarders.
+//! Ports for the data of forwarders.
 //!
-//! As with text, whoever has the turn reads and appends. Acknowledgments leave when the events behind them are on disk;
-//! a forwarder whose events cannot be stored is disconnected without one, and sends them again.
+//! As with text, the holder of a turn reads and appends. An acknowledgment is sent when the events before it are on
+//! disk. A forwarder whose events cannot be stored is disconnected without one and sends them again.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,24 +26,24 @@ use super::{Port, Stanzas, stopped};
 use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now, write};
 
-/// Wait between two looks whether events are on disk.
+/// Interval of checks whether events are on disk.
 const ACK_EVERY: Duration = Duration::from_millis(5);
-/// Wait between two looks for channels that are silent.
+/// Interval of the search for silent channels.
 const SETTLE_EVERY: Duration = Duration::from_secs(1);
-/// Appends whose acknowledgments wait; beyond it nothing is read.
+/// Maximum appends awaiting acknowledgment; beyond it nothing is read.
 const WAITING_MAX: usize = 64;
-/// Bytes that are read of one forwarder before another's turn.
+/// Bytes read from one forwarder per turn.
 const TURN_BYTES: usize = 1 << 20;
-/// Longest wait for a forwarder that takes no answer.
+/// Timeout of writing an answer.
 const WRITE_MAX: Duration = Duration::from_secs(30);
-/// Longest time from the first byte of a greeting, a frame or a packet to its last.
+/// Maximum time from the first byte of a greeting, frame or packet to its last.
 const UNFINISHED_MAX: Duration = Duration::from_secs(120);
-/// Scope of the numbers of forwarders; no index has it in its name.
+/// Scope of forwarders' batch numbers; cannot be an index name.
 const SENDER_SCOPE: &str = "\0forwarder";
-/// Level of the protocol from which on packets are offered.
+/// Protocol level from which packets are offered.
 const PACKETS_LEVEL: u64 = 1;
 
-/// Listens, and takes connections until the server stops.
+/// Listens and accepts connections until the server stops.
 pub(super) fn listen(
     stanzas: Stanzas,
     address: SocketAddr,
@@ -118,26 +118,26 @@ enum SessionError {
     Unnumbered,
 }
 
-/// Receipts of batches, and the ids that may be acknowledged with them.
+/// Receipts of batches, and the ids to acknowledge with them.
 type Waiting = (Vec<Box<dyn Receipt>>, Vec<u64>);
 
 struct Session<'a> {
     port: &'a Port,
     forwarder: Forwarder,
-    /// Appends on their way, and the ids that they allow to acknowledge.
+    /// Appends in progress, and the ids they will acknowledge.
     waiting: VecDeque<Waiting>,
     place: ConnectionPermit<'a>,
-    /// Of a forwarder that numbers its batches.
+    /// State of a forwarder that numbers its batches.
     numbers: Option<Numbers>,
-    /// When what it began to say began, if it is not whole: its greeting, a frame, a packet.
+    /// When the current incomplete greeting, frame or packet began.
     since: Option<i64>,
 }
 
-/// What is known of a forwarder that numbers its batches.
+/// State of a forwarder that numbers its batches.
 struct Numbers {
     identity: Arc<FileIdentity>,
     held: Held,
-    /// The number that was stored last.
+    /// The last stored number.
     last: u64,
 }
 
@@ -148,7 +148,7 @@ impl Session<'_> {
         loop {
             let pause = if self.waiting.is_empty() { SETTLE_EVERY } else { ACK_EVERY };
             let read = tokio::select! {
-                // What has come is not thrown away for another connection.
+                // Received data takes precedence over a request to close.
                 biased;
                 () = stopped(&mut stopping) => break,
                 () = replaced(&mut self.numbers) => break,
@@ -175,14 +175,14 @@ impl Session<'_> {
                     }
                     let asked = self.elapsed();
                     let mut turn = self.port.shared.turns.wait().await;
-                    // It is not the forwarder's fault that others had theirs.
+                    // Time spent waiting for a turn does not count against the forwarder.
                     let waited = self.elapsed().saturating_sub(asked);
                     self.since = self.since.map(|since| since.saturating_add(waited));
                     let flow = turn.run(|desk| self.read(connection, &first, &mut desk.buffer));
                     drop(turn);
                     let flow = flow.unwrap_or(Ok(ControlFlow::Break(())))?;
                     self.check_progress()?;
-                    // Asked before the answer: only that lets batches come.
+                    // Must precede the answer, which permits the forwarder to send batches.
                     self.know_numbers().await?;
                     let words = self.forwarder.take_answer();
                     answer(connection, &words).await?;
@@ -196,13 +196,13 @@ impl Session<'_> {
             answer(connection, &wire::acknowledgment(&ids)).await?;
         }
         self.settle(true).await?;
-        // Who has gone hears no acknowledgment, and sends again what it heard none of.
+        // A forwarder that is gone receives no acknowledgment and sends unacknowledged data again.
         let ids = tokio::task::block_in_place(|| self.acknowledged(true))?;
         drop(answer(connection, &wire::acknowledgment(&ids)).await);
         Ok(())
     }
 
-    /// Asks what is stored of a forwarder that numbers its batches, once it has said who it is.
+    /// Looks up the last stored number of a forwarder that numbers its batches, once it has named itself.
     async fn know_numbers(&mut self) -> Result<(), SessionError> {
         let Some(sender) = self.forwarder.sender().filter(|_| self.numbers.is_none()) else { return Ok(()) };
         let sender = sender.to_owned();
@@ -225,7 +225,7 @@ impl Session<'_> {
         if silent.as_secs() >= seconds { Err(SessionError::Silent(seconds)) } else { Ok(()) }
     }
 
-    /// Whether what the forwarder began to say takes too long: memory is held for it.
+    /// Fails if an incomplete message takes too long, because memory is held for it.
     fn check_progress(&self) -> Result<(), SessionError> {
         let Some(since) = self.since else { return Ok(()) };
         let taken = Duration::from_nanos(self.elapsed().saturating_sub(since).unsigned_abs());
@@ -243,7 +243,7 @@ impl Session<'_> {
         stored.unwrap_or(Ok(()))
     }
 
-    /// Reads what is there after `first`, and stores it.
+    /// Reads the data available after `first` and stores it.
     fn read(
         &mut self,
         connection: &mut dyn Connection,
@@ -284,7 +284,7 @@ impl Session<'_> {
         Ok(flow)
     }
 
-    /// Reads messages of what was pushed; full batches are stored.
+    /// Processes buffered messages; stores full batches.
     fn advance(&mut self) -> Result<(), SessionError> {
         let clock = &self.port.shared.settings.clock;
         loop {
@@ -292,7 +292,7 @@ impl Session<'_> {
                 Ok(true) => self.store()?,
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // What came before the fault is good.
+                    // Data before the error is valid.
                     self.forwarder.settle(true, clock.elapsed_ns());
                     self.store()?;
                     return Err(error.into());
@@ -301,7 +301,7 @@ impl Session<'_> {
         }
     }
 
-    /// Stores what was read.
+    /// Stores the events read so far.
     fn store(&mut self) -> Result<(), SessionError> {
         for (number, batch) in self.forwarder.take_numbered() {
             self.store_numbered(number, batch)?;
@@ -320,7 +320,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a whole batch, unless it is stored already; what fails is sent again by who numbers.
+    /// Stores a numbered batch unless it is already stored; on failure the forwarder sends it again.
     fn store_numbered(&mut self, number: u64, batch: EventBatch) -> Result<(), SessionError> {
         let shared = &self.port.shared;
         let Some(numbers) = &mut self.numbers else { return Err(SessionError::Unnumbered) };
@@ -350,12 +350,12 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Stores a batch; waits as long as the store is busy, unless the server stops.
+    /// Stores a batch; waits while the store is busy, unless the server stops.
     fn append(&self, batch: &mut EventBatch) -> Result<Option<Box<dyn Receipt>>, SessionError> {
         let (shared, store) = (&self.port.shared, &self.port.store);
         let index = batch.metas.first().map(|meta| Arc::clone(&meta.index)).unwrap_or_default();
         if check_index(self.port, &index, self.forwarder.has_token()).is_err() {
-            // As in Splunk, nobody else can take them.
+            // As in Splunk, events for a missing index are dropped.
             shared.limits.homeless.fetch_add(batch.len() as u64, Ordering::Relaxed);
             return Ok(None);
         }
@@ -364,7 +364,7 @@ impl Session<'_> {
             match hand_over(&**store, batch) {
                 Ok(receipt) => return Ok(Some(receipt)),
                 Err(AppendError::Busy(_)) if !*shared.stopping.borrow() => std::thread::park_timeout(BUSY_WAIT),
-                // Sent again they would be refused again.
+                // A resent batch would be refused again.
                 Err(AppendError::Refused(reason)) => {
                     shared.limits.homeless.fetch_add(events, Ordering::Relaxed);
                     store.tell(&format!("events of a forwarder are left out: {reason}"));
@@ -392,8 +392,8 @@ impl Session<'_> {
     }
 }
 
-/// Why events of forwarders do not go to an index, if they do not. Without a token nothing says who a forwarder is, so that
-/// indexes of the node itself are closed to it unless the port, or its own `index`, opens them.
+/// Why a forwarder may not write to an index, if so. Without a token a forwarder is not authenticated, so internal
+/// indexes are closed to it unless the port, or its own `index`, opens them.
 fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     port.store.check_index(index)?;
     if !index.starts_with('_') || has_token || port.input.accepts_internal || port.input.index == index {
@@ -407,7 +407,7 @@ fn check_index(port: &Port, index: &str, has_token: bool) -> Result<(), Fault> {
     Err(Fault::denied(reason))
 }
 
-/// The events of a batch whose index takes events, and how many others there were.
+/// The events of a batch whose index accepts events, and the number of others.
 fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) {
     let housed: Vec<bool> = batch.metas.iter().map(|meta| takes(&meta.index)).collect();
     if housed.iter().all(|is_housed| *is_housed) {
@@ -431,7 +431,7 @@ fn housed(batch: EventBatch, takes: impl Fn(&str) -> bool) -> (EventBatch, u64) 
     (kept, homeless)
 }
 
-/// Returns when another connection of the same forwarder has come.
+/// Resolves when another connection of the same forwarder arrives.
 async fn replaced(numbers: &mut Option<Numbers>) {
     match numbers {
         Some(numbers) => numbers.held.replaced().await,
@@ -464,7 +464,7 @@ mod tests {
     use super::*;
     use quarry_inputs::InputSettings;
 
-    /// Nothing reaches it.
+    /// A store that receives nothing.
     struct Nowhere;
 
     impl EventStore for Nowhere {
@@ -477,7 +477,7 @@ mod tests {
         }
     }
 
-    /// What becomes of a forwarder that sends `text` so long after it has connected, and goes.
+    /// Runs a session in which a forwarder sends `text` this long after connecting and disconnects.
     async fn session(text: &[u8], after: Duration) -> Result<(), SessionError> {
         let layers = Layers::new([]);
         let input = NetworkInput::of_forwarders(&layers, "127.0.0.1:0".parse().unwrap());

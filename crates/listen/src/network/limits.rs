@@ -1,4 +1,4 @@
-//! What network inputs may take, and what was refused or lost.
+//! Limits of network inputs, and counts of what was refused or lost.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -7,49 +7,49 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::http_port::{Waiter, Waiting, connections_max};
 
-/// Connections of all ports together, and the parts of 16 of the process's open files that they may be.
+/// Maximum connections of all ports together, and their maximum share (in sixteenths) of the open-file limit.
 const CONNECTIONS_MAX: usize = 16_384;
 const CONNECTIONS_PARTS: u64 = 4;
-/// Faults of single connections that are told between two tellings; the others are counted.
+/// Errors of single connections logged per interval; others are counted.
 const FAULTS_TOLD_MAX: u64 = 10;
-/// Bytes of text that are no event yet, of all connections together; beyond it whoever adds gives up its own as events.
+/// Maximum buffered text of all connections; beyond it, a connection's partial lines are completed as events.
 pub(crate) const HELD_BYTES_MAX: usize = 256 << 20;
-/// Files that the process asks to have open: connections, buckets, and a reserve.
+/// Requested open-file limit: connections, buckets, and a reserve.
 const OPEN_FILES: u64 = 65_536;
 
-/// Counters.
+/// Limits and counters.
 #[derive(Debug)]
 pub(crate) struct Limits {
     connections_max: usize,
     connections: AtomicUsize,
     held_bytes: AtomicUsize,
-    /// Connections that have sent nothing yet; the oldest goes where there is no room for a new one.
+    /// Connections that have sent nothing yet; the oldest is closed when a new one needs room.
     mute: Waiting,
-    /// Connections that went so.
+    /// Connections closed that way.
     closed: AtomicU64,
-    /// Connections that were refused because there were too many.
+    /// Connections refused for lack of room.
     pub(crate) refused: AtomicU64,
-    /// Connections of senders that may not send.
+    /// Connections refused by `acceptFrom`.
     pub(crate) forbidden: AtomicU64,
-    /// Datagrams that the system dropped.
+    /// Datagrams dropped by the system.
     pub(crate) dropped: AtomicU64,
-    /// Events that the store had taken and failed to write.
+    /// Events accepted by the store that it failed to write.
     pub(crate) lost: AtomicU64,
-    /// Events of forwarders for an index that there is not.
+    /// Events of forwarders for a missing index.
     pub(crate) homeless: AtomicU64,
-    /// Batches of forwarders that came again and were stored before.
+    /// Duplicate batches of forwarders.
     pub(crate) repeated: AtomicU64,
-    /// Faults of single connections.
+    /// Errors of single connections.
     faults: AtomicU64,
     untold_faults: AtomicU64,
     told: [AtomicU64; 8],
 }
 
-/// A connection that counts.
+/// The permit of a connection.
 pub(crate) struct ConnectionPermit<'a> {
     limits: &'a Limits,
     held_bytes: usize,
-    /// Until it has sent something.
+    /// `Some` until it has sent something.
     mute: Option<Waiter>,
 }
 
@@ -81,10 +81,10 @@ impl Limits {
         }
     }
 
-    /// A place for one more connection, if there is one.
+    /// A permit for one more connection, if possible.
     pub(crate) fn place(&self) -> Option<ConnectionPermit<'_>> {
         let is_full = self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max;
-        // One that is told to close is gone in a moment.
+        // A connection told to close frees its permit in a moment.
         if is_full && self.mute.close_oldest() {
             self.closed.fetch_add(1, Ordering::Relaxed);
         } else if is_full {
@@ -95,7 +95,7 @@ impl Limits {
         Some(ConnectionPermit { limits: self, held_bytes: 0, mute: Some(Waiter::new(&self.mute)) })
     }
 
-    /// Tells what was wrong with a connection, unless many were told of lately: a log is no place to fill disks with.
+    /// Logs an error of a connection, unless many were logged recently, so that the log cannot fill the disk.
     pub(crate) fn tell_fault(&self, text: &str) {
         if self.faults.fetch_add(1, Ordering::Relaxed) < FAULTS_TOLD_MAX {
             log::warning(text);
@@ -104,7 +104,7 @@ impl Limits {
         }
     }
 
-    /// Tells what happened since the last time.
+    /// Logs the counts since the last call.
     pub(crate) fn tell(&self) {
         self.faults.store(0, Ordering::Relaxed);
         let counts = [
@@ -134,12 +134,12 @@ impl Limits {
 }
 
 impl ConnectionPermit<'_> {
-    /// The connection has sent something, and keeps its place.
+    /// The connection has sent something and is no longer closed in favour of others.
     pub(crate) fn has_spoken(&mut self) {
         self.mute = None;
     }
 
-    /// Returns when the connection shall close for another.
+    /// Resolves when the connection must close in favour of another.
     pub(crate) async fn told_to_close(&self) {
         match &self.mute {
             Some(waiter) => waiter.told_to_close().await,
@@ -147,7 +147,7 @@ impl ConnectionPermit<'_> {
         }
     }
 
-    /// Takes note of what the connection holds; whether all together hold too much.
+    /// Updates the connection's buffered bytes; returns whether the total exceeds the limit.
     pub(crate) fn set_held(&mut self, bytes: usize) -> bool {
         let all = &self.limits.held_bytes;
         all.fetch_add(bytes, Ordering::Relaxed);
@@ -164,7 +164,7 @@ impl Drop for ConnectionPermit<'_> {
     }
 }
 
-/// Asks for as many open files as connections may need; most systems start with 1,024.
+/// Raises the open-file limit for connections; most systems start with 1,024.
 pub fn raise_open_files() {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));

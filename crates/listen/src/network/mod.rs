@@ -1,9 +1,9 @@
-//! The ports of a running node that take text and forwarders' data: sockets, TLS, limits, what is told of them.
+//! Ports for text and forwarders' data: sockets, TLS, limits, logging.
 //!
-//! One thread of the runtime per connection that has something to say, never more than [`turns::Turns`] allow: whoever
-//! has the turn reads, cuts events and appends, and while the store is busy nobody reads, so that senders wait.
+//! An active connection takes a turn ([`turns::Turns`]), whose number is bounded: the holder reads, extracts events and
+//! appends. While the store is busy nobody reads, so that senders wait.
 //!
-//! Not here: what bytes mean (`quarry_inputs::network`), the HTTP Event Collector.
+//! Not here: the meaning of bytes (`quarry_inputs::network`), the HTTP Event Collector.
 
 mod forwarders;
 mod limits;
@@ -35,23 +35,23 @@ use names::Names;
 use senders::Senders;
 use turns::Turns;
 
-/// Longest wait for connections when the server stops.
+/// How long shutdown waits for connections.
 const STOP_WAIT: Duration = Duration::from_secs(5);
-/// Time between two tellings of what was refused or lost.
+/// Interval of log messages.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// What all ports share.
+/// State shared by all ports.
 pub(crate) struct Shared {
-    /// What forwarders must show one of.
+    /// Tokens of which forwarders must present one.
     pub(crate) forwarder_tokens: Option<Arc<[String]>>,
     pub(crate) settings: Arc<InputSettings>,
     pub(crate) turns: Turns,
     pub(crate) limits: Limits,
     pub(crate) names: Names,
     pub(crate) senders: Senders,
-    /// Becomes true when the server stops.
+    /// Set when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
-    /// Held by everything that must end before the store closes.
+    /// Held by every task that must end before the store closes.
     pub(crate) alive: mpsc::Sender<()>,
 }
 
@@ -60,20 +60,20 @@ pub(crate) struct Port {
     pub(crate) input: NetworkInput,
     pub(crate) access: AccessList,
     pub(crate) store: Arc<dyn EventStore>,
-    /// Rules for events that forwarders send whole.
+    /// Rules for parsed events of forwarders.
     pub(crate) typing: Arc<EventTyping>,
     pub(crate) shared: Arc<Shared>,
 }
 
-/// Stanzas that share a socket: those that name their sender come first, and the first that lets a sender in has it.
+/// Stanzas that share a socket. Those that name a sender come first; the first that allows a sender applies.
 #[derive(Clone)]
 pub(crate) struct Stanzas(Arc<[Arc<Port>]>);
 
-/// Which stanzas share a socket.
+/// Identifies a shared socket.
 type SocketKey = (NetworkKind, bool, SocketAddr);
 type Sockets = Vec<(SocketKey, Vec<Arc<Port>>)>;
 
-/// The ports that listen.
+/// The listening ports.
 pub struct Listeners {
     /// Stanza and address.
     pub addresses: BTreeMap<String, SocketAddr>,
@@ -82,7 +82,8 @@ pub struct Listeners {
 }
 
 impl Listeners {
-    /// Listens where inputs.conf says, and for forwarders on `asked`; `stores` gives where events go, by the routing of a port.
+    /// Listens where inputs.conf says, and for forwarders also on `asked`; `stores` maps a port's routing to its event
+    /// store.
     pub async fn start(
         data_dir: &Path,
         node: &Arc<InputSettings>,
@@ -92,7 +93,8 @@ impl Listeners {
         let mut settings = NetworkInputSettings::new(&node.layers);
         let forwarder_tokens = settings.forwarder_tokens.take().map(Into::into);
         if let Some(address) = asked {
-            // A stanza of that port gives way: its settings are kept, not its address. One that names its sender stays.
+            // `asked` replaces the address of a stanza with the same port but keeps its settings; a stanza that names
+            // its sender stays.
             let gives_way = |input: &NetworkInput| {
                 input.kind == NetworkKind::Forwarders
                     && input.port == address.port()
@@ -151,7 +153,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Takes no more, and waits until what came is stored.
+    /// Stops accepting data and waits until received data is stored.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         if tokio::time::timeout(STOP_WAIT, self.ended.recv()).await.is_err() {
@@ -160,7 +162,7 @@ impl Listeners {
     }
 }
 
-/// Ports by the socket that they share; where the system chooses the number, each has its own.
+/// Ports grouped by socket; each with a system-assigned port number has its own.
 fn sockets(
     inputs: Vec<NetworkInput>,
     shared: &Arc<Shared>,
@@ -191,7 +193,7 @@ fn about(stanza: &str, reason: impl ToString) -> ListenError {
 }
 
 impl Stanzas {
-    /// The stanza that has a sender, by its place; one that none lets in is counted.
+    /// Index of the stanza for a sender; a sender that none allows is counted.
     pub(crate) fn of(&self, sender: IpAddr) -> Option<usize> {
         let found = self.0.iter().position(|port| port.access.allows(sender));
         if let (None, Some(port)) = (found, self.0.first()) {
@@ -202,7 +204,7 @@ impl Stanzas {
 }
 
 impl Port {
-    /// What pipelines of the port's senders have in common.
+    /// Pipeline settings shared by the port's senders.
     pub(crate) fn template(&self, bound: SocketAddr) -> Template {
         let (word, sourcetype) = match self.input.kind {
             NetworkKind::Udp => ("udp", format!("udp:{}", bound.port())),
@@ -221,7 +223,7 @@ impl Port {
     }
 }
 
-/// `acceptFrom`, and the one machine that the stanza names.
+/// Access list from `acceptFrom` and the host named by the stanza.
 fn access_of(input: &NetworkInput) -> Result<AccessList, Fault> {
     let listed = AccessList::new(input.accept_from.iter().map(String::as_str))?;
     let Some(remote) = &input.remote else { return Ok(listed) };
@@ -234,13 +236,13 @@ fn access_of(input: &NetworkInput) -> Result<AccessList, Fault> {
     Ok(listed.only(&addresses))
 }
 
-/// Returns when the server stops.
+/// Resolves when the server stops.
 pub async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // A sender that is gone means stop as well.
+    // A dropped sender also means stop.
     drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
-/// Tells what was refused or lost, from time to time.
+/// Periodically logs what was refused or lost.
 async fn tell_limits(shared: Arc<Shared>) {
     let mut stopping = shared.stopping.clone();
     while tokio::time::timeout(TELL_EVERY, stopped(&mut stopping)).await.is_err() {

@@ -1,4 +1,4 @@
-//! Names of senders' addresses, asked of the system's resolver and kept for a while.
+//! Reverse DNS of senders' addresses, with a cache.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-/// Names that are kept; beyond it all are asked again.
+/// Maximum cached names; beyond it the cache is cleared.
 const NAMES_MAX: usize = 4_096;
-/// Longest wait for a name.
+/// Timeout of a lookup.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Names that are asked for at a time; threads that wait for them are those that store what comes over HTTP.
+/// Maximum concurrent lookups; they occupy threads that HTTP requests also use.
 const LOOKUPS_MAX: usize = 32;
 
-/// Names that were found.
+/// The cache.
 #[derive(Debug)]
 pub(crate) struct Names {
     known: Mutex<BTreeMap<IpAddr, String>>,
@@ -29,14 +29,14 @@ impl Default for Names {
 }
 
 impl Names {
-    /// Name of an address, or the address itself when it has none in time.
+    /// Name of an address, or the address itself if none is found in time.
     pub(crate) async fn of(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
         if let Some(name) = self.known(address) {
             return name;
         }
         let asked = async {
-            // It is never closed.
+            // The semaphore is never closed.
             let place = Arc::clone(&self.lookups).acquire_owned().await.ok();
             tokio::task::spawn_blocking(move || {
                 let found = dns_lookup::lookup_addr(&address);
@@ -53,7 +53,7 @@ impl Names {
         name
     }
 
-    /// As [`Names::of`], where waiting is no matter.
+    /// As [`Names::of`], blocking.
     pub(crate) fn of_blocking(&self, address: IpAddr) -> String {
         let address = address.to_canonical();
         self.known(address).unwrap_or_else(|| {
@@ -77,7 +77,7 @@ impl Names {
     }
 }
 
-/// Addresses of a machine.
+/// Addresses of a host name.
 pub(crate) fn addresses_of(name: &str) -> std::io::Result<Vec<IpAddr>> {
     Ok((name, 0).to_socket_addrs()?.map(|address| address.ip()).collect())
 }

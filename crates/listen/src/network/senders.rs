@@ -1,40 +1,40 @@
-//! Forwarders of ours that send now, one connection each.
+//! Connected Quarry forwarders, one connection each.
 //!
-//! A forwarder that was cut off comes again at once, while bytes of its old connection may still be on their way into
-//! the store. What is stored of it is asked only when the old connection has ended, so that nothing is taken twice.
+//! A disconnected forwarder reconnects at once, while data of its old connection may still be on its way into the
+//! store. Its last stored number is looked up only when the old connection has ended, so that nothing is stored twice.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedMutexGuard, watch};
 
-/// Names of senders that are remembered; those that nobody uses go before a new one comes.
+/// Maximum remembered names; unused ones are dropped first.
 const SENDERS_MAX: usize = 65_536;
 
-/// Everybody who sends.
+/// All connected forwarders.
 #[derive(Debug, Default)]
 pub(crate) struct Senders(Mutex<BTreeMap<String, Arc<SenderTurn>>>);
 
-/// One sender's place.
+/// One forwarder's entry.
 #[derive(Debug)]
 struct SenderTurn {
     busy: Arc<tokio::sync::Mutex<()>>,
-    /// Number of the connection that came last.
+    /// Number of the latest connection.
     latest: watch::Sender<u64>,
 }
 
-/// The place of a connection; free for the next when it is dropped.
+/// Ownership of the entry by a connection; released when dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     _busy: OwnedMutexGuard<()>,
     latest: watch::Receiver<u64>,
     number: u64,
-    // Keeps the place in the list.
+    // Keeps the entry in the list.
     _place: Arc<SenderTurn>,
 }
 
 impl Senders {
-    /// Takes the place of `sender`, once the connection that has it has ended; that one is told to.
+    /// Takes over the entry of `sender` once the connection that holds it has ended; that one is told to end.
     pub(crate) async fn take(&self, sender: &str) -> Option<Held> {
         let place = self.place(sender)?;
         let mut number = 0;
@@ -45,7 +45,7 @@ impl Senders {
         let latest = place.latest.subscribe();
         let busy = Arc::clone(&place.busy).lock_owned().await;
         let held = Held { _busy: busy, latest, number, _place: place };
-        // One that came later has the place.
+        // A later connection took over.
         (!held.is_replaced()).then_some(held)
     }
 
@@ -67,10 +67,10 @@ impl Held {
         *self.latest.borrow() != self.number
     }
 
-    /// Returns when another connection of the same sender has come.
+    /// Resolves when another connection of the same sender arrives.
     pub(crate) async fn replaced(&mut self) {
         let number = self.number;
-        // The place, and so the other end, lives as long as this.
+        // The channel lives as long as this value.
         drop(self.latest.wait_for(|latest| *latest != number).await);
     }
 }

@@ -1,7 +1,7 @@
-//! Ports that take text over TCP.
+//! Ports for text over TCP.
 //!
-//! A connection waits for bytes without a thread or a buffer. Small amounts are given a moment to grow, so that a
-//! sender of single lines does not make an append of each.
+//! A connection waits for data without holding a thread or a buffer. Short reads wait a moment for more data, so that a
+//! sender of single lines does not cause an append per line.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
@@ -23,20 +23,20 @@ use crate::sockets::listen_on;
 use crate::stream::{Connection, first_bytes, is_full_probe, read_now};
 use crate::tls::HANDSHAKE_MAX;
 
-/// Wait after few bytes for more.
+/// Pause after a short read.
 pub(super) const GATHER: Duration = Duration::from_millis(5);
-/// Wait before the store is asked again that took nothing.
+/// Retry interval when the store is busy.
 pub(super) const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// Wait after a failed accept, which is mostly a lack of file descriptors.
+/// Pause after a failed accept, usually a lack of file descriptors.
 pub(super) const ACCEPT_WAIT: Duration = Duration::from_millis(100);
-/// Text bytes at which a batch is handed over.
+/// Text bytes at which a batch is stored.
 pub(super) const BATCH_BYTES: usize = 1 << 20;
-/// Events at which a batch is handed over.
+/// Events at which a batch is stored.
 pub(super) const BATCH_EVENTS: usize = 65_536;
-/// Bytes of a turn at least, whatever `queueSize` says.
+/// Minimum bytes per turn, whatever `queueSize` says.
 const TURN_BYTES_MIN: usize = 64 << 10;
 
-/// Listens, and takes connections until the server stops.
+/// Listens and accepts connections until the server stops.
 pub(super) fn listen(
     stanzas: &Stanzas,
     address: SocketAddr,
@@ -83,7 +83,7 @@ async fn connection(
     Session { port: &port, stream, appender, place, peer }.run(&mut *connection).await;
 }
 
-/// `host` of what `peer` sends.
+/// The `host` of data from `peer`.
 pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
     match port.input.sender_host {
         SenderHost::Address => peer.ip().to_canonical().to_string(),
@@ -92,7 +92,7 @@ pub(super) async fn host_of(port: &Port, peer: SocketAddr) -> String {
     }
 }
 
-/// The connection after a handshake, if it needs one.
+/// The connection after its TLS handshake, if any.
 pub(super) async fn secured(
     (limits, place): (&Limits, &ConnectionPermit<'_>),
     stream: TcpStream,
@@ -132,7 +132,7 @@ impl Session<'_> {
         let silence = Duration::from_secs(self.port.input.done_seconds.max(1));
         loop {
             let read = tokio::select! {
-                // What has come is not thrown away for another connection.
+                // Received data takes precedence over a request to close.
                 biased;
                 () = stopped(&mut stopping) => break,
                 read = first_bytes(connection) => read,
@@ -158,7 +158,7 @@ impl Session<'_> {
         self.end_events().await;
     }
 
-    /// Stores the events that are open, and gives the pipeline up.
+    /// Completes and stores open events, and drops the pipeline.
     async fn end_events(&mut self) {
         let mut turn = self.port.shared.turns.wait().await;
         turn.run(|desk| {
@@ -168,7 +168,7 @@ impl Session<'_> {
         });
     }
 
-    /// Reads what is there after `first`, and stores it.
+    /// Reads the data available after `first` and stores it.
     fn read(&mut self, connection: &mut dyn Connection, first: &[u8], desk: &mut Desk) -> ControlFlow<()> {
         let now = self.port.shared.settings.clock.now_ns();
         if let Err(error) = self.stream.begin(now) {
@@ -202,13 +202,13 @@ impl Session<'_> {
         flow
     }
 
-    /// Stores the batch; waits as long as the store is busy.
+    /// Stores the batch; waits while the store is busy.
     fn append(&mut self, desk: &mut Desk) {
         append(&mut self.appender, &mut desk.batch, self.port, &self.peer);
     }
 }
 
-/// Stores a batch; waits as long as the store is busy, unless the server stops.
+/// Stores a batch; waits while the store is busy, unless the server stops.
 pub(super) fn append(
     appender: &mut Appender,
     batch: &mut quarry_event::EventBatch,

@@ -1,23 +1,23 @@
-//! Who may read now: as many connections at a time as there are processors, each with a buffer and a batch that stay.
+//! Turns: how many connections may read at a time, about one per processor, each with a reused buffer and batch.
 //!
-//! Memory for bytes that were read does not grow with connections, and a busy store stops reading altogether.
+//! Memory for received data therefore does not grow with connections, and a busy store stops all reading.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use quarry_event::EventBatch;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Turns at a time, at least and at most.
+/// Minimum and maximum number of turns.
 const TURNS: (usize, usize) = (2, 8);
-/// Bytes of a turn's read buffer.
+/// Size of a read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// What a turn works with.
+/// The memory of a turn.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    /// Takes what is read.
+    /// Read buffer.
     pub(crate) buffer: Vec<u8>,
-    /// Takes events; empty between turns.
+    /// Batch for events; empty between turns.
     pub(crate) batch: EventBatch,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Turns {
     desks: Arc<Mutex<Vec<Desk>>>,
 }
 
-/// A turn; ends when it is dropped.
+/// A turn; ends when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<'a> {
     _permit: Option<SemaphorePermit<'a>>,
@@ -45,7 +45,7 @@ impl Turns {
 
     /// Waits for a turn.
     pub(crate) async fn wait(&self) -> Turn<'_> {
-        // It is never closed.
+        // The semaphore is never closed.
         let permit = self.free.acquire().await.ok();
         let desk = self.desks.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let desk = desk.unwrap_or_else(|| Desk { buffer: vec![0; BUFFER_BYTES], batch: EventBatch::default() });
@@ -54,7 +54,7 @@ impl Turns {
 }
 
 impl Turn<'_> {
-    /// Runs `work` with the desk, on a thread that may wait.
+    /// Runs `work` with the turn's memory on a thread that may block.
     pub(crate) fn run<T>(&mut self, work: impl FnOnce(&mut Desk) -> T) -> Option<T> {
         let desk = self.desk.as_mut()?;
         Some(tokio::task::block_in_place(|| work(desk)))

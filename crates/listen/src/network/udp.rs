@@ -1,8 +1,8 @@
-//! Ports that take datagrams.
+//! Ports for datagrams.
 //!
-//! A thread of its own empties the socket into batches of datagrams; another cuts events. Between them waits a bounded
-//! number of batches, and beyond that the system's receive buffer, which is asked to be large. What the system drops
-//! even so is counted from its table of sockets and told.
+//! One thread empties the socket into packs of datagrams; another extracts events. A bounded number of packs waits
+//! between them, and beyond that the system's receive buffer, which is requested large. Datagrams the system drops even
+//! so are counted from its socket table and logged.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -21,35 +21,35 @@ use rustix::net::sockopt;
 use super::tcp::{BATCH_BYTES, BATCH_EVENTS, append};
 use super::{Port, Stanzas};
 
-/// Longest datagram.
+/// Maximum size of a datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_536;
-/// Bytes of datagrams that are handed over together.
+/// Bytes of a pack.
 const PACK_BYTES: usize = 1 << 20;
-/// Datagrams that are handed over together.
+/// Datagrams of a pack.
 const PACK_DATAGRAMS: usize = 8_192;
-/// Packs that wait.
+/// Maximum waiting packs.
 const PACKS_MAX: usize = 32;
-/// Moment in which datagrams gather.
+/// Pause in which datagrams accumulate.
 const GATHER: Duration = Duration::from_millis(2);
-/// Rounds of reading between two looks for drops.
+/// Reads between two checks for drops.
 const DROPS_EVERY: u64 = 32;
-/// Wait for a datagram before something else is looked after.
+/// Timeout of waiting for a datagram.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// Datagrams on their way.
+/// Received datagrams.
 #[derive(Debug, Default)]
 struct Pack {
     bytes: Vec<u8>,
-    /// End of each in `bytes`, and who sent it.
+    /// For each datagram, its end in `bytes` and its sender.
     ends: Vec<(usize, IpAddr)>,
 }
 
-/// Listens, and takes datagrams until the server stops.
+/// Listens and receives datagrams until the server stops.
 pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<SocketAddr> {
     let socket = UdpSocket::bind(address)?;
     let bound = socket.local_addr()?;
     let wanted = stanzas.0.iter().map(|port| port.input.receive_bytes).max().unwrap_or_default();
-    // Root may have more than the system's limit.
+    // Root may exceed the system's limit.
     if wanted > 0 && sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), wanted).is_err() {
         sockopt::set_socket_recv_buffer_size(socket.as_fd(), wanted)?;
     }
@@ -63,15 +63,15 @@ pub(super) fn listen(stanzas: &Stanzas, address: SocketAddr) -> std::io::Result<
     Ok(bound)
 }
 
-/// Empties the socket. While datagrams come it looks again after a moment, in which the system keeps them; only after
-/// a silence it waits for one.
+/// Empties the socket. While datagrams arrive, it polls after a short pause, in which the system buffers them; only
+/// after a silence it blocks.
 fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let mut drops = Drops::of(socket);
     let mut datagram = vec![0; DATAGRAM_BYTES_MAX];
     let mut pack = Pack::default();
     let (mut waits, mut came, mut rounds) = (true, 0_u64, 0_u64);
-    // Where a mode cannot be set, reading only becomes slower.
+    // If the mode cannot be set, reading only becomes slower.
     let set_waiting = |waits: bool| drop(socket.set_nonblocking(!waits));
     loop {
         match socket.recv_from(&mut datagram) {
@@ -110,14 +110,14 @@ fn read(stanzas: &Stanzas, socket: &UdpSocket, packs: &SyncSender<Pack>, spares:
                 }
                 came = 0;
             }
-            // An answer of some machine that nobody listens is no fault of ours.
+            // An ICMP error from a destination is not our problem.
             Err(_) => {}
         }
     }
 }
 
-/// Gives a pack to the cutter unless that is behind: then more may come into it. The pack to go on with, or `None` when
-/// the cutter has ended.
+/// Passes a pack to the other thread, unless that is behind: then the pack may be filled further. Returns the pack to
+/// continue with, or `None` if the other thread has ended.
 fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> Option<Pack> {
     if pack.ends.is_empty() {
         return Some(pack);
@@ -129,7 +129,7 @@ fn hand_over(pack: Pack, packs: &SyncSender<Pack>, spares: &Receiver<Pack>) -> O
     }
 }
 
-/// What a stanza makes of its datagrams.
+/// Extracts events of one stanza.
 struct Cutter<'a> {
     port: &'a Port,
     datagrams: Datagrams,
@@ -138,7 +138,7 @@ struct Cutter<'a> {
     host: Host<'a>,
 }
 
-/// Cuts and stores events.
+/// Extracts and stores events.
 fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &SyncSender<Pack>) {
     let Some(shared) = stanzas.0.first().map(|port| &port.shared) else { return };
     let _alive = shared.alive.clone();
@@ -151,7 +151,7 @@ fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &S
                 take(stanzas, &mut cutters, &pack, now());
                 pack.bytes.clear();
                 pack.ends.clear();
-                // A pack that finds no place is simply freed.
+                // If the channel is full, the pack is freed.
                 drop(spent.try_send(pack));
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -171,7 +171,7 @@ fn cut(stanzas: &Stanzas, bound: SocketAddr, arrived: &Receiver<Pack>, spent: &S
 
 fn take(stanzas: &Stanzas, cutters: &mut [Cutter<'_>], pack: &Pack, now: i64) {
     let mut start = 0;
-    // Most datagrams come from the sender of the one before.
+    // Most datagrams come from the same sender as the previous one.
     let mut known: Option<(IpAddr, Option<usize>)> = None;
     for (end, from) in &pack.ends {
         let text = &pack.bytes[start..*end];
@@ -215,7 +215,7 @@ impl Cutter<'_> {
     }
 }
 
-/// Hosts of senders; most datagrams come from the sender of the one before.
+/// Cached host; most datagrams come from the same sender as the previous one.
 struct Host<'a> {
     port: &'a Port,
     known: Option<(IpAddr, String, String)>,
@@ -236,7 +236,7 @@ impl Host<'_> {
     }
 }
 
-/// Datagrams of a socket that the system dropped.
+/// Counter of datagrams dropped for a socket.
 struct Drops {
     table: &'static str,
     inode: Option<String>,
@@ -251,7 +251,7 @@ impl Drops {
         Drops { table, inode, seen: 0 }
     }
 
-    /// Those since the last call; 0 on systems without such a table.
+    /// Drops since the last call; 0 on systems without such a table.
     fn fresh(&mut self) -> u64 {
         let Some(inode) = &self.inode else { return 0 };
         let Ok(table) = std::fs::read_to_string(self.table) else { return 0 };
