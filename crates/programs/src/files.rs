@@ -1,7 +1,7 @@
-//! Which file a stanza means, and how it is run.
+//! Locates the file that a stanza names, and decides how to run it.
 //!
-//! Programs lie in `bin` folders of the data folder: `bin/scripts`, `etc/system/bin` and those of apps. A file that ends
-//! in `.py` is run by Python, one that ends in `.path` names a program anywhere with its arguments.
+//! Programs are in `bin` folders of the data folder: `bin/scripts`, `etc/system/bin` and those of apps. A `.py` file is
+//! run by Python; a `.path` file names a program anywhere with its arguments.
 
 use std::path::{Path, PathBuf};
 
@@ -11,30 +11,30 @@ use quarry_stdx::Fault;
 
 use crate::group::Program;
 
-/// Interpreter of scripts that end with `.py`.
+/// Interpreter of `.py` files.
 pub(crate) const PYTHON: &str = "python3";
-/// What begins programs of apps where the stanza does not say otherwise.
+/// Starts programs of apps unless the stanza disables it.
 const SHELL: &str = "/bin/sh";
-/// Starts a program in place of the shell.
+/// Shell command that replaces the shell by the program.
 const SHELL_LINE: &str = "exec \"$0\" \"$@\"";
 /// Stands for the data folder.
 const HOME: &str = "$SPLUNK_HOME";
-/// Bytes of a `.path` file that are read.
+/// Maximum bytes read of a `.path` file.
 const PATH_FILE_BYTES_MAX: usize = 4 << 10;
 /// Conf file of the stanzas.
 const INPUTS: &str = "inputs.conf";
 
-/// Whether a setting is switched on.
+/// Whether a setting is true.
 pub(crate) fn is_true(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "t" | "yes")
 }
 
-/// Whether a name is one of a file, without folders.
+/// Whether a name is a plain file name without folders.
 pub(crate) fn is_plain(name: &str) -> bool {
     check_file_name(name).is_ok()
 }
 
-/// What `[script://TEXT]` runs: the file, and how.
+/// The file that `[script://TEXT]` runs, and how.
 pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -> Result<(PathBuf, Program), Fault> {
     let text = text.trim().replace('\\', "/").replace(HOME, &home.display().to_string());
     let base = app_folder(home, INPUTS, stanza, None).unwrap_or_else(|| home.join("etc/system"));
@@ -51,7 +51,7 @@ pub(crate) fn of_script(home: &Path, stanza: &str, text: &str, by_shell: bool) -
     Ok((file, program))
 }
 
-/// What runs a file with arguments.
+/// How to run a file with arguments.
 pub(crate) fn program(home: &Path, file: &Path, arguments: Vec<String>, by_shell: bool) -> Result<Program, Fault> {
     let folder = file.parent().unwrap_or(home).to_path_buf();
     let ends_in = |ending: &str| file.extension().is_some_and(|extension| extension == ending);
@@ -89,7 +89,7 @@ fn of_path_file(home: &Path, file: &Path, more: Vec<String>, folder: PathBuf) ->
     }
 }
 
-/// A file that programs may be.
+/// Checks that a file may be a program.
 fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
     let found = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let home = home.canonicalize().map_err(|error| Fault::io(home.display(), error))?;
@@ -112,7 +112,7 @@ fn checked(home: &Path, file: &Path) -> Result<PathBuf, Fault> {
     )))
 }
 
-/// The program of a scheme of modular inputs, and the folder of its app.
+/// The program of a modular input scheme, and its app's folder.
 pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)> {
     check_file_name(scheme).ok()?;
     let entries = std::fs::read_dir(home.join("etc/apps")).into_iter().flatten().flatten();
@@ -121,12 +121,12 @@ pub(crate) fn of_scheme(home: &Path, scheme: &str) -> Option<(PathBuf, PathBuf)>
     apps.into_iter().find_map(|app| Some((in_app(home, &app, scheme)?, app)))
 }
 
-/// The program of this name in an app, with an ending or without.
+/// The program with this name in an app, with or without extension.
 pub(crate) fn in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
     of_app(home, app, &["", ".py", ".sh"].map(|ending| format!("{name}{ending}")))
 }
 
-/// The file of this name in an app's folders of programs.
+/// The file with this name in an app's program folders.
 pub(crate) fn exact_in_app(home: &Path, app: &Path, name: &str) -> Option<PathBuf> {
     of_app(home, app, &[name.to_owned()])
 }

@@ -1,10 +1,10 @@
-//! A program with all it begins: started in a process group of its own, within limits, ended as a whole.
+//! A process group: a program with all its children, started with limits and ended as a whole.
 //!
-//! Its environment holds a path and a locale and what its starter adds, nothing of this process. The group is ended
-//! before its first process is taken off the system's list, so that its number can be nobody else's. What still runs
-//! when this process ends is ended by [`end_all`].
+//! The environment contains a path, a locale and what the caller adds, nothing of this process. The group is killed
+//! before its first process is reaped, so that its id cannot have been reused. [`end_all`] ends groups still running at
+//! exit.
 //!
-//! Not here: what is said over its pipes.
+//! Not here: communication over its pipes.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -17,63 +17,63 @@ use std::thread::JoinHandle;
 use quarry_stdx::Fault;
 use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, kill_process_group, prlimit, waitid};
 
-/// Address space of a program, in bytes.
+/// Address space per process, in bytes.
 const MEMORY_BYTES_MAX: u64 = 4 << 30;
-/// Open files of a program.
+/// Open files per process.
 const FILES_MAX: u64 = 1_024;
-/// Where programs are looked for when this one has no path.
+/// Search path if this process has none.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Processor time of a program, in seconds.
+/// CPU time per process, in seconds.
 pub(crate) const CPU_SECS_MAX: u64 = 3_600;
-/// What is kept of the end of a program's complaints, in bytes.
+/// Bytes kept of the end of a program's error output.
 const STDERR_BYTES_MAX: usize = 8 << 10;
-/// How often it is looked whether the search was cancelled, in milliseconds.
+/// Interval of checks for cancellation, in milliseconds.
 pub const LOOK_MS: u64 = 50;
-/// Rounds of [`LOOK_MS`] a program that has closed its output is given to end.
+/// Rounds of [`LOOK_MS`] that a program has to end after closing its output.
 pub(crate) const END_ROUNDS: usize = 20;
 
-/// First processes of groups that run, none of which is off the system's list.
+/// First processes of running groups, none of them reaped.
 static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
-/// Ends the programs that still run, before this process does.
+/// Ends all running groups before this process ends.
 pub fn end_all() {
     let running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     for pid in running.iter().filter_map(|pid| i32::try_from(*pid).ok().and_then(Pid::from_raw)) {
-        // One that has ended needs no signal.
+        // An ended group needs no signal.
         kill_process_group(pid, Signal::KILL).ok();
     }
 }
 
-/// What is started.
+/// A program to start.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The file that is run, or a name that is looked for in the path.
+    /// A file, or a name to find in the path.
     pub executable: PathBuf,
-    /// What it is started with.
+    /// Its arguments.
     pub arguments: Vec<String>,
-    /// Folder it runs in.
+    /// Its working directory.
     pub folder: PathBuf,
 }
 
-/// The ends of a program's pipes.
+/// The pipes of a program.
 pub struct Pipes {
-    /// Where it reads.
+    /// Its standard input.
     pub stdin: ChildStdin,
-    /// Where it writes.
+    /// Its standard output.
     pub stdout: ChildStdout,
-    /// Where it complains.
+    /// Its standard error.
     pub stderr: ChildStderr,
 }
 
-/// A program at work; ended when it is dropped.
+/// A running group; ended when dropped.
 pub struct ProgramGroup {
     child: Child,
     ended: Option<ExitStatus>,
 }
 
 impl ProgramGroup {
-    /// Starts a program; `environment` is added to what every program gets, `cpu_seconds` is what it may compute.
+    /// Starts a program; `environment` is added to the basic one, `cpu_seconds` limits its CPU time.
     pub fn start(
         program: &Program,
         environment: &[(String, String)],
@@ -97,7 +97,7 @@ impl ProgramGroup {
             .map_err(failed)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         RUNNING.lock().unwrap_or_else(PoisonError::into_inner).insert(child.id());
-        // From here on a failure ends the program, since the value is dropped.
+        // From here on, a failure drops the value and thereby ends the program.
         let group = ProgramGroup { child, ended: None };
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(Fault::bug("its pipes are not there"));
@@ -113,7 +113,7 @@ impl ProgramGroup {
         for (resource, most) in always.into_iter().chain(cpu) {
             let limit = Rlimit { current: Some(most), maximum: Some(most) };
             match prlimit(self.pid(), resource, limit) {
-                // A short program may be through already.
+                // A short program may already have ended.
                 Ok(_) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(Fault::io("its limits cannot be set", error)),
             }
@@ -128,28 +128,28 @@ impl ProgramGroup {
     /// Whether its first process has ended.
     pub fn has_ended(&self) -> bool {
         let Some(pid) = self.pid().filter(|_| self.ended.is_none()) else { return true };
-        // It stays on the system's list, so that the group can still be signalled by its number.
+        // Does not reap it, so that the group can still be signalled by its id.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
     }
 
-    /// Asks the program and everything it began to end.
+    /// Asks the whole group to terminate.
     pub(crate) fn ask_to_end(&self) {
         self.signal(Signal::TERM);
     }
 
     fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid().filter(|_| self.ended.is_none()) {
-            // One that has ended needs no signal.
+            // An ended group needs no signal.
             kill_process_group(pid, signal).ok();
         }
     }
 
-    /// Ends the program and everything it began; how its first process ended.
+    /// Kills the whole group; returns the status of its first process.
     pub fn end(&mut self) -> Option<ExitStatus> {
         if self.ended.is_none() {
             self.signal(Signal::KILL);
-            // Before its number may become another's.
+            // Before its id can be reused.
             RUNNING.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.child.id());
             self.ended = self.child.wait().ok();
         }
@@ -163,7 +163,7 @@ impl Drop for ProgramGroup {
     }
 }
 
-/// Keeps the end of what a program writes to its error output.
+/// Keeps the end of a program's error output.
 pub fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4_096];
     while let Ok(read @ 1..) = stderr.read(&mut buffer) {
@@ -174,18 +174,18 @@ pub fn keep_complaints(mut stderr: ChildStderr, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Starts a thread.
+/// Starts a named thread.
 pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, Fault> {
     let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
     thread.map_err(|error| Fault::io("cannot start a thread", error))
 }
 
-/// The search that a program runs for was cancelled.
+/// The error of a cancelled search.
 pub(crate) fn cancelled() -> Fault {
     Fault::unavailable("the search was cancelled")
 }
 
-/// A program did not answer in time.
+/// The error of a timeout.
 pub(crate) fn no_answer(seconds: u64) -> Fault {
     Fault::unavailable(format!("its program gave no answer within the limit of {seconds} seconds (maxwait)"))
 }

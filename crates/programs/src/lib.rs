@@ -1,10 +1,10 @@
-//! Child processes of a node: programs that bring events in, carry out search commands and act on alerts.
+//! Child processes of a node: inputs, custom search commands and alert actions.
 //!
-//! Each runs in a process group of its own within limits ([`ProgramGroup`]) and is ended with all it began, at the latest by
-//! [`end_all`]. [`ProgramInputs`] has the inputs of inputs.conf that run programs; [`CustomCommands`] starts the commands
-//! of commands.conf for a search and the alert actions of alert_actions.conf.
+//! Each runs in its own process group with limits ([`ProgramGroup`]) and is ended as a group, at the latest by
+//! [`end_all`]. [`ProgramInputs`] runs the program inputs of inputs.conf; [`CustomCommands`] starts the commands of
+//! commands.conf and the alert actions of alert_actions.conf.
 //!
-//! Not here: what a program's output means (`quarry_inputs::program`, the engine's chunked protocol), which apps there are
+//! Not here: interpreting output (`quarry_inputs::program`, the engine's chunked protocol), finding apps
 //! (`quarry_apps`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

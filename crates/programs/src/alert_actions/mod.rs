@@ -1,10 +1,10 @@
-//! Alert actions of apps: which there are (alert_actions.conf, the app's bin folder), and one run of one of them.
+//! Alert actions of apps: finding them (alert_actions.conf, the app's bin folder) and running one.
 //!
-//! `sendalert` names an action. Its parameters and the command's make the payload ([`payload`]), in which names between
-//! dollars are replaced ([`tokens`]); the rows go into a compressed file that is removed when the program has ended
-//! ([`results_file`]); the program gets the payload on its input ([`run`]).
+//! `sendalert` names an action. The action's and the command's parameters form the payload ([`payload`]), with tokens
+//! between dollar signs replaced ([`tokens`]). The rows are written to a compressed file that is removed when the
+//! program ends ([`results_file`]). The program reads the payload from standard input ([`run`]).
 //!
-//! Not here: actions that Splunk brings along itself, and searches that start actions by a schedule.
+//! Not here: actions bundled with Splunk, and scheduled searches.
 
 mod payload;
 mod results_file;
@@ -27,9 +27,9 @@ use payload::Payload;
 use results_file::ResultsFile;
 use tokens::Tokens;
 
-/// File of the stanzas, and what metadata call them.
+/// The conf file, and its name in metadata.
 const CONF: &str = "alert_actions";
-/// Actions that need no app in Splunk.
+/// Actions that are built into Splunk.
 const BROUGHT_ALONG: [&str; 10] = [
     "email",
     "logevent",
@@ -42,15 +42,15 @@ const BROUGHT_ALONG: [&str; 10] = [
     "summary_metric_index",
     "webhook",
 ];
-/// What settings of parameters begin with.
+/// Prefix of parameter settings.
 const PARAMETER: &str = "param.";
-/// How long a program may take where `maxtime` says nothing, in seconds.
+/// Default of `maxtime`, in seconds.
 const TIME_SECS: u64 = 300;
-/// Arguments of a program that alert_actions.conf may give.
+/// Maximum arguments configured in alert_actions.conf.
 const ARGUMENTS_MAX: usize = 100;
-/// The argument of a program where none is given.
+/// Default argument of a program.
 const EXECUTE: &str = "--execute";
-/// App and owner of searches outside of a namespace.
+/// App and owner of searches without a namespace.
 const APP: &str = "search";
 const OWNER: &str = "admin";
 /// Stands for the data folder.
@@ -58,7 +58,7 @@ const HOME: &str = "$SPLUNK_HOME";
 
 type Settings = BTreeMap<String, String>;
 
-/// Actions of the apps of a data folder.
+/// The alert actions of a data folder.
 #[derive(Default)]
 pub(crate) struct AlertActions {
     actions: BTreeMap<String, Settings>,
@@ -69,7 +69,7 @@ pub(crate) struct AlertActions {
 }
 
 impl AlertActions {
-    /// The actions of a data folder, those that the view sees if there is one.
+    /// The actions of a data folder, restricted to a view if given.
     pub(crate) fn new(layers: &Layers, data_dir: &Path, view: Option<&Arc<View>>, host: &str) -> AlertActions {
         let conf = layers.conf(CONF);
         let names = conf.stanzas().iter().map(|stanza| stanza.name.as_str()).filter(|name| *name != "default");
@@ -81,7 +81,7 @@ impl AlertActions {
         AlertActions { actions, data_dir: data_dir.to_owned(), view: view.cloned(), host: host.to_owned() }
     }
 
-    /// The settings of an action and the program it runs, or why it cannot be run.
+    /// The settings and program of an action, or why it cannot run.
     fn found(&self, name: &str) -> Result<(&Settings, Program), Fault> {
         let settings = self.actions.get(name).ok_or_else(|| self.missing(name))?;
         if settings.get("disabled").is_some_and(|text| is_true(text)) {
@@ -105,7 +105,7 @@ impl AlertActions {
         Fault::not_found(format!("there is no alert action {name}; {hint}"))
     }
 
-    /// What an action runs.
+    /// The program of an action.
     fn program(&self, name: &str, settings: &Settings) -> Result<Program, Fault> {
         if settings.get("python.version").is_some_and(|version| version == "python2") {
             return Err(Fault::invalid(format!("the alert action {name} wants python2, which does not run here")));
@@ -142,12 +142,12 @@ impl AlertActions {
         files::program(&self.data_dir, &file, arguments, false)
     }
 
-    /// Why there is no action of this name that could be run.
+    /// Checks that an action exists and can run.
     pub(crate) fn check(&self, name: &str) -> Result<(), Fault> {
         self.found(name).map(drop)
     }
 
-    /// Runs an action to its end; what the user is told.
+    /// Runs an action to its end; returns messages for the user.
     pub(crate) fn send(&self, call: AlertCall<'_>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         let (settings, program) = self.found(call.action)?;
         let time_text = settings.get("maxtime").map_or("", String::as_str);
@@ -192,14 +192,14 @@ fn not_brought_along(name: &str) -> Fault {
     Fault::not_found(format!("the action {name} comes with Splunk, not with Quarry; only alert actions of apps run"))
 }
 
-/// Parameters of an action and of a command that wins over it, with their tokens replaced.
+/// Parameters of the action, overridden by those of the command, with tokens replaced.
 fn configuration(settings: &Settings, given: &[(String, String)], tokens: &Tokens<'_>) -> BTreeMap<String, String> {
     let own = settings.iter().filter_map(|(key, value)| Some((key.strip_prefix(PARAMETER)?, value)));
     let given = given.iter().map(|(name, value)| (name.as_str(), value));
     own.chain(given).map(|(name, value)| (name.to_owned(), tokens.replaced(value))).collect()
 }
 
-/// Seconds of `maxtime`; `None` where it is no time.
+/// Parses `maxtime` into seconds; `None` if invalid.
 fn seconds_of(text: &str) -> Option<u64> {
     let text = text.trim();
     if text.is_empty() {

@@ -1,6 +1,6 @@
-//! What the program of an alert action reads from its input: JSON, or XML where `payload_format` does not say json.
+//! The payload that an alert action's program reads from standard input: JSON, or XML by default.
 //!
-//! Both hold the same: the search, where its results are, the parameters, and the first row. There is no session key.
+//! Both contain the search, the location of its results, the parameters, and the first row. There is no session key.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::tokens::Tokens;
 pub(super) struct Payload<'a> {
     pub(super) action: &'a str,
     pub(super) server_uri: String,
-    /// Parameters, their tokens replaced.
+    /// Parameters with tokens replaced.
     pub(super) configuration: BTreeMap<String, String>,
     pub(super) tokens: &'a Tokens<'a>,
 }
 
 impl Payload<'_> {
-    /// The plain parts by name.
+    /// The scalar members by name.
     fn parts(&self) -> [(&'static str, &str); 9] {
         let tokens = self.tokens;
         [
@@ -35,7 +35,7 @@ impl Payload<'_> {
         ]
     }
 
-    /// As JSON on one line. A field with several values is a list.
+    /// JSON on one line. A multivalue field is a list.
     pub(super) fn json(&self) -> String {
         let mut all: Map<String, Value> =
             self.parts().into_iter().map(|(name, text)| (name.to_owned(), json!(text))).collect();
@@ -48,7 +48,7 @@ impl Payload<'_> {
         format!("{}\n", Value::Object(all))
     }
 
-    /// As XML.
+    /// XML.
     pub(super) fn xml(&self) -> String {
         let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<alert>\n");
         for (name, text) in self.parts() {

@@ -1,8 +1,7 @@
-//! The file with the rows of a search that an alert action reads: compressed CSV in a folder of its own, which goes when
-//! the value does.
+//! The results file of an alert action: the rows of a search as compressed CSV in a folder of its own, removed when the
+//! value is dropped.
 //!
-//! A process that was killed leaves its folders behind; the next file that is written takes those away whose process is
-//! gone.
+//! A killed process leaves its folders behind; the next one that writes a file removes folders of dead processes.
 
 use std::fs::{DirBuilder, File};
 use std::io::{BufWriter, Write};
@@ -15,13 +14,13 @@ use quarry_engine::FillTable;
 use quarry_stdx::{Fault, random};
 use rustix::process::{Pid, test_kill_process};
 
-/// Folder of such folders, below the data folder.
+/// Parent of these folders, relative to the data folder.
 const FOLDER: &str = "run/alerts";
 /// Name of the file.
 const FILE: &str = "results.csv.gz";
-/// Bytes of a file at most.
+/// Maximum size of a file.
 const BYTES_MAX: u64 = 1 << 30;
-/// Only this user may read it.
+/// Accessible to this user only.
 const MODE: u32 = 0o700;
 
 /// A written file.
@@ -30,7 +29,7 @@ pub(super) struct ResultsFile {
 }
 
 impl ResultsFile {
-    /// Writes what `fill` gives into a new file.
+    /// Writes the output of `fill` into a new file.
     pub(super) fn write(data_dir: &Path, fill: FillTable<'_>) -> Result<ResultsFile, Fault> {
         let parent = data_dir.canonicalize().map_err(|error| Fault::io(data_dir.display(), error))?.join(FOLDER);
         let failed =
@@ -41,7 +40,7 @@ impl ResultsFile {
         random::fill(&mut bytes);
         let folder = parent.join(format!("{}-{:016x}", std::process::id(), u64::from_le_bytes(bytes)));
         DirBuilder::new().mode(MODE).create(&folder).map_err(failed)?;
-        // From here on it is removed, whatever happens.
+        // From here on it is removed in any case.
         let written = ResultsFile { folder };
         let file = File::create_new(written.path()).map_err(failed)?;
         let mut out = GzEncoder::new(Bounded { out: BufWriter::new(file), left: BYTES_MAX }, Compression::fast());
@@ -51,7 +50,7 @@ impl ResultsFile {
         Ok(written)
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.join(FILE)
     }
@@ -59,12 +58,12 @@ impl ResultsFile {
 
 impl Drop for ResultsFile {
     fn drop(&mut self) {
-        // What is left is taken away by a later process.
+        // Leftovers are removed by a later process.
         drop(std::fs::remove_dir_all(&self.folder));
     }
 }
 
-/// Removes folders of processes that are no more.
+/// Removes folders of dead processes.
 fn remove_leftovers(parent: &Path) {
     for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -76,7 +75,7 @@ fn remove_leftovers(parent: &Path) {
     }
 }
 
-/// Writes so many bytes and no more.
+/// A writer with a maximum size.
 struct Bounded<W> {
     out: W,
     left: u64,

@@ -1,6 +1,6 @@
-//! One run of the program of an alert action: payload in, complaints out, ended with all it began.
+//! Runs the program of an alert action once: payload in, messages out, process group ended.
 //!
-//! A program that fails or takes too long does not fail the search; what it wrote to its error output is told.
+//! A program that fails or takes too long does not fail the search; its error output becomes messages.
 
 use quarry_stdx::Fault;
 use std::io::{Read, Write};
@@ -13,9 +13,9 @@ use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, spawn,
 };
 
-/// Lines of a program that are told, the last ones.
+/// Maximum lines reported, the last ones.
 const LINES_MAX: usize = 20;
-/// Levels that lines may begin with, and what of them is told.
+/// Prefixes of lines that set a level, and how each is reported.
 const LEVELS: [(&str, Option<&str>); 8] = [
     ("DEBUG", None),
     ("INFO", Some("")),
@@ -27,14 +27,14 @@ const LEVELS: [(&str, Option<&str>); 8] = [
     ("CRIT", Some("error: ")),
 ];
 
-/// How waiting came to its end.
+/// How waiting ended.
 enum Waited {
     Ended,
     Cancelled,
     TooLong,
 }
 
-/// Runs a program to its end; what the user is told.
+/// Runs a program to its end; returns messages for the user.
 pub(super) fn run(
     program: &Program,
     environment: &[(String, String)],
@@ -54,7 +54,7 @@ pub(super) fn run(
     })?;
     let waited = wait(&group, &closed, seconds, is_cancelled);
     let status = group.end();
-    // A process that left the group may hold its end of the pipe for as long as it likes.
+    // A process that left the group may hold its end of the pipe open.
     closed.recv_timeout(Duration::from_millis(LOOK_MS * END_ROUNDS as u64)).ok();
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
     let mut told = lines_of(&String::from_utf8_lossy(&complaints));
@@ -84,14 +84,14 @@ fn wait(group: &ProgramGroup, closed: &Receiver<()>, seconds: u64, is_cancelled:
         if is_open {
             is_open = closed.recv_timeout(look) == Err(RecvTimeoutError::Timeout);
         } else {
-            // One that has closed its error output is mostly about to end.
+            // A program that has closed its error output is usually about to end.
             std::thread::park_timeout(look);
         }
     }
     if group.has_ended() { Waited::Ended } else { Waited::TooLong }
 }
 
-/// What is told of the lines a program wrote.
+/// Messages from the lines of a program.
 fn lines_of(text: &str) -> Vec<String> {
     let told = |line: &str| {
         let line = line.trim();
@@ -112,7 +112,7 @@ fn write(mut stdin: ChildStdin, payload: &str) {
     drop(stdin.write_all(payload.as_bytes()));
 }
 
-/// Takes what a program writes to its output, which nobody reads.
+/// Discards the program's standard output.
 fn read_away(mut stdout: ChildStdout) {
     let mut buffer = [0; 4_096];
     while let Ok(1..) = stdout.read(&mut buffer) {}

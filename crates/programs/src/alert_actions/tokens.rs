@@ -1,17 +1,17 @@
-//! Names between dollars in parameters of alert actions: `$result.FIELD$` and what is known of the search.
+//! Tokens in parameters of alert actions: `$result.FIELD$` and attributes of the search.
 //!
-//! A name that is none of these stays as it is with its dollars, so that texts with dollars of their own survive.
+//! Unknown names stay as they are with their dollar signs, so that texts with dollar signs survive.
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, strftime};
 
-/// Formats of the moment of the search.
+/// Formats of the search's time.
 const DATE: &str = "%B %d, %Y";
 const TIME_OF_DAY: &str = "%H:%M:%S";
-/// What stands between several values of a field.
+/// Separator of a multivalue field.
 const BETWEEN_VALUES: &str = "\n";
-/// Names that only saved searches have a value for.
+/// Names that have values only in saved searches.
 const OF_SAVED_SEARCHES: [&str; 8] = [
     "name",
     "description",
@@ -23,7 +23,7 @@ const OF_SAVED_SEARCHES: [&str; 8] = [
     "type",
 ];
 
-/// What names stand for.
+/// Values of tokens.
 pub(super) struct Tokens<'a> {
     pub(super) app: &'a str,
     pub(super) owner: &'a str,
@@ -39,7 +39,7 @@ pub(super) struct Tokens<'a> {
 }
 
 impl Tokens<'_> {
-    /// The text with what its names stand for; what is put in is not looked at again.
+    /// Replaces tokens; inserted values are not expanded again.
     pub(super) fn replaced(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -62,10 +62,10 @@ impl Tokens<'_> {
         out
     }
 
-    /// What a name stands for; `None` when it is none.
+    /// The value of a token; `None` if it is not one.
     fn value(&self, name: &str) -> Option<String> {
         if let Some(field) = name.strip_prefix("result.") {
-            // A field that the row does not have is nothing.
+            // A field missing in the row is empty.
             let values = self.first_row.iter().find(|(known, _)| known == field).map(|(_, values)| values);
             return Some(values.map(|values| values.join(BETWEEN_VALUES)).unwrap_or_default());
         }

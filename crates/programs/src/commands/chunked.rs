@@ -1,11 +1,10 @@
-//! A program of a custom command at work: begun in a process group of its own, spoken with over its pipes, ended with
-//! all it began.
+//! A running program of a custom command: started in its own process group, driven over its pipes, ended as a group.
 //!
-//! Two threads read its answers and its complaints, a third writes, so that a program that does neither in turn blocks
-//! nobody: whoever asks waits for an answer no longer than allowed, then the group is killed. It has no environment but
-//! a path and a locale.
+//! Two threads read its output and its error output, a third writes, so that a program that does not read and write in
+//! turn blocks nobody. A caller waits for a response until the timeout, then the group is killed. The environment
+//! contains only a path and a locale.
 //!
-//! Not here: what is said (engine), and which programs there are ([`super::CustomCommands`]).
+//! Not here: the dialogue (engine), and finding programs ([`super::CustomCommands`]).
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -20,21 +19,21 @@ use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
 };
 
-/// Longest header line of an answer, in bytes.
+/// Maximum header line of a response, in bytes.
 const HEADER_BYTES_MAX: u64 = 128;
-/// Version in the header line.
+/// Protocol version in the header line.
 const VERSION: &str = "chunked 1.0";
 
-/// What it may take.
+/// Limits of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramLimits {
-    /// Seconds for an answer.
+    /// Timeout of a response in seconds.
     pub(crate) wait_secs: u64,
-    /// Bytes of an answer.
+    /// Maximum size of a response in bytes.
     pub(crate) chunk_bytes: u64,
 }
 
-/// A program at work.
+/// A running program.
 pub(crate) struct RunningProgram {
     group: ProgramGroup,
     questions: Option<SyncSender<Vec<u8>>>,
@@ -44,7 +43,7 @@ pub(crate) struct RunningProgram {
 }
 
 impl RunningProgram {
-    /// Starts a program within its limits.
+    /// Starts a program with its limits.
     pub(crate) fn start(program: &Program, limits: ProgramLimits) -> Result<RunningProgram, Fault> {
         let (group, pipes) = ProgramGroup::start(program, &[], Some(CPU_SECS_MAX))?;
         let Pipes { stdin, stdout, stderr } = pipes;
@@ -59,7 +58,7 @@ impl RunningProgram {
         Ok(running)
     }
 
-    /// Why there is no answer, with the end of what the program wrote to its error output.
+    /// Adds the end of the program's error output to an error.
     fn without_answer(&mut self, fault: Fault) -> Fault {
         let mut rounds = 0..END_ROUNDS;
         while !self.group.has_ended() && rounds.next().is_some() {
@@ -126,7 +125,7 @@ fn read_answers(stdout: ChildStdout, bytes_max: u64, answers: &SyncSender<Result
     }
 }
 
-/// The next answer; `None` at the end of the output.
+/// The next response; `None` at the end of the output.
 fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     let read = stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header);
@@ -136,14 +135,14 @@ fn read_answer(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<Comma
         Ok(_) => return Some(Err(no_chunk(&header))),
         Err(error) => return Some(Err(Fault::io("its answer cannot be read", error))),
     }
-    // An empty line between chunks is none.
+    // An empty line between chunks is ignored.
     if header.trim().is_empty() {
         return read_answer_once(stdout, bytes_max);
     }
     Some(read_parts(&header, stdout, bytes_max))
 }
 
-/// After one empty line no other may come.
+/// At most one empty line is allowed.
 fn read_answer_once(stdout: &mut impl BufRead, bytes_max: u64) -> Option<Result<CommandChunk, Fault>> {
     let mut header = String::new();
     match stdout.by_ref().take(HEADER_BYTES_MAX).read_line(&mut header) {

@@ -1,7 +1,7 @@
-//! Custom search commands: which programs apps bring along (commands.conf, the app's bin folder) and how they are begun.
+//! Custom search commands of apps: finding their programs (commands.conf, the app's bin folder) and starting them.
 //!
-//! Who speaks with a program is [`chunked`], with an older one (`chunked = false`) and those that `script` names
-//! [`older`]. Alert actions, which apps have beside commands, are [`crate::alert_actions`].
+//! [`chunked`] drives programs of the chunked protocol, [`older`] those with `chunked = false` and the programs of
+//! `script`. Alert actions are in [`crate::alert_actions`].
 
 mod chunked;
 mod older;
@@ -21,19 +21,19 @@ use crate::group::Program;
 use chunked::{ProgramLimits, RunningProgram};
 use older::{OlderProgram, OlderSettings};
 
-/// Arguments of a program that commands.conf may give.
+/// Maximum arguments configured in commands.conf.
 const ARGUMENTS_MAX: usize = 100;
-/// The size of a chunk when `maxchunksize` names none, in bytes.
+/// Default of `maxchunksize`, in bytes.
 const CHUNK_BYTES_MAX: u64 = 256 << 20;
-/// How long a program may take for an answer when `maxwait` says nothing, in seconds.
+/// Default of `maxwait`, in seconds.
 const WAIT_SECS: u64 = 600;
-/// Rows that an older program gets at most: as many as a portion has.
+/// Maximum rows for an older program: one portion.
 const OLDER_ROWS_MAX: usize = 50_000;
-/// What programs that `script` names are.
+/// Settings of programs named by `script`.
 const SCRIPT: OlderSettings =
     OlderSettings { generates: false, streams: false, has_header: true, can_be_asked: false, rows_max: OLDER_ROWS_MAX };
 
-/// Commands of the apps of a data folder.
+/// The custom commands of a data folder.
 #[derive(Default)]
 pub struct CustomCommands {
     commands: BTreeMap<String, Definition>,
@@ -44,18 +44,18 @@ pub struct CustomCommands {
     readable: Arc<Readable>,
 }
 
-/// A command as commands.conf has it.
+/// A command in commands.conf.
 struct Definition {
     app: String,
     program: Result<Program, Fault>,
     limits: ProgramLimits,
-    /// What it is if it does not speak the chunked protocol.
+    /// Its settings if it does not speak the chunked protocol.
     older: Option<OlderSettings>,
 }
 
 impl CustomCommands {
-    /// The commands of a data folder that may be read, those that the view sees if there is one; none without a folder. `host` is the name
-    /// of this machine, which alert actions are told.
+    /// The readable commands of a data folder, restricted to a view if given; none without a folder. `host` is this
+    /// machine's name, for alert actions.
     pub fn new(
         layers: &Layers,
         data_dir: Option<&Path>,
@@ -91,7 +91,7 @@ impl CustomCommands {
     }
 }
 
-/// What an older program is; `None` for one that speaks the chunked protocol.
+/// Settings of an older program; `None` for the chunked protocol.
 fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
     let is = |key: &str, unsaid: bool| setting(key).map_or(unsaid, |text| is_true(&text));
     let rows = setting("maxinputs").and_then(|text| text.parse().ok()).filter(|rows| *rows > 0);
@@ -104,7 +104,7 @@ fn older(setting: &dyn Fn(&str) -> Option<String>) -> Option<OlderSettings> {
     })
 }
 
-/// The program that the arguments of `script` name, which are taken away.
+/// The program named by the arguments of `script`, which are consumed.
 fn script(
     data_dir: &Path,
     (view, readable): (Option<&View>, &Readable),
@@ -151,7 +151,7 @@ fn script(
     Ok(Program { executable, arguments, folder })
 }
 
-/// What to start, or why it cannot be started.
+/// The program to start, or why it cannot be started.
 fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> Result<Program, Fault> {
     if setting("python.version").is_some_and(|version| version == "python2") {
         return Err(Fault::invalid("it wants python2, which does not run here"));
@@ -165,7 +165,7 @@ fn program(name: &str, app: &Path, setting: &dyn Fn(&str) -> Option<String>) -> 
     if !file.is_file() {
         return Err(Fault::not_found(format!("{}: there is no such file", file.display())));
     }
-    // The process begins in the folder, so that a relative data folder would lead elsewhere.
+    // The process starts in the app's folder, where a relative path would be wrong.
     let file = file.canonicalize().map_err(|error| Fault::io(file.display(), error))?;
     let mut arguments: Vec<String> = Vec::new();
     let executable = match filename.ends_with(".py") {
@@ -211,7 +211,7 @@ impl CommandSource for CustomCommands {
 }
 
 impl CustomCommands {
-    /// What `script` runs: the program that its arguments name.
+    /// The program named by the arguments of `script`.
     fn start_script(&self, name: &str, is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         let data_dir = self.data_dir.clone().filter(|_| matches!(name, "script" | "run"));
         let data_dir = data_dir.ok_or_else(|| Fault::not_found(format!("no app has a command {name}")))?;

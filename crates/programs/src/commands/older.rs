@@ -1,11 +1,12 @@
-//! Older programs of custom commands and of `script`: begun for some rows, told them on their input, they write what
-//! they make of them to their output and end.
+//! Older custom commands and `script`: a program is started for some rows, reads them from standard input, writes its
+//! result and ends.
 //!
-//! The engine speaks the chunked protocol with all programs; [`OlderProgram`] answers it in the program's place. What a
-//! program is comes from its settings, or from itself where it can be asked (`supports_getinfo`). It gets a few lines about
-//! the search, an empty line and the rows as CSV; it gives messages, an empty line and rows, or rows alone.
+//! The engine speaks the chunked protocol with all programs; [`OlderProgram`] implements it on behalf of an older one.
+//! A program's properties come from its settings, or from the program itself if it can be asked (`supports_getinfo`).
+//! It receives a header about the search, an empty line and the rows as CSV; it returns messages, an empty line and
+//! rows, or rows only.
 //!
-//! Not here: starting and ending programs ([`crate::group`]), which there are ([`super::CustomCommands`]).
+//! Not here: processes ([`crate::group`]), finding programs ([`super::CustomCommands`]).
 
 use std::io::{Read, Write};
 use std::process::{ChildStdin, ChildStdout};
@@ -22,45 +23,45 @@ use crate::group::{
     CPU_SECS_MAX, END_ROUNDS, LOOK_MS, Pipes, Program, ProgramGroup, cancelled, keep_complaints, no_answer, spawn,
 };
 
-/// First argument that asks a program what it is, and the one that asks it to work.
+/// First argument that asks a program about itself, and the one that asks it to work.
 const GETINFO: &str = "__GETINFO__";
 const EXECUTE: &str = "__EXECUTE__";
 
-/// What is known of an older program before it runs.
+/// Properties of an older program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OlderSettings {
-    /// It makes rows of its own.
+    /// It creates rows.
     pub(crate) generates: bool,
-    /// It may be given rows in portions, each to a process of its own.
+    /// Rows may be passed in portions, each to its own process.
     pub(crate) streams: bool,
-    /// It expects lines about the search before the rows.
+    /// It expects a header about the search.
     pub(crate) has_header: bool,
-    /// It can be asked what it is.
+    /// It can be asked about itself.
     pub(crate) can_be_asked: bool,
-    /// Rows given at most, and at least one; not more than a portion has, as it gets the first portion only.
+    /// Maximum rows, at least one; at most one portion, because it receives only the first.
     pub(crate) rows_max: usize,
 }
 
-/// Finds the program for the arguments of a search, of which it takes away those that name it.
+/// Finds the program for the arguments of a search; consumes those that name it.
 pub(crate) type FindProgram = Box<dyn Fn(&mut Vec<String>) -> Result<Program, Fault> + Send>;
 
-/// An older program, spoken with as if it knew the chunked protocol.
+/// An older program behind the chunked protocol.
 pub(crate) struct OlderProgram {
     find: FindProgram,
     program: Option<Program>,
     limits: ProgramLimits,
     settings: OlderSettings,
     arguments: Vec<String>,
-    /// Lines about the search.
+    /// Header about the search.
     header: Vec<u8>,
-    /// Rows that wait for the last ones.
+    /// Rows received so far.
     rows: Option<Vec<u8>>,
-    /// Whether rows were left out.
+    /// Whether rows were dropped.
     was_cut: bool,
 }
 
 impl OlderProgram {
-    /// A program that is begun when it is needed.
+    /// A program that is started when needed.
     pub(crate) fn new(find: FindProgram, limits: ProgramLimits, settings: OlderSettings) -> OlderProgram {
         OlderProgram {
             find,
@@ -120,7 +121,7 @@ impl OlderProgram {
         self.answer(rows, true, is_cancelled)
     }
 
-    /// What the program makes of rows.
+    /// Output of the program for rows.
     fn answer(&mut self, rows: Vec<u8>, is_last: bool, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault> {
         let execute = self.settings.can_be_asked.then_some(EXECUTE);
         let (body, mut messages) = messages_of(&self.run(execute, rows, is_cancelled)?)?;
@@ -131,7 +132,7 @@ impl OlderProgram {
         Ok(said(&json!({ "finished": is_last, "inspector": { "messages": messages } }), body))
     }
 
-    /// Runs the program once and gives its output.
+    /// Runs the program once and returns its output.
     fn run(&self, first: Option<&str>, rows: Vec<u8>, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<u8>, Fault> {
         let Some(mut program) = self.program.clone() else { return Err(Fault::bug("it was not told of the search")) };
         program.arguments.extend(first.map(str::to_owned));
@@ -146,7 +147,7 @@ impl OlderProgram {
         spawn("command-read", move || read(stdout, bytes_max, &to_answer))?;
         let complains = spawn("command-stderr", move || keep_complaints(stderr, &kept))?;
         let output = wait(&answers, self.limits.wait_secs, is_cancelled);
-        // One that has closed its output is about to end, and tells so.
+        // A program that has closed its output is about to end and will report its status.
         let (never, timer) = sync_channel::<()>(1);
         let mut rounds = 0..END_ROUNDS;
         while output.is_ok() && !group.has_ended() && rounds.next().is_some() {
@@ -181,7 +182,7 @@ fn said(metadata: &Value, body: Vec<u8>) -> CommandChunk {
     CommandChunk { metadata: metadata.to_string(), body }
 }
 
-/// Lines about a search and an empty one.
+/// The header about a search, with an empty line.
 fn header_of(info: &Value) -> Vec<u8> {
     let text = |name: &str| info[name].as_str().unwrap_or_default().replace(['\n', '\r'], " ");
     let mut lines: Vec<String> = [("sid", "sid"), ("owner", "owner"), ("namespace", "app"), ("search", "search")]
@@ -200,7 +201,7 @@ fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
     let mut read = 0;
     while rows.read_byte_record(&mut record).map_err(|error| Fault::bug(error.to_string()))? {
         read += 1;
-        // The header line is a record, too.
+        // The header line counts as a record.
         if read == most + 2 {
             let start = record.position().map_or(body.len(), |place| place.byte() as usize);
             return Ok((body.get(..start).unwrap_or(body).to_vec(), true));
@@ -212,7 +213,7 @@ fn first_rows(body: &[u8], most: usize) -> Result<(Vec<u8>, bool), Fault> {
 /// Level and text.
 type Message = (String, String);
 
-/// The rows of an output and the messages before them.
+/// Splits an output into rows and preceding messages.
 fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), Fault> {
     let mut messages = Vec::new();
     let mut rest = output;
@@ -220,7 +221,7 @@ fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), Fault> {
         let line = String::from_utf8_lossy(&rest[..end]);
         let line = line.trim_end_matches('\r');
         if line.is_empty() {
-            // Ends the messages; without any it is the line before the rows.
+            // The empty line ends the messages; without messages, it precedes the rows.
             rest = &rest[end + 1..];
             break;
         }
@@ -236,7 +237,7 @@ fn messages_of(output: &[u8]) -> Result<(Vec<u8>, Vec<Message>), Fault> {
     Ok((rest.to_vec(), messages))
 }
 
-/// The level that a line of messages begins with.
+/// The level at the start of a message.
 fn level_of(text: &str) -> Option<&'static str> {
     match text.trim_end_matches("_message").to_ascii_lowercase().as_str() {
         "error" | "fatal" => Some("ERROR"),
@@ -262,7 +263,7 @@ fn read(stdout: ChildStdout, bytes_max: u64, to_answer: &SyncSender<Result<Vec<u
         Ok(_) => Ok(output),
         Err(error) => Err(Fault::io("its answer cannot be read", error)),
     };
-    // Nobody waits for it any more where this fails.
+    // If this fails, the caller has stopped waiting.
     drop(to_answer.send(answer));
 }
 

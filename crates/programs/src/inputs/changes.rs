@@ -1,10 +1,10 @@
-//! `[fschange:PATH]`: looks at files from time to time and tells what changed.
+//! `[fschange:PATH]`: periodic scans that report changes of files.
 //!
-//! A look is kept beside the store before its events are handed over, and the last of them brings the number of the look
-//! into the store with it: whichever of the two looks that are on disk the store knows is where the next start goes on,
-//! so that a change is told once.
+//! A scan is saved before its events are stored, and its last event carries the scan's number into the store. After a
+//! crash, the number in the store tells which of the two saved scans to continue from, so that each change is reported
+//! once.
 //!
-//! Not here: what a look is and how a change reads (`quarry_inputs::changes`).
+//! Not here: the content of a scan and the text of a change (`quarry_inputs::changes`).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use quarry_stdx::{Fault, log, private_file};
 
 use super::input_context::{Shared, Stores, check, kept_name, metadata};
 
-/// Folder of kept looks, below the data folder.
+/// Folder of saved scans, relative to the data folder.
 const LOOKS: &str = "var/lib/quarry/fschange";
-/// Endings of the look whose events are stored, and of one whose events may be.
+/// Extensions of the scan whose events are stored, and of the one whose events may be.
 const STORED: &str = "look";
 const NEXT: &str = "next";
-/// Scope of the numbers of looks in the store; no index has this name.
+/// Scope of scan numbers in the store; cannot be an index name.
 const SCOPE: &str = "fschange\0";
 /// Source and sourcetype of events.
 const SOURCE: &str = "fschangemonitor";
 const SOURCETYPE: &str = "fs_notification";
-/// Events, and bytes of their texts, at which a batch is handed over.
+/// Events, and bytes of their texts, at which a batch is stored.
 const BATCH_EVENTS: usize = 65_536;
 const BATCH_BYTES: usize = 16 << 20;
-/// Wait before a busy store is asked again.
+/// Retry interval when the store is busy.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
 
 /// An input.
@@ -42,7 +42,7 @@ pub(crate) struct Watch {
     input: ChangeInput,
     rules: ChangeRules,
     metadata: Metadata,
-    /// Kept looks, but for their endings.
+    /// Path of the saved scans without extension.
     file: PathBuf,
     name: String,
     store: Arc<dyn EventStore>,
@@ -66,7 +66,7 @@ pub(crate) fn watch(change: &ChangeInput, shared: &Shared, stores: Stores<'_>) -
 }
 
 impl Watch {
-    /// Looks until everything ends.
+    /// Scans until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let mut known = match self.known() {
             Ok(known) => known,
@@ -87,7 +87,7 @@ impl Watch {
         log::warning(format!("inputs.conf [{}]: {fault}", self.input.input.stanza));
     }
 
-    /// The look whose events are stored.
+    /// The scan whose events are stored.
     fn known(&self) -> Result<KeptLook, Fault> {
         let (stored, next) = (self.file.with_extension(STORED), self.file.with_extension(NEXT));
         let in_store = self.store.known_offset(SCOPE, self.name.as_bytes());
@@ -105,12 +105,12 @@ impl Watch {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => KeptLook::default(),
             Err(error) => return Err(Fault::io(stored.display(), error)),
         };
-        // The store takes no number twice.
+        // The store accepts each number once.
         look.number = look.number.max(in_store);
         Ok(look)
     }
 
-    /// Looks, tells what changed, and keeps the look; `told` are the problems of the look before.
+    /// Scans, reports changes and saves the scan; `told` are the problems already reported.
     fn round(&self, known: &mut KeptLook, told: &mut Vec<String>, shared: &Shared) -> Result<(), Fault> {
         let mut files = 0;
         let mut goes_on = || {
@@ -136,7 +136,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Stores an event per change; false if everything ends first, and then it is told after the next start.
+    /// Stores an event per change; returns false at shutdown, and the changes are reported after the next start.
     fn store_changes(&self, before: &Entries, after: &Entries, number: u64, shared: &Shared) -> Result<bool, Fault> {
         let now = shared.settings.clock.now_ns();
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
@@ -161,13 +161,13 @@ impl Watch {
             }
         }
         if batch.is_empty() {
-            // Only what tells nothing differs, such as a hash that is there for the first time.
+            // Only attributes that are not reported differ, such as a hash computed for the first time.
             return Ok(true);
         }
         self.append(batch, Some(number), shared)
     }
 
-    /// Stores a batch, with the number of its look if it is the last; waits while the store is busy.
+    /// Stores a batch, with the number of its scan if it is the last; waits while the store is busy.
     fn append(&self, batch: EventBatch, number: Option<u64>, shared: &Shared) -> Result<bool, Fault> {
         loop {
             let appended = match number {

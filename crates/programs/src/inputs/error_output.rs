@@ -1,4 +1,4 @@
-//! What programs write to their error output, and how they end: lines on standard error and events of `_internal`.
+//! Error output and exit status of input programs, as lines on standard error and events in `_internal`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,18 +10,18 @@ use quarry_stdx::log;
 
 use super::input_context::Shared;
 
-/// Index, sourcetype and component that searches for messages of programs name.
+/// Index, sourcetype and component under which Splunk's users search for these messages.
 const INDEX: &str = "_internal";
 const SOURCETYPE: &str = "splunkd";
 const COMPONENT: &str = "ExecProcessor";
-/// Where Splunk's file would be, below the data folder.
+/// Path of the file in Splunk, relative to the data folder.
 const SOURCE: &str = "var/log/splunk/splunkd.log";
-/// Bytes of a line that are kept.
+/// Maximum bytes kept of a line.
 const LINE_BYTES_MAX: usize = 8 << 10;
-/// Lines of one run that are told on standard error; all are events.
+/// Lines per run written to standard error; all become events.
 const TOLD_MAX: usize = 20;
 
-/// Takes down what is said about one program.
+/// Log of one program.
 pub(crate) struct Log {
     store: Arc<dyn EventStore>,
     metadata: Metadata,
@@ -29,7 +29,7 @@ pub(crate) struct Log {
     stanza: String,
     is_stored: bool,
     told: AtomicUsize,
-    /// Bytes of a line that has not ended.
+    /// Bytes of an incomplete line.
     held: Vec<u8>,
 }
 
@@ -52,12 +52,12 @@ impl Log {
         }
     }
 
-    /// A new run begins.
+    /// Starts a new run.
     pub(crate) fn begin(&mut self) {
         self.told.store(0, Ordering::Relaxed);
     }
 
-    /// Takes bytes of the error output.
+    /// Adds bytes of the error output.
     pub(crate) fn push(&mut self, bytes: &[u8], shared: &Shared) {
         self.held.extend_from_slice(bytes);
         while let Some(end) = self.held.iter().position(|byte| *byte == b'\n') {
@@ -69,7 +69,7 @@ impl Log {
         }
     }
 
-    /// The error output has ended.
+    /// Ends the error output.
     pub(crate) fn finish(&mut self, shared: &Shared) {
         let line = std::mem::take(&mut self.held);
         self.message(&line, shared);
@@ -83,7 +83,7 @@ impl Log {
         }
     }
 
-    /// Takes down one line.
+    /// Logs one line.
     pub(crate) fn line(&self, level: &str, text: &str, shared: &Shared) {
         let mut end = text.len().min(LINE_BYTES_MAX);
         while !text.is_char_boundary(end) {
@@ -103,7 +103,7 @@ impl Log {
         let mut batch = EventBatch { index_time: now, ..EventBatch::default() };
         let meta = batch.intern(&self.metadata);
         batch.push(format!("{time} {level} {COMPONENT} - {text}").as_bytes(), now, meta);
-        // Nothing hangs on it: what cannot be stored now is told where it matters.
+        // The line is also on standard error; a failing store is reported elsewhere.
         drop(self.store.append(batch));
     }
 }

@@ -1,4 +1,4 @@
-//! What inputs that run programs have in common: the node's settings, the end of them all, names and metadata.
+//! State shared by inputs that run programs: settings, shutdown, names and metadata.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,22 +8,22 @@ use quarry_event::Metadata;
 use quarry_inputs::{EventStore, InputSettings};
 use quarry_stdx::{Fault, log};
 
-/// Where events go, by the routing of an input.
+/// Maps an input's routing to its event store.
 pub type Stores<'a> = &'a dyn Fn(Option<&str>) -> Arc<dyn EventStore>;
 
-/// What all inputs share.
+/// State shared by all inputs.
 pub(crate) struct Shared {
     pub(crate) settings: Arc<InputSettings>,
     /// Absolute path of the data folder.
     pub(crate) home: std::path::PathBuf,
     /// Name of this machine.
     pub(crate) host: String,
-    /// Where the management port is, if there is one.
+    /// Address of the management port, if any.
     pub(crate) address: Option<std::net::SocketAddr>,
     pub(crate) stop: Stop,
 }
 
-/// Becomes true once.
+/// Signal that becomes true once, at shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     is_over: Mutex<bool>,
@@ -31,19 +31,19 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Whether everything ends.
+    /// Whether the node shuts down.
     pub(crate) fn is_over(&self) -> bool {
         *self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits no longer than this, and than everything goes on; whether it ends.
+    /// Waits up to `time`; returns early, and true, at shutdown.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(is_over, time, |is_over| !*is_over);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits as long as this, whether everything ends or not.
+    /// Waits for `time` even during shutdown.
     pub(crate) fn pause(&self, time: Duration) {
         let is_over = self.is_over.lock().unwrap_or_else(PoisonError::into_inner);
         drop(self.changed.wait_timeout_while(is_over, time, |_| true));
@@ -55,7 +55,7 @@ impl Stop {
     }
 }
 
-/// Checks what is said of all of these inputs.
+/// Checks settings common to all of these inputs.
 pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), Fault> {
     store.check_index(&input.index).map_err(|fault| fault.at(format_args!("[{}]", input.stanza)))?;
     for setting in &input.left_out {
@@ -64,7 +64,7 @@ pub(super) fn check(input: &ProgramInput, store: &dyn EventStore) -> Result<(), 
     Ok(())
 }
 
-/// Name of a file that is kept for an input, whose own name may hold what file names do not.
+/// File name for an input whose own name may contain other characters.
 pub(super) fn kept_name(name: &str) -> String {
     let plain: String =
         name.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '_' }).take(80).collect();
@@ -72,7 +72,7 @@ pub(super) fn kept_name(name: &str) -> String {
     format!("{plain}-{mark:08x}")
 }
 
-/// Metadata of an input's events, where these say nothing themselves.
+/// Default metadata of an input's events.
 pub(super) fn metadata(input: &ProgramInput, source: &str, sourcetype: &str, shared: &Shared) -> Metadata {
     Metadata {
         index: input.index.as_str().into(),

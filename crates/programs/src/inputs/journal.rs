@@ -1,4 +1,4 @@
-//! `[journald://NAME]`: the journal of systemd, read by `journalctl`, which goes on where its last stored entry was.
+//! `[journald://NAME]`: the systemd journal, read with `journalctl` from the last stored entry on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::group::Program;
 
 /// The program.
 const JOURNALCTL: &str = "journalctl";
-/// Folder of the cursors, below the data folder.
+/// Folder of the cursors, relative to the data folder.
 const CURSORS: &str = "var/lib/quarry/journald";
-/// Settings, and the options that hand their value on; where it says so, once for each part between commas.
+/// Settings and the `journalctl` options they map to; the flag means one option per comma-separated part.
 const OPTIONS: &[(&str, &str, bool)] = &[
     ("journalctl-grep", "--grep=", false),
     ("journalctl-unit", "--unit=", true),
@@ -35,7 +35,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     let store = stores(input.routing.as_deref());
     check(input, &*store)?;
     let interval = Schedule::parse(&input.interval).map_err(about)?;
-    // It follows the journal: an end is a fault, or the stop.
+    // It follows the journal, so an end means an error or shutdown.
     let schedule = match interval {
         Schedule::Every(wait) => Schedule::After(wait),
         other => other,
@@ -71,7 +71,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     })
 }
 
-/// What journalctl is told, but for where it begins.
+/// Arguments of journalctl, except the start position.
 fn arguments(input: &ProgramInput) -> Vec<String> {
     let setting = |key: &str| input.settings.get(key).map_or("", |value| value.trim());
     let mut arguments: Vec<String> =
@@ -91,7 +91,7 @@ fn arguments(input: &ProgramInput) -> Vec<String> {
     arguments
 }
 
-/// Where the cursor of an input is.
+/// Path of an input's cursor.
 fn cursor_file(shared: &Shared, name: &str) -> PathBuf {
     shared.home.join(CURSORS).join(format!("{}.cursor", kept_name(name)))
 }

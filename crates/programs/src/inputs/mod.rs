@@ -1,11 +1,11 @@
-//! Inputs that run programs: `[script://]`, the modular inputs of apps, and the journal of systemd; and `[fschange:]`,
-//! which needs the same: a thread that does something from time to time.
+//! Inputs that run programs: `[script://]`, modular inputs of apps, and the systemd journal. Also `[fschange:]`, which
+//! needs the same periodic thread.
 //!
-//! One thread per input starts its program when its schedule says, reads what it writes, and stores the events before it
-//! reads more, so that a store that is busy makes the program wait. What a program writes to its error output goes to
-//! standard error and to `_internal`. At the stop every program is asked to end, and then ended with all it began.
+//! One thread per input starts its program on schedule, reads its output, and stores the events before it reads more,
+//! so that a busy store makes the program wait. Error output goes to standard error and `_internal`. At shutdown every
+//! program is asked to terminate, then its group is killed.
 //!
-//! Not here: what output means (`quarry_inputs::program`).
+//! Not here: parsing output (`quarry_inputs::program`).
 
 mod changes;
 mod error_output;
@@ -31,19 +31,19 @@ pub use input_context::Stores;
 use input_context::{Shared, Stop};
 use run::Task;
 
-/// Inputs that run at a time; those beyond it are left out, and that is told.
+/// Maximum inputs; further ones are ignored with a message.
 const INPUTS_MAX: usize = 256;
 /// Name of the threads.
 const THREAD: &str = "quarry-program";
 
-/// Inputs at work; dropped, they end with all they began.
+/// Running inputs; dropping this ends them and their processes.
 pub struct ProgramInputs {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     inputs: usize,
 }
 
-/// Begins what inputs.conf says; what is wrong with it is told.
+/// Starts the inputs of inputs.conf; reports invalid ones.
 pub fn start(
     data_dir: &Path,
     settings: &Arc<InputSettings>,
@@ -78,7 +78,7 @@ pub fn start(
 }
 
 impl ProgramInputs {
-    /// Has `work` done for some inputs.
+    /// Runs `work` on a thread for a number of inputs.
     fn spawn(&mut self, inputs: usize, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Fault> {
         self.inputs += inputs;
         if self.inputs > INPUTS_MAX {

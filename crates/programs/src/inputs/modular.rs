@@ -1,7 +1,7 @@
-//! Modular inputs: `[SCHEME://NAME]` of apps that bring a program `bin/SCHEME`.
+//! Modular inputs: `[SCHEME://NAME]` of apps with a program `bin/SCHEME`.
 //!
-//! The program is asked what it is (`--scheme`), then started with its configuration as XML to read: once for each
-//! stanza, or once for all where it says so. Asking takes a while, so that it is done by the threads of the inputs.
+//! The program is first asked about itself (`--scheme`), then started with its configuration as XML on standard input:
+//! once per stanza, or once for all if it says so. Asking is slow and therefore done on the inputs' threads.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,9 +21,9 @@ use super::scripts;
 use crate::files;
 use crate::group::Program;
 
-/// Folder of what programs keep themselves, below the data folder.
+/// Folder of programs' checkpoints, relative to the data folder.
 const CHECKPOINTS: &str = "var/lib/splunk/modinputs";
-/// Where an app says which settings its inputs have, below its folder.
+/// File in which an app declares the settings of its inputs.
 const SPEC: &str = "README/inputs.conf.spec";
 
 /// The stanzas of one program.
@@ -34,7 +34,7 @@ pub(crate) struct ModularProgram {
     inputs: Vec<(ProgramInput, Arc<dyn EventStore>)>,
 }
 
-/// The programs of these stanzas; stanzas that cannot be used are told.
+/// Groups stanzas by program; reports those that cannot be used.
 pub(crate) fn programs(inputs: Vec<ProgramInput>, shared: &Shared, stores: Stores<'_>) -> Vec<ModularProgram> {
     let mut found: BTreeMap<String, Result<ModularProgram, Fault>> = BTreeMap::new();
     for input in inputs {
@@ -64,12 +64,12 @@ fn program_of(scheme: &str, by_shell: bool, shared: &Shared) -> Result<ModularPr
 }
 
 impl ModularProgram {
-    /// Threads that it may need.
+    /// Maximum threads it needs.
     pub(crate) fn len(&self) -> usize {
         self.inputs.len()
     }
 
-    /// Asks the program what it is, and runs its inputs until everything ends.
+    /// Asks the program about itself and runs its inputs until shutdown.
     pub(crate) fn run(&self, shared: &Shared) {
         let tell = |fault: &str| log::warning(format!("inputs.conf [{}://…]: {fault}", self.scheme));
         let environment = scripts::environment(shared);
@@ -108,7 +108,7 @@ impl ModularProgram {
         })
     }
 
-    /// Tells what a stanza lacks; its program may do without.
+    /// Reports missing settings; the program may work without them.
     fn tell_missing(&self, input: &ProgramInput, scheme: &Scheme) {
         let is_missing = |name: &&String| !input.settings.contains_key(name.as_str());
         let missing: Vec<&str> = scheme.required.iter().filter(is_missing).map(String::as_str).collect();

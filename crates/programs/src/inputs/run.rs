@@ -1,4 +1,4 @@
-//! One input at work: its program is started, read, and ended, again and again.
+//! Runs one input: its program is started, read and ended repeatedly.
 
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -17,62 +17,62 @@ use super::input_context::Shared;
 use super::schedule::Schedule;
 use crate::group::{Pipes, Program, ProgramGroup, spawn};
 
-/// Bytes read of a pipe at once.
+/// Size of a read from a pipe.
 const READ_BYTES: usize = 64 << 10;
-/// Longest wait for output; then it is seen whether everything ends.
+/// Interval of checks for shutdown while waiting for output.
 const TICK: Duration = Duration::from_millis(100);
 /// Ticks without output after which the last event is complete.
 const QUIET_TICKS: usize = 10;
-/// Time that a program is given to end when it was asked to, while it is read on.
+/// How long a program has to terminate when asked, while it is still read.
 const END_AFTER_NS: i64 = 3_000_000_000;
-/// Bytes that are still read once a program was killed; a pipe holds no more.
+/// Maximum bytes read after the program was killed; a pipe holds no more.
 const LEFT_BYTES_MAX: usize = 4 << 20;
-/// Wait before a busy store is asked again.
+/// Retry interval when the store is busy.
 const BUSY_WAIT: Duration = Duration::from_millis(200);
-/// How often a busy store is asked when everything ends.
+/// Retries during shutdown when the store is busy.
 const BUSY_LAST_TRIES: usize = 50;
-/// Bytes of the mark of a program that are kept.
+/// Maximum bytes of a saved mark.
 const MARK_BYTES_MAX: u64 = 4 << 10;
 
-/// Makes a reader for a run.
+/// Creates a reader for a run.
 pub(crate) type NewReader = Box<dyn Fn() -> Box<dyn OutputReader> + Send>;
 
-/// A mark that is kept between runs: where a program goes on.
+/// A mark saved between runs: the position where a program resumes.
 pub(crate) struct Mark {
     pub(crate) file: PathBuf,
-    /// Argument in front of it.
+    /// Argument that precedes it.
     pub(crate) argument: String,
-    /// Arguments where there is none.
+    /// Arguments without a mark.
     pub(crate) without: Vec<String>,
 }
 
 /// An input.
 pub(crate) struct Task {
-    /// Name of its stanza, for what is told.
+    /// Name of its stanza, for messages.
     pub(crate) stanza: String,
     pub(crate) schedule: Schedule,
     pub(crate) program: Program,
     pub(crate) environment: Vec<(String, String)>,
-    /// What the program is given to read.
+    /// The program's standard input.
     pub(crate) stdin: Vec<u8>,
     pub(crate) mark: Option<Mark>,
     pub(crate) new_reader: NewReader,
     pub(crate) store: Arc<dyn EventStore>,
 }
 
-/// A run as far as it is.
+/// State of a run.
 struct Run<'a> {
     task: &'a Task,
     shared: &'a Shared,
     reader: Box<dyn OutputReader>,
     appender: Appender,
     batch: EventBatch,
-    /// The mark that is on disk.
+    /// The mark on disk.
     kept: Option<String>,
 }
 
 impl Task {
-    /// Works until everything ends, or the schedule has no further start.
+    /// Runs until shutdown, or until the schedule has no further start.
     pub(crate) fn run(&self, shared: &Shared) {
         let clock = &shared.settings.clock;
         let mut log = Log::new(&self.stanza, &self.store, shared);
@@ -96,7 +96,7 @@ impl Task {
         }
     }
 
-    /// One run: how the program ended, `None` if everything ends.
+    /// One run; returns how the program ended, `None` at shutdown.
     fn run_once(&self, log: &mut Log, shared: &Shared) -> Result<Option<ExitStatus>, Fault> {
         let mut program = self.program.clone();
         let kept = self.mark.as_ref().and_then(|mark| read_mark(&mark.file));
@@ -122,14 +122,14 @@ impl Task {
         Ok(status.filter(|_| by_itself && !shared.stop.is_over()))
     }
 
-    /// Gives the program what it is to read, without waiting for it to do so.
+    /// Writes the program's input without waiting for it to be read.
     fn give(&self, mut stdin: ChildStdin) -> Result<(), Fault> {
         if self.stdin.is_empty() {
             return Ok(());
         }
         let text = self.stdin.clone();
         let write = move || {
-            // A program that does not read is none of our business.
+            // A program may leave its input unread.
             drop(stdin.write_all(&text));
         };
         spawn("quarry-program-in", write).map(drop)
@@ -137,7 +137,7 @@ impl Task {
 }
 
 impl Run<'_> {
-    /// Reads until the output ends, or until the program has had its time after being asked to end.
+    /// Reads until the output ends, or until the time to terminate is over.
     fn read(
         &mut self,
         group: &mut ProgramGroup,
@@ -183,7 +183,7 @@ impl Run<'_> {
         }
     }
 
-    /// Reads what a program left in its pipes when it was ended. Whoever else holds their other ends is not waited for.
+    /// Reads what remains in the pipes of an ended program. Does not wait for other holders of the pipes.
     fn read_left(&mut self, stdout: &mut ChildStdout, stderr: &mut ChildStderr, log: &mut Log) -> Result<(), Fault> {
         let mut buffer = vec![0; READ_BYTES];
         let (mut out_open, mut err_open) = (true, true);
@@ -224,7 +224,7 @@ impl Run<'_> {
         self.settle()
     }
 
-    /// Stores what is in the batch; waits while the store is busy.
+    /// Stores the batch; waits while the store is busy.
     fn store(&mut self, log: &Log) -> Result<(), Fault> {
         for fault in self.reader.take_faults() {
             log.line("WARN", &fault, self.shared);
@@ -248,7 +248,7 @@ impl Run<'_> {
                 }
             }
         }
-        // A mark must not be ahead of the events before it.
+        // A mark must not be ahead of stored events.
         if self.task.mark.is_some() { self.settle() } else { Ok(()) }
     }
 
@@ -269,7 +269,7 @@ fn read_mark(file: &std::path::Path) -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Which of the two pipes has something, waiting no longer than `wait`.
+/// Which of the two pipes is readable, within `wait`.
 fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: bool, wait: Duration) -> (bool, bool) {
     let mut polled = Vec::new();
     if out_open {
@@ -279,7 +279,7 @@ fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: b
         polled.push(PollFd::from_borrowed_fd(stderr.as_fd(), PollFlags::IN));
     }
     let limit = Timespec::try_from(wait).ok();
-    // A signal ends the wait early, which is as good as nothing to read.
+    // An interrupting signal is treated as nothing to read.
     if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
         return (false, false);
     }
@@ -288,7 +288,7 @@ fn ready(stdout: &ChildStdout, stderr: &ChildStderr, out_open: bool, err_open: b
     (out_ready, err_open && flags.next().unwrap_or(false))
 }
 
-/// Bytes of a pipe that has some; none when it has ended.
+/// Reads available bytes; empty at the end.
 fn read_some(pipe: &mut impl Read, buffer: &mut [u8]) -> usize {
     loop {
         match pipe.read(buffer) {

@@ -1,4 +1,4 @@
-//! When a program is started: every so many seconds, at once after its end, once, or by a cron schedule.
+//! Schedule of a program: at an interval, immediately after its end, once, or by cron.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use quarry_stdx::Fault;
 
 use super::input_context::Stop;
 
-/// Longest wait without a look at the clock, which may be set.
+/// Maximum wait between checks of the wall clock, which may be changed.
 const LOOK: Duration = Duration::from_secs(30);
-/// Shortest time between two starts.
+/// Minimum interval.
 const SECONDS_MIN: f64 = 0.1;
-/// Longest interval: ten years.
+/// Maximum interval: ten years.
 const SECONDS_MAX: f64 = 10.0 * 366.0 * 86_400.0;
-/// First and longest wait after a program failed.
+/// First and longest wait after a failure.
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(600);
 
@@ -23,16 +23,16 @@ const BACKOFF_MAX: Duration = Duration::from_secs(600);
 pub(crate) enum Schedule {
     /// Once.
     Once,
-    /// So long after the start before, or at once if it took longer.
+    /// At this interval between starts, or immediately if a run took longer.
     Every(Duration),
-    /// So long after its end.
+    /// This long after the end of the previous run.
     After(Duration),
-    /// By the minutes of a calendar.
+    /// By a cron expression.
     Cron(Cron),
 }
 
 impl Schedule {
-    /// Reads `interval`.
+    /// Parses `interval`.
     pub(crate) fn parse(text: &str) -> Result<Schedule, Fault> {
         let text = text.trim();
         match text.parse::<f64>() {
@@ -50,7 +50,7 @@ impl Schedule {
         }
     }
 
-    /// Of two the one that runs more often, as far as that can be told.
+    /// The more frequent of two schedules, as far as they are comparable.
     pub(crate) fn sooner(self, other: Schedule) -> Schedule {
         match (&self, &other) {
             (Schedule::Once, _) => other,
@@ -60,7 +60,7 @@ impl Schedule {
         }
     }
 
-    /// Waits for the first start; false if there is none.
+    /// Waits for the first start; returns false if there is none.
     pub(crate) fn wait_first(&self, settings: &InputSettings, stop: &Stop) -> bool {
         match self {
             Schedule::Cron(cron) => wait_until_next(cron, settings, stop),
@@ -68,8 +68,8 @@ impl Schedule {
         }
     }
 
-    /// Waits for the start after one at `started` (elapsed nanoseconds) that was the `failures`th in a row to fail; false
-    /// if there is none.
+    /// Waits for the next start after a run that began at `started` (monotonic nanoseconds) and was the `failures`th
+    /// failure in a row; returns false if there is none.
     pub(crate) fn wait_next(&self, started: i64, failures: u32, settings: &InputSettings, stop: &Stop) -> bool {
         let penalty = if failures == 0 { Duration::ZERO } else { backoff(failures) };
         let since = Duration::from_nanos((settings.clock.elapsed_ns() - started).unsigned_abs());

@@ -1,4 +1,4 @@
-//! What the program of a modular input says about itself when it is asked (`--scheme`), and what it is told (XML).
+//! The dialogue with a modular input's program: its answer to `--scheme`, and its configuration as XML.
 
 use std::io::Read;
 use std::time::Duration;
@@ -10,22 +10,22 @@ use quarry_stdx::Fault;
 use super::input_context::Stop;
 use crate::group::{Program, ProgramGroup, spawn};
 
-/// Bytes of an answer at most.
+/// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// Looks at whether the answer is there, and the wait between two.
+/// Checks for the answer, and the pause between them.
 const LOOKS_MAX: usize = 600;
 const LOOK: Duration = Duration::from_millis(50);
-/// Settings that are for us and not for the program.
+/// Settings that are not passed to the program.
 const OURS: &[&str] = &["disabled", "passAuth", "_TCP_ROUTING", "start_by_shell", "send_index_as_argument_for_path"];
 
-/// What a program says about itself.
+/// A program's description of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Scheme {
-    /// Whether it writes XML; else text.
+    /// Whether it writes XML rather than text.
     pub(crate) is_xml: bool,
     /// Whether one process serves all stanzas.
     pub(crate) is_single: bool,
-    /// Settings that a stanza should have.
+    /// Required settings of a stanza.
     pub(crate) required: Vec<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
     let mut stdout = pipes.stdout.take(ANSWER_BYTES_MAX);
     let read = move || {
         let mut text = String::new();
-        // Nobody waits any more for an answer that comes late.
+        // If this fails, the caller has stopped waiting.
         drop(to_answer.send(stdout.read_to_string(&mut text).map(|_| text)));
     };
     spawn("quarry-scheme", read)?;
@@ -50,7 +50,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
                 return read_scheme(&text).map_err(|fault| {
                     group.end();
                     let mut said = String::new();
-                    // What it complained of says more than that there is no answer.
+                    // The error output says more than a missing answer.
                     drop(stderr.read_to_string(&mut said));
                     let last = said.trim().lines().last().unwrap_or_default().to_owned();
                     if last.is_empty() { fault } else { fault.reworded(|fault| format!("{fault}: {last}")) }
@@ -65,7 +65,7 @@ pub(crate) fn ask(program: &Program, environment: &[(String, String)], stop: &St
     Err(Fault::unavailable("its program gave no answer to --scheme in 30 seconds"))
 }
 
-/// Reads `<scheme>`.
+/// Parses `<scheme>`.
 fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let mut tokens = XmlTokens::default();
     let wrong = |fault: &str| Fault::unavailable(format!("its program gave no answer to --scheme ({fault})"));
@@ -73,7 +73,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     let (mut scheme, mut is_scheme) = (Scheme::default(), false);
     let (mut open, mut arguments): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     let is_true = |text: &str| matches!(text.trim().to_ascii_lowercase().as_str(), "true" | "1");
-    // Arguments must be given when one is made, unless they say otherwise.
+    // By default, arguments are required on creation.
     let mut is_required = true;
     while let Some(token) = tokens.take() {
         match token {
@@ -106,7 +106,7 @@ fn read_scheme(text: &str) -> Result<Scheme, Fault> {
     if is_scheme { Ok(scheme) } else { Err(wrong("it is no <scheme>")) }
 }
 
-/// What is told besides the stanzas.
+/// Values passed in addition to the stanzas.
 pub(crate) struct Told<'a> {
     pub(crate) host: &'a str,
     pub(crate) address: Option<std::net::SocketAddr>,
@@ -114,7 +114,7 @@ pub(crate) struct Told<'a> {
     pub(crate) app: &'a str,
 }
 
-/// The configuration that a program reads from its standard input.
+/// The configuration for a program's standard input.
 pub(crate) fn configuration(told: &Told<'_>, inputs: &[&ProgramInput]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<input>\n");
     let mut element = |name: &str, text: &str| {

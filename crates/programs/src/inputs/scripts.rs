@@ -42,7 +42,7 @@ pub(crate) fn task(input: &ProgramInput, shared: &Shared, stores: Stores<'_>) ->
     })
 }
 
-/// What programs of inputs are told besides path and locale.
+/// Environment of input programs in addition to path and locale.
 pub(crate) fn environment(shared: &Shared) -> Vec<(String, String)> {
     vec![("SPLUNK_HOME".to_owned(), shared.home.display().to_string())]
 }
