@@ -1,7 +1,7 @@
-//! One value of a result as people and clients see it.
+//! One value of a result, as shown to people and clients.
 //!
-//! The text form of a value is canonical: a text that reads exactly as a number would print *is* that number, so
-//! `200` cut out of a log line and `200` counted by stats look the same in every output. `_time` shows as ISO 8601.
+//! The text of a value is canonical: a text that reads exactly as a number would print *is* that number, so `200`
+//! extracted from a log line and `200` counted by stats look the same in every output. `_time` is shown as ISO 8601.
 
 use std::borrow::Cow;
 
@@ -54,7 +54,7 @@ impl<'a> Cell<'a> {
         Cell::Single(text)
     }
 
-    /// The value as one text, several joined by `separator`; null is empty.
+    /// The value as one text, with several values joined by `separator`; null is empty.
     pub fn joined(&self, separator: &str) -> Cow<'_, str> {
         match self {
             Cell::Null => Cow::Borrowed(""),
@@ -64,7 +64,7 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Values of a list cell; a list of one is a single value.
+/// Values of a list cell; a list with one value is a single value.
 fn multi<'a>(values: &dyn Array) -> Cell<'a> {
     let texts: Vec<Cow<'a, str>> = match values.data_type() {
         DataType::Utf8View => {
@@ -89,7 +89,7 @@ fn timestamp(field: &str, time_ns: i64, zone: &TimeZone) -> String {
     text
 }
 
-/// The instant a number of seconds is, to the nearest microsecond where it has more digits than decimals have.
+/// Converts seconds to an instant, rounded to microseconds if the number is more precise than a decimal can be.
 fn instant(seconds: Number) -> Option<i64> {
     const MICROS_PER_SEC: f64 = 1e6;
     const NS_PER_MICRO: i64 = NS_PER_SEC / 1_000_000;
@@ -97,7 +97,7 @@ fn instant(seconds: Number) -> Option<i64> {
     seconds.nanos().or_else(rounded)
 }
 
-/// A time as Splunk's outputs write it, `2026-11-20T13:42:07.123+00:00`; digits past the millisecond only where set.
+/// A time as in Splunk's outputs, `2026-11-20T13:42:07.123+00:00`; more than milliseconds only if necessary.
 pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
     let format = match time_ns.rem_euclid(NS_PER_SEC) {
         fraction if fraction % 1_000_000 == 0 => "%Y-%m-%dT%H:%M:%S.%3N%:z",
@@ -107,25 +107,25 @@ pub fn iso_time(time_ns: i64, zone: &TimeZone) -> String {
     strftime(time_ns, format, zone)
 }
 
-/// What JSON writes the values of a column as.
+/// How JSON represents the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     /// As numbers.
     Numbers,
     /// As strings.
     Texts,
-    /// Each as what it is.
+    /// Each by itself.
     Mixed,
 }
 
-/// Learns of the values of a column whether all of them are numbers.
+/// Determines whether all values of a column are numbers.
 ///
-/// They are if each is written as the number would print (`200`, `-1.5`), or if all have the same number of digits after
-/// the point, as `round(x, 2)` makes them (`8.70`). `007`, and `1.9` beside `1.10`, are texts.
+/// They are if each is written as the number would print (`200`, `-1.5`), or if all have the same number of decimals,
+/// as `round(x, 2)` produces (`8.70`). `007`, and `1.9` next to `1.10`, are texts.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnType {
     canonical: bool,
-    /// Digits after the point of all values; `None` where they differ, or before the first value.
+    /// Decimals of all values; `None` if they differ or no value was seen.
     digits: Option<usize>,
     is_empty: bool,
 }
@@ -153,13 +153,13 @@ impl ColumnType {
         self.is_empty = false;
     }
 
-    /// What its values are written as.
+    /// How its values are written.
     pub fn json(&self) -> JsonType {
         if self.canonical || self.digits.is_some() { JsonType::Numbers } else { JsonType::Texts }
     }
 }
 
-/// Digits after the point of a plain decimal that a double holds.
+/// Decimals of a plain decimal that a double can represent.
 fn digits_after_point(text: &str) -> Option<usize> {
     const DIGITS_MAX: usize = 15;
     let (whole, fraction) = text.strip_prefix('-').unwrap_or(text).split_once('.')?;
@@ -168,7 +168,7 @@ fn digits_after_point(text: &str) -> Option<usize> {
     (is_plain && whole.len() + fraction.len() <= DIGITS_MAX).then_some(fraction.len())
 }
 
-/// Appends a value in JSON: several values as an array, null as `null`.
+/// Appends a value as JSON: several values as an array, null as `null`.
 pub fn write_json(cell: &Cell<'_>, kind: JsonType, out: &mut String) {
     match cell {
         Cell::Null => out.push_str("null"),
@@ -214,7 +214,7 @@ pub fn write_json_text(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Appends one CSV field (RFC 4180): quoted where it holds a quote, comma or line break.
+/// Appends a CSV field (RFC 4180), quoted if it contains a quote, comma or line break.
 pub fn write_csv(text: &str, out: &mut String) {
     if !text.contains(['"', ',', '\n', '\r']) {
         out.push_str(text);
@@ -225,13 +225,13 @@ pub fn write_csv(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// What stands in a field of CSV: the text as it is, or safe to open in a spreadsheet.
+/// How a CSV field is written: exactly, or safe to open in a spreadsheet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CsvCells {
-    /// As it is.
+    /// Exactly.
     #[default]
     Exact,
-    /// Without formulas.
+    /// With formulas neutralised.
     Safe,
 }
 

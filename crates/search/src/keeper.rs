@@ -1,7 +1,7 @@
-//! What becomes of a search that ended: its rows and what is known of it go to whoever keeps jobs.
+//! Passes the rows and outcome of a finished search to the store of results.
 //!
-//! Rows are remembered while the client reads them, up to [`KEPT_BYTES_MAX`]; a larger result is not kept, and neither
-//! is one that the client did not read to its end or that lacks something.
+//! Rows are collected while the client reads them, up to [`KEPT_BYTES_MAX`]. A larger result is not stored, nor one
+//! that the client did not read to its end or that is partial.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,17 +11,17 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 use quarry_event::TimeNs;
 
-/// Bytes of rows that are kept of one search.
+/// Maximum bytes of rows stored per search.
 pub const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Bytes of rows that searches of a keeper remember together while they run; beyond, the rows of some are not kept.
+/// Maximum bytes of rows collected by all running searches of a keeper; beyond it, rows of some are not stored.
 pub const REMEMBERED_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes that running searches remember.
+/// Bytes collected by running searches.
 #[derive(Debug, Default)]
 pub struct Remembered(AtomicUsize);
 
 impl Remembered {
-    /// Takes so many bytes more; whether there was room.
+    /// Reserves bytes; returns whether there was room.
     fn take(&self, bytes: usize) -> bool {
         let taken = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes <= REMEMBERED_BYTES_MAX;
         if !taken {
@@ -35,60 +35,60 @@ impl Remembered {
     }
 }
 
-/// What is known of a search that ended.
+/// Outcome of a search.
 #[derive(Clone, Debug, Default)]
 pub struct JobFacts {
     /// Its id.
     pub sid: String,
-    /// Who asked.
+    /// Its user.
     pub user: String,
     /// Its text.
     pub search: String,
-    /// The saved search that it ran, where it did nothing else.
+    /// The saved search that it ran, if it did nothing else.
     pub saved: Option<String>,
-    /// When it began.
+    /// Start time.
     pub started: TimeNs,
-    /// How long it took.
+    /// Run time.
     pub elapsed_ms: u64,
-    /// Events read to answer.
+    /// Events scanned.
     pub events_scanned: u64,
     /// Rows of the result that were read.
     pub rows: u64,
     /// Whether the rows are events.
     pub events: bool,
-    /// What it had to say.
+    /// Its messages.
     pub messages: Vec<String>,
 }
 
-/// Keeps jobs.
+/// Stores finished searches.
 pub trait JobKeeper: Send + Sync {
-    /// An id for a search that begins now, unlike any that is kept; `None` where nothing can be kept.
+    /// A unique id for a search that begins now; `None` if nothing can be stored.
     fn begin(&self, now: TimeNs) -> Option<String>;
-    /// Takes over what a search gave; without rows only what is known of it.
+    /// Stores the outcome of a search, with its rows if given.
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>);
     /// A search ended without a result.
     fn abandon(&self, sid: &str);
-    /// What its running searches remember together.
+    /// Bytes collected by its running searches.
     fn remembered(&self) -> &Remembered;
 }
 
-/// A search on its way to its keeper.
+/// A running search whose result may be stored.
 pub(crate) struct Keeping {
     keeper: Arc<dyn JobKeeper>,
     pub(crate) facts: JobFacts,
-    /// Rows so far; `None` when they are not kept.
+    /// Rows so far; `None` if they are not stored.
     rows: Option<Vec<RecordBatch>>,
     bytes: usize,
     ended: bool,
 }
 
 impl Keeping {
-    /// A search that began; `keeps_rows` unless its rows are not those of its text.
+    /// A search that has begun; `keeps_rows` unless its rows differ from the result of its text.
     pub(crate) fn new(keeper: Arc<dyn JobKeeper>, facts: JobFacts, keeps_rows: bool) -> Keeping {
         Keeping { keeper, facts, rows: keeps_rows.then(Vec::new), bytes: 0, ended: false }
     }
 
-    /// Remembers rows.
+    /// Collects rows.
     pub(crate) fn add(&mut self, batch: &RecordBatch) {
         self.facts.rows += batch.num_rows() as u64;
         let Some(rows) = &mut self.rows else { return };
@@ -102,13 +102,13 @@ impl Keeping {
         }
     }
 
-    /// Remembers no rows any more.
+    /// Stops collecting rows.
     fn forget(&mut self) {
         self.rows = None;
         self.keeper.remembered().give_back(std::mem::take(&mut self.bytes));
     }
 
-    /// The search ended; its rows are kept if they are `complete`.
+    /// Ends the search; its rows are stored if they are `complete`.
     pub(crate) fn end(&mut self, complete: bool) {
         if !std::mem::replace(&mut self.ended, true) {
             let rows = self.rows.take().filter(|_| complete);
@@ -126,7 +126,7 @@ impl Drop for Keeping {
     }
 }
 
-/// The rows with texts of their own: those of a scan lie in pages that would stay in memory.
+/// Copies the rows' texts, because those of a scan point into pages that would stay in memory.
 pub(crate) fn owned(batch: &RecordBatch) -> RecordBatch {
     let own = |array: &ArrayRef| -> ArrayRef {
         match array.data_type() {
@@ -135,7 +135,7 @@ pub(crate) fn owned(batch: &RecordBatch) -> RecordBatch {
         }
     };
     let columns = batch.columns().iter().map(own).collect();
-    // The columns are those the schema is of; a batch without columns has nothing to copy.
+    // The schema is unchanged; a batch without columns has nothing to copy.
     RecordBatch::try_new(batch.schema(), columns).unwrap_or_else(|_| batch.clone())
 }
 

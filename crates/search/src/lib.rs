@@ -1,12 +1,12 @@
-//! Search jobs: one search from its text and time range to rows that clients can show.
+//! Running searches on behalf of clients: from a search text and time range to rows.
 //!
-//! [`SearchService`] runs searches of one data directory or one set of files; [`cell`] and [`ResultTable`] say how a
-//! value looks, whatever output it goes to. [`SearchSettings`] make a service as a data folder is configured, with what its apps
-//! define; [`Namespaces`] has one for each namespace of a server; [`KeptJobs`] keeps the rows of searches that ended, and
-//! [`summaries`] those of accelerated data models.
+//! [`SearchService`] runs searches over one data directory or one set of files. [`cell`] and [`ResultTable`] define how
+//! values look in every output. [`SearchSettings`] create a service from the configuration of a data folder and the
+//! knowledge of its apps; [`Namespaces`] has one per namespace of a server. [`KeptJobs`] stores results of finished
+//! searches, [`summaries`] those of accelerated data models.
 //!
-//! Not here: users and their roles (auth, api; a search gets what they come to), programs of
-//! custom commands (`quarry_programs`).
+//! Not here: users and roles (auth, api; a search receives effective permissions), programs of custom commands
+//! (`quarry_programs`).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod cell;

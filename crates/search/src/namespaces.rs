@@ -1,12 +1,12 @@
-//! The searches of a server's namespaces: a service each, made when it is first asked for and kept.
+//! Search services of a server's namespaces, each created on first use and cached.
 //!
-//! All share the store, the clock, the kept results, the memory and the threads of the service without a namespace. What
-//! apps and the user have is read when the service is made; after [`Namespaces::reread`] each is made anew when it is next
-//! asked for, and searches that run go on with what they began with. Of too many services the one that was not used for
-//! longest goes.
+//! All share the store, clock, stored results, memory and threads of the service without a namespace. Knowledge of apps
+//! and the user is read when the service is created. After [`Namespaces::reread`], a service is created anew at its
+//! next use, while running searches keep theirs. Beyond the limit, the least recently used service is dropped.
 //!
-//! What apps keep from some users makes further services: one for all of whom the metadata say the same ([`Reader`]), so that mostly
-//! there are no more than without. What is read for one user is never shown to another who may not read it.
+//! Read permissions of apps require further services: one for all users whom the metadata treat equally ([`Reader`]),
+//! so that there are usually no more than without permissions. What is read for one user is never shown to another who
+//! may not read it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,32 +24,32 @@ use crate::jobs::Jobs;
 use crate::service::SearchService;
 use crate::setup::SearchSettings;
 
-/// Services kept at most.
+/// Maximum cached services.
 const NAMESPACES_MAX: usize = 512;
-/// Bytes of the configuration of all kept services; in memory each has it some fifteen times over.
+/// Maximum size of the configuration of all cached services; in memory each takes about fifteen times as much.
 const NAMESPACE_BYTES_MAX: usize = 16 << 20;
-/// Services kept however large the configuration is.
+/// Minimum cached services, regardless of size.
 const NAMESPACES_MIN: usize = 16;
 
-/// What searches know of besides the confs that follow app and user: the indexes that `rest` tells of, and files of which metadata say
-/// who may read them.
+/// Other knowledge of searches that depends on the configuration: indexes shown by `rest`, and files subject to
+/// metadata permissions.
 const OTHERS: [&str; 4] = ["collections", "datamodels", "indexes", "lookups"];
 
-/// What of the configuration searches see.
+/// The part of the configuration that searches see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// What all apps have.
+    /// All apps.
     Apps,
-    /// What all apps have, and the user's own in the app that nobody has to name.
+    /// All apps, and the user's private objects in the default app.
     AppsAndOwn(String),
-    /// What a namespace sees.
+    /// The view of a namespace.
     Namespace(Namespace),
 }
 
-/// Reads the settings of what a reader sees; says why there is no such app.
+/// Reads the settings visible to a reader; fails if there is no such app.
 pub type ReadSettings = Box<dyn Fn(&Sight, &Reader) -> Result<SearchSettings, Fault> + Send + Sync>;
 
-/// A service, and which reading of the configuration it is of.
+/// A service, and the generation of the configuration it was read from.
 struct Kept {
     sight: Sight,
     reader: Reader,
@@ -65,22 +65,22 @@ pub struct Namespaces {
     read: ReadSettings,
     source: Arc<dyn SnapshotSource>,
     jobs: Arc<KeptJobs>,
-    /// Whose memory and threads all others use.
+    /// The service whose memory and threads all others use.
     first: Arc<SearchService>,
-    /// Searches of all namespaces that live on after their requests.
+    /// Jobs of all namespaces.
     pub lasting: Arc<Jobs>,
-    /// Services, the one used last in front.
+    /// Services, most recently used first.
     kept: Mutex<Vec<Kept>>,
-    /// Counts the changes of the configuration.
+    /// Generation of the configuration, incremented by each change.
     reading: AtomicU64,
-    /// What metadata say of reading, and which reading of the configuration that is of.
+    /// Read permissions from metadata, and their generation.
     readership: Mutex<(u64, Arc<Readership>)>,
     /// Services kept at most.
     services_max: usize,
 }
 
 impl Namespaces {
-    /// Services over `source`, the store of the data folder of `settings`; that without a namespace is made now.
+    /// Services over `source`, the store of the data folder of `settings`; creates the one without a namespace.
     pub fn new(
         settings: &SearchSettings,
         source: Arc<dyn SnapshotSource>,
@@ -108,12 +108,12 @@ impl Namespaces {
         })
     }
 
-    /// The service of the node itself, which sees what all apps have.
+    /// The node's own service, which sees all apps.
     pub fn of_node(&self) -> Arc<SearchService> {
         Arc::clone(&self.first)
     }
 
-    /// Takes note that a conf has changed: what searches know of it is read again when they next begin.
+    /// Notes that a conf has changed: searches that begin later use services with the new content.
     pub fn reread(&self, conf: &str) {
         if concerns_searches(conf) || OTHERS.contains(&conf) {
             self.reading.fetch_add(1, Ordering::SeqCst);
@@ -127,7 +127,7 @@ impl Namespaces {
         own.map_or(Sight::Apps, |_| Sight::AppsAndOwn(user.to_owned()))
     }
 
-    /// What metadata say of reading, in this reading of the configuration or a later one.
+    /// Read permissions of this or a later generation.
     fn readership(&self, reading: u64) -> Arc<Readership> {
         let mut known = self.readership.lock().unwrap_or_else(PoisonError::into_inner);
         if known.0 < reading {
@@ -136,26 +136,26 @@ impl Namespaces {
         Arc::clone(&known.1)
     }
 
-    /// As [`Namespaces::service_of_user`], where nothing has to be read for it.
+    /// As [`Namespaces::service_of_user`], if it is cached.
     pub fn kept_service_of_user(&self, viewer: &Permissions) -> Option<Arc<SearchService>> {
         let reading = self.reading.load(Ordering::SeqCst);
         let known = self.readership.try_lock().ok().filter(|known| known.0 >= reading)?.1.reader(viewer);
         self.take(&self.sight_of(&viewer.user), &known, reading)
     }
 
-    /// The service without a namespace, for a user who may have something of their own.
+    /// The service without a namespace, including a user's private objects.
     pub fn service_of_user(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         self.of_sight(self.sight_of(&viewer.user), viewer)
     }
 
-    /// The service of all apps, without anything of a user's own.
+    /// The service of all apps, without private objects.
     pub fn service_of_apps(&self, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
         self.of_sight(Sight::Apps, viewer)
     }
 
     /// The service of a namespace, for a viewer who need not be its user.
     pub fn service(&self, namespace: Namespace, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        // Users without files of their own see what the app has: they share its service.
+        // Users without private files share the service of the app.
         let namespace = match user_folder(&self.data_dir, &namespace) {
             Some(_) => namespace,
             None => namespace.without_user(),
@@ -164,13 +164,13 @@ impl Namespaces {
     }
 
     fn of_sight(&self, sight: Sight, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        // Before the files: a change meanwhile makes what is read here old.
+        // Before the files are read, so that a concurrent change makes the result outdated.
         let reading = self.reading.load(Ordering::SeqCst);
         let reader = self.readership(reading).reader(viewer);
         if let Some(kept) = self.take(&sight, &reader, reading) {
             return Ok(kept);
         }
-        // Others go on meanwhile.
+        // Without the lock, so that others are not blocked.
         let settings = (self.read)(&sight, &reader)?;
         let bytes = settings.layers.text_bytes();
         let made = settings.service_of_server(Arc::clone(&self.source), &self.jobs, Some(&self.first))?;
@@ -181,7 +181,7 @@ impl Namespaces {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kept service of this reading, which is now the one used last.
+    /// The cached service of this generation, marked as most recently used.
     fn take(&self, sight: &Sight, reader: &Reader, reading: u64) -> Option<Arc<SearchService>> {
         let mut kept = self.locked();
         let is_asked = |other: &Kept| other.reading == reading && other.sight == *sight && other.reader == *reader;
@@ -192,7 +192,7 @@ impl Namespaces {
         Some(service)
     }
 
-    /// Keeps a service in the place of older ones of its sight; gives the one that others made of the same reading meanwhile.
+    /// Caches a service in place of outdated ones; returns the one that was created concurrently, if any.
     fn keep(&self, made: Kept) -> Arc<SearchService> {
         let mut kept = self.locked();
         let is_same = |other: &Kept| other.sight == made.sight && other.reader == made.reader;
@@ -203,7 +203,7 @@ impl Namespaces {
         let service = Arc::clone(&made.service);
         let (mut gone, mut stays): (Vec<Kept>, Vec<Kept>) = kept.drain(..).partition(is_same);
         stays.insert(0, made);
-        // That of all apps stays, and the one that is asked for.
+        // The service of all apps, and the requested one, are kept.
         let may_go = |kept: &Kept| kept.sight != Sight::Apps || kept.reader != Reader::of_everything();
         let is_over = |stays: &[Kept]| {
             stays.len() > self.services_max
@@ -216,7 +216,7 @@ impl Namespaces {
         }
         *kept = stays;
         drop(kept);
-        // Outside of the lock: an engine ends its threads.
+        // Outside the lock, because dropping an engine joins its threads.
         drop(gone);
         service
     }
@@ -377,7 +377,7 @@ mod tests {
         let (tom, bob) = (world.of_user("tom", &["user"]), world.of_user("bob", &["team", "user"]));
         assert!(Arc::ptr_eq(&tom, &world.of_user("joe", &["power", "user"])), "nothing is said of them");
         assert!(Arc::ptr_eq(&bob, &world.of_user("kim", &["team"])) && !Arc::ptr_eq(&tom, &bob));
-        // A change of who may read counts at once.
+        // A change of read permissions takes effect at once.
         write(world.folder.path(), &[("etc/apps/a/metadata/local.meta", "[macros/who]\naccess = read : [ * ]\n")]);
         world.namespaces.reread("macros");
         assert_eq!(

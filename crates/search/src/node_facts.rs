@@ -1,5 +1,4 @@
-//! What searches may ask of this node by `rest`: the entries of endpoints, read from the configuration and the store
-//! without a connection.
+//! Answers of `rest`: entries of the node's endpoints, read from the configuration and the store without a connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::dispatch::KeptJobs;
 use crate::setup::RecordDeletion;
 use crate::summaries::ModelSummaries;
 
-/// Endpoints below `/services`, and the capability that each takes beside that of searching.
+/// Endpoints below `/services`, and the capability each requires in addition to searching.
 const ENDPOINTS: [(&str, Option<&str>); 10] = [
     ("admin/macros", Some("rest_properties_get")),
     ("admin/summarization", Some("rest_properties_get")),
@@ -29,7 +28,7 @@ const ENDPOINTS: [(&str, Option<&str>); 10] = [
     ("saved/searches", Some("rest_properties_get")),
     ("server/info", None),
 ];
-/// Fields of `admin/summarization`, and what they are called in the state that is kept.
+/// Fields of `admin/summarization`, and their names in the stored status.
 const SUMMARY_FIELDS: [(&str, &str); 13] = [
     ("datamodel", "model"),
     ("object", "object"),
@@ -48,24 +47,24 @@ const SUMMARY_FIELDS: [(&str, &str); 13] = [
 /// Bytes of a megabyte.
 const MEGABYTE: u64 = 1 << 20;
 
-/// The node of a data folder.
+/// Data sources of `rest` on this node.
 pub(crate) struct NodeFacts {
     pub(crate) layers: Layers,
     pub(crate) data_dir: PathBuf,
     /// Name of this machine.
     pub(crate) host: String,
-    /// Lookup files that searches see.
+    /// Lookup files visible to searches.
     pub(crate) files: LookupFiles,
     pub(crate) source: Arc<dyn SnapshotSource>,
     /// Names of the data models of apps.
     pub(crate) models: Vec<String>,
-    /// Results of searches.
+    /// Stored results.
     pub(crate) jobs: Option<Arc<KeptJobs>>,
     /// Summaries of data models.
     pub(crate) summaries: Arc<ModelSummaries>,
-    /// Makes the audit event of a deletion.
+    /// Creates the audit event of a deletion.
     pub(crate) record_deletion: RecordDeletion,
-    /// Time of what goes on record.
+    /// Clock for audit events.
     pub(crate) clock: SharedClock,
 }
 
@@ -134,7 +133,7 @@ impl NodeSource for NodeFacts {
     }
 }
 
-/// The part of a path behind `/services` or `/servicesNS/USER/APP`.
+/// The path after `/services` or `/servicesNS/USER/APP`.
 fn below_services(path: &str) -> Option<&str> {
     if let Some(rest) = path.strip_prefix("/servicesNS/") {
         return rest.splitn(3, '/').nth(2);
@@ -164,14 +163,14 @@ fn server_info(host: String, name: String) -> NodeEntry {
     ]
 }
 
-/// Release of the kernel, where the system tells.
+/// Kernel release, if available.
 fn os_version() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     if release.trim().is_empty() { "unknown".to_owned() } else { release.trim().to_owned() }
 }
 
 impl NodeFacts {
-    /// Indexes that are configured or hold events, and that the user may search.
+    /// Indexes that are configured or contain events, and that the user may search.
     fn indexes(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let allowed = allowed_indexes(viewer);
         let buckets = self.source.buckets().unwrap_or_default();
@@ -214,7 +213,7 @@ impl NodeFacts {
         named.map(|stanza| entry(&stanza.name)).collect()
     }
 
-    /// Summaries of accelerated data models as the last round of building found them, one entry per object.
+    /// Summaries of accelerated data models as of the last building round, one entry per object.
     fn summarization(&self) -> Vec<NodeEntry> {
         let entry = |row: &Value| {
             let text = |key: &str| match &row[key] {

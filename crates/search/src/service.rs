@@ -130,31 +130,31 @@ type StartSearch = fn(&Engine, SearchRequest, &SearchShape, Arc<dyn SnapshotSour
 pub struct SearchServiceParts {
     /// Runs searches.
     pub engine: Engine,
-    /// Gives events.
+    /// Provides events.
     pub source: Arc<dyn SnapshotSource>,
     /// Tells the time.
     pub clock: SharedClock,
-    /// Zone where the user names none.
+    /// Default zone.
     pub zone: TimeZone,
-    /// Indexes read when a search names none.
+    /// Indexes searched by default.
     pub default_indexes: Vec<String>,
-    /// Keeps searches that ended.
+    /// Stores finished searches.
     pub keeper: Option<Arc<dyn JobKeeper>>,
 }
 
 /// Runs searches over one source of events.
 pub struct SearchService(SearchServiceParts);
 
-/// Which summaries of a data model are asked for.
+/// Requested summaries of a data model.
 #[derive(Clone, Debug, Default)]
 pub struct WantedSummaries {
     /// The model.
     pub model: String,
-    /// Events from then on, bucket by bucket.
+    /// Time from which buckets are summarised.
     pub earliest: Option<TimeNs>,
-    /// What is missing is made from then on.
+    /// Time from which missing summaries are built.
     pub backfill: Option<TimeNs>,
-    /// Whether what is missing is made.
+    /// Whether missing summaries are built.
     pub build: bool,
 }
 
@@ -164,30 +164,30 @@ impl SearchService {
         SearchService(parts)
     }
 
-    /// What runs its searches.
+    /// Its search engine.
     pub fn engine(&self) -> &Engine {
         &self.0.engine
     }
 
-    /// What the node knows at a path of its REST interface, for whoever may see it; `None` when there is nothing.
+    /// Entries at a path of the node's REST interface, as visible to a viewer; `None` if there is no such path.
     pub fn node_entries(&self, path: &str, viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         self.0.engine.node().entries(path, viewer)
     }
 
-    /// The zone of users that name none.
+    /// The default zone.
     pub fn zone(&self) -> TimeZone {
         self.0.zone.clone()
     }
 
-    /// Tells what a search would do; with `counts` also how much of the source it would read.
+    /// Explains a search; with `counts` also how much of the source it would read.
     pub fn explain(&self, params: SearchParams, counts: bool) -> Result<Explanation, SearchError> {
         let (request, _) = self.request(params)?;
         let source = counts.then(|| Arc::clone(&self.0.source));
         self.0.engine.explain(request, source).map_err(SearchError::Syntax)
     }
 
-    /// Looks which summaries of a data model there are, and makes what is missing if that is asked for. `go_on` is asked
-    /// before each page that is read.
+    /// Finds existing summaries of a data model, and builds missing ones if requested. `go_on` is asked before each
+    /// page that is read.
     pub fn summarise(
         &self,
         wanted: &WantedSummaries,
@@ -205,13 +205,13 @@ impl SearchService {
         self.0.engine.summarise(&request, Arc::clone(&self.0.source), go_on)
     }
 
-    /// Starts a search that runs on a thread of its own.
+    /// Starts a search on a thread of its own.
     pub fn start(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
         self.start_with(params, Engine::start_apart)
     }
 
-    /// Starts a search that runs on the thread that reads its rows, while it does. Other threads than those with a stack
-    /// of [`quarry_engine::STACK_BYTES`] and some to spare get another stack for the time.
+    /// Starts a search that runs on the thread that reads its rows. Threads without a stack of at least
+    /// [`quarry_engine::STACK_BYTES`] are given a larger one meanwhile.
     pub fn start_here(&self, params: SearchParams) -> Result<RunningSearch, SearchError> {
         self.start_with(params, Engine::start_shaped)
     }
@@ -240,7 +240,7 @@ impl SearchService {
         Ok(RunningSearch { job, pending, zone, range, rows_left, clock, started_ns, keeping })
     }
 
-    /// What the engine is asked, and the zone of the user.
+    /// The request to the engine, and the user's zone.
     fn request(&self, params: SearchParams) -> Result<(SearchRequest, TimeZone), SearchError> {
         let now = params.now.unwrap_or_else(|| self.0.clock.now_ns());
         let zone = params.zone.unwrap_or_else(|| self.0.zone.clone());
@@ -251,7 +251,7 @@ impl SearchService {
                 Err(error) => Err(SearchError::Time { name, reason: error.to_string() }),
             },
         };
-        // Splunk's "all time" is an earliest of 0; events before 1970 belong to it.
+        // In Splunk, an earliest time of 0 means all time, including events before 1970.
         let earliest = time("earliest", &params.earliest)?.filter(|time| *time != 0);
         let range = TimeRange { earliest, latest: time("latest", &params.latest)? };
         let range = params.range.unwrap_or(range);
@@ -271,7 +271,7 @@ impl SearchService {
         Ok((request, zone))
     }
 
-    /// Runs a search to its end, on this thread.
+    /// Runs a search to its end on this thread.
     pub fn run(&self, params: SearchParams) -> Result<Outcome, SearchError> {
         self.start_here(params)?.finish()
     }
@@ -279,7 +279,7 @@ impl SearchService {
 
 /// The saved search that a search runs, if it does nothing else.
 pub(crate) fn saved_name(text: &str) -> Option<String> {
-    // Most do not: they need not be parsed once more.
+    // Most searches do not and need not be parsed again.
     if !text.to_ascii_lowercase().contains("savedsearch") {
         return None;
     }
@@ -293,32 +293,32 @@ pub(crate) fn saved_name(text: &str) -> Option<String> {
     }
 }
 
-/// A search whose rows are being read. Dropping it ends the search.
+/// A running search. Dropping it ends the search.
 pub struct RunningSearch {
     job: Job,
-    /// Rows that were made and not read.
+    /// Rows made but not read.
     pending: PendingRows,
     zone: TimeZone,
     range: TimeRange,
     rows_left: Option<usize>,
     clock: SharedClock,
     started_ns: i64,
-    /// Where its rows go beside the client.
+    /// The stored copy of its rows.
     keeping: Option<Keeping>,
 }
 
 impl RunningSearch {
-    /// Name of the search, which `loadjob` takes where results are kept.
+    /// Id of the search, for `loadjob`.
     pub fn id(&self) -> &str {
         self.job.id()
     }
 
-    /// The instants that the request asked for.
+    /// Requested time range.
     pub fn range(&self) -> TimeRange {
         self.range
     }
 
-    /// The next rows; waits for them. `None` at the end.
+    /// The next rows; blocks. `None` at the end.
     pub(crate) fn next_rows(&mut self) -> Result<Option<RecordBatch>, SearchError> {
         if self.rows_left == Some(0) {
             self.end(false);
@@ -339,7 +339,7 @@ impl RunningSearch {
         Ok(Some(rows))
     }
 
-    /// Whether it ended because no more rows are wanted, though there may be some.
+    /// Whether it ended at the maximum number of rows, though there may be more.
     pub(crate) fn is_at_its_most(&self) -> bool {
         self.rows_left == Some(0)
     }
@@ -348,7 +348,7 @@ impl RunningSearch {
         u64::try_from((self.clock.elapsed_ns() - self.started_ns) / (NS_PER_SEC / 1_000)).unwrap_or(0)
     }
 
-    /// Hands over what is to be kept; `complete` when the client has every row there is.
+    /// Ends storing; `complete` if the client has read every row.
     fn end(&mut self, complete: bool) {
         let elapsed_ms = self.elapsed_ms();
         if let Some(keeping) = &mut self.keeping {
@@ -359,7 +359,7 @@ impl RunningSearch {
         }
     }
 
-    /// The next rows, about a megabyte of them at most, shown in `zone`; waits for them. `None` at the end.
+    /// The next rows, about a megabyte at most, shown in `zone`; blocks. `None` at the end.
     pub fn next_table(&mut self, zone: &TimeZone) -> Result<Option<ResultTable>, SearchError> {
         loop {
             if let Some(piece) = self.pending.next()? {
@@ -370,14 +370,14 @@ impl RunningSearch {
         }
     }
 
-    /// Takes little memory until the next rows are asked for: what was made goes into a file, what can be made once more is
-    /// let go of.
+    /// Reduces memory until the next rows are requested: rows already made are spilled, what can be recomputed is
+    /// released.
     pub fn let_go(&mut self) -> Result<(), SearchError> {
         self.job.let_go();
         Ok(self.pending.leave_memory(|| self.job.result_rows())?)
     }
 
-    /// All rows there are still to come, shown in `zone`, kept within the memory of searches.
+    /// Collects all remaining rows, shown in `zone`, within the memory limit of searches.
     pub fn collect_rows(&mut self, zone: &TimeZone) -> Result<CollectedRows, SearchError> {
         let mut kept = self.job.result_rows();
         while let Some(rows) = self.next_rows()? {
@@ -386,8 +386,9 @@ impl RunningSearch {
         Ok(CollectedRows::new(kept, zone.clone()))
     }
 
-    /// All rows there are still to come, shown in `zone`, for a client that may read slowly: in memory as far as they are
-    /// [few](CollectedRows::is_small), else in a file. `grow` is told once that they are not few, and may let others work first.
+    /// Collects all remaining rows, shown in `zone`, for a client that may read slowly: in memory if they are
+    /// [few](CollectedRows::is_small), else in a file. `grow` is called once when they are not few, and may let other
+    /// searches run first.
     pub fn collect_rows_to_send(
         &mut self,
         zone: &TimeZone,
@@ -412,7 +413,7 @@ impl RunningSearch {
         Ok(rows)
     }
 
-    /// All rows there are still to come, shown in `zone`, in memory: for answers that are known to be small.
+    /// Collects all remaining rows in memory, for answers known to be small.
     pub fn collect_table(&mut self, zone: &TimeZone) -> Result<ResultTable, SearchError> {
         let mut batches = Vec::new();
         while let Some(rows) = self.next_rows()? {
@@ -421,7 +422,7 @@ impl RunningSearch {
         Ok(ResultTable::new(batches, zone.clone()))
     }
 
-    /// Waits for the end and collects everything.
+    /// Runs to the end and collects everything.
     pub fn finish(mut self) -> Result<Outcome, SearchError> {
         let zone = self.zone.clone();
         let table = self.collect_table(&zone)?;
@@ -447,22 +448,22 @@ impl RunningSearch {
         self.job.messages()
     }
 
-    /// Whether the answer lacks something so far.
+    /// Whether the answer is partial so far.
     pub fn is_partial(&self) -> bool {
         self.job.is_partial()
     }
 
-    /// How far the search is.
+    /// Progress of the search.
     pub fn progress(&self) -> &ScanProgress {
         self.job.progress()
     }
 
-    /// As [`RunningSearch::progress`], for whoever looks at it from elsewhere.
+    /// As [`RunningSearch::progress`], shareable.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         self.job.shared_progress()
     }
 
-    /// Its previews, for whoever looks at them from elsewhere.
+    /// Its previews, shareable.
     pub(crate) fn previews(&self) -> Arc<Previews> {
         Arc::clone(self.job.previews())
     }

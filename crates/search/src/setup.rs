@@ -1,4 +1,5 @@
-//! A search service as the configuration of a data folder says: what apps define, kept results, summaries, limits.
+//! Creates a search service from the configuration of a data folder: knowledge of apps, stored results, summaries,
+//! limits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,24 +21,24 @@ use crate::node_facts::NodeFacts;
 use crate::service::{SearchService, SearchServiceParts};
 use crate::summaries::ModelSummaries;
 
-/// Index a search reads when it names none.
+/// Default index of a search.
 pub const DEFAULT_INDEX: &str = "main";
-/// Folder of files that large searches spill to, below the data folder.
+/// Folder of spill files, relative to the data folder.
 const SPILL_FOLDER: &str = "run/spill";
 
-/// Makes the audit event of a deletion: by whom, what, the name of this machine, and the time in nanoseconds.
+/// Creates the audit event of a deletion from user, deletion, machine name, and time in nanoseconds.
 pub type RecordDeletion = fn(&str, &DeletionRecord<'_>, &str, i64) -> EventBatch;
 
-/// What searches are set up with.
+/// Settings of searches.
 #[derive(Clone)]
 pub struct SearchSettings {
     /// The merged configuration.
     pub layers: Layers,
-    /// The namespace that `layers` are seen from, if any.
+    /// The namespace's view that `layers` are restricted to, if any.
     pub view: Option<Arc<View>>,
-    /// What may be read of what apps have; `layers` have nothing else.
+    /// Readable objects of apps; `layers` contain nothing else.
     pub readable: Arc<Readable>,
-    /// Rules of search time.
+    /// Search-time rules.
     pub props: Arc<PropsResolver>,
     /// The clock of the node.
     pub clock: SharedClock,
@@ -45,21 +46,21 @@ pub struct SearchSettings {
     pub zone: TimeZone,
     /// Name of this machine.
     pub host: String,
-    /// The data folder; none for searches over files.
+    /// The data folder; `None` for searches over files.
     pub data_dir: Option<PathBuf>,
-    /// Starts programs of commands and alert actions that apps bring along.
+    /// Starts programs of custom commands and alert actions.
     pub commands: Option<Arc<dyn CommandSource>>,
-    /// Makes the audit event of a deletion.
+    /// Creates the audit event of a deletion.
     pub record_deletion: RecordDeletion,
 }
 
 impl SearchSettings {
-    /// The results that are kept in the data folder.
+    /// Stored results of the data folder.
     fn kept_jobs(&self) -> Option<KeptJobs> {
         self.data_dir.as_ref().map(|dir| KeptJobs::new(dir, &self.layers, self.clock.clone()))
     }
 
-    /// The lookup files that searches see; without a data folder those of the working folder.
+    /// Lookup files visible to searches; without a data folder, those of the working directory.
     fn lookup_files(&self) -> LookupFiles {
         match (&self.data_dir, &self.view) {
             (None, _) => LookupFiles::of_working_folder(),
@@ -68,7 +69,7 @@ impl SearchSettings {
         }
     }
 
-    /// The summaries of data models in `data_dir`, the data folder.
+    /// Summaries of data models in `data_dir`, the data folder.
     pub fn summaries(&self, data_dir: &Path) -> Arc<ModelSummaries> {
         Arc::new(ModelSummaries::new(&self.layers, data_dir, self.lookup_files(), self.zone.clone()))
     }
@@ -78,8 +79,7 @@ impl SearchSettings {
         self.service_with(source, self.kept_jobs().map(Arc::new), None)
     }
 
-    /// As [`SearchSettings::service`], for the process that serves the data folder; `whole` is the service without a
-    /// namespace, for those of namespaces.
+    /// As [`SearchSettings::service`] for the server process; `whole` is the service without a namespace.
     pub(crate) fn service_of_server(
         &self,
         source: Arc<dyn SnapshotSource>,
@@ -156,8 +156,8 @@ impl SearchSettings {
     }
 }
 
-/// Where large searches spill to; `None`, the system's folder for temporary files, if the data folder takes nothing or
-/// is not there: a search does not make one.
+/// The spill folder; `None` (the system's temporary folder) if the data folder is missing or read-only, because a
+/// search does not create one.
 fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     if !data_dir.is_dir() {
         return None;
@@ -166,7 +166,7 @@ fn spill_folder(data_dir: &Path) -> Option<PathBuf> {
     std::fs::create_dir_all(&folder).ok().map(|()| folder)
 }
 
-/// Removes what searches spilled whose process died. The folder is open for writing here, so that nobody else searches.
+/// Removes spill files of dead processes. The folder is locked for writing, so no one else searches.
 pub fn remove_left_spills(data_dir: &Path) {
     let folder = data_dir.join(SPILL_FOLDER);
     if let Err(error) = std::fs::remove_dir_all(&folder)
@@ -186,7 +186,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::namespaces::Sight;
 
-    /// Settings of a data folder, or why there is no such namespace.
+    /// Settings of a data folder; fails if there is no such namespace.
     pub(crate) fn settings_of(dir: &Path, sight: &Sight, reader: &Reader) -> Result<SearchSettings, Fault> {
         let readable = Arc::new(read_readable(dir, reader));
         let (layers, view) = match sight {

@@ -1,7 +1,7 @@
-//! Rows of a result whose batches may differ in columns: one list of fields over all of them.
+//! Rows of a result whose batches may differ in columns, under one list of fields.
 //!
-//! Fields come in the order of their first batch; a field that only later batches have follows. A column that starts
-//! with `__` is the engine's and never shown.
+//! Fields come in the order of the first batch, followed by those that appear later. Columns that start with `__` are
+//! internal and never shown.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub struct ResultTable {
 #[derive(Clone, Debug)]
 struct MappedBatch {
     rows: RecordBatch,
-    /// Column of each field of the table, where the batch has it.
+    /// For each field of the table, its column in the batch, if any.
     columns: Vec<Option<usize>>,
 }
 
@@ -44,14 +44,15 @@ impl ResultTable {
         ResultTable::with_fields(fields.into(), batches, zone)
     }
 
-    /// A part of a table: rows that have some of its fields.
+    /// A part of a table: rows with some of its fields.
     pub(crate) fn with_fields(fields: Arc<[String]>, batches: Vec<RecordBatch>, zone: TimeZone) -> ResultTable {
         let batches =
             batches.into_iter().map(|rows| MappedBatch { columns: map_columns(&fields, &rows), rows }).collect();
         ResultTable { fields, batches, zone }
     }
 
-    /// A table of texts, as a server sends it: `values_of` gives the values of a cell by row and field, none for null.
+    /// A table of texts received from a server: `values_of` returns the values of a cell by row and field, none for
+    /// null.
     pub fn of_texts<'a>(
         fields: &[String],
         rows: usize,
@@ -86,7 +87,7 @@ impl ResultTable {
         self.batches.iter().map(|batch| batch.rows.num_rows()).sum()
     }
 
-    /// Bytes of memory that the rows take.
+    /// Memory use of the rows.
     pub fn memory_bytes(&self) -> usize {
         self.batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum()
     }
@@ -105,7 +106,7 @@ impl ResultTable {
 }
 
 fn map_columns(fields: &[String], rows: &RecordBatch) -> Vec<Option<usize>> {
-    // A look at each name would take long where there are thousands.
+    // A linear search per name would be slow with thousands of columns.
     let mut places = BTreeMap::new();
     for (at, field) in rows.schema_ref().fields().iter().enumerate() {
         places.entry(field.name().as_str()).or_insert(at);
@@ -122,7 +123,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Value of the field at position `field` of [`ResultTable::fields`].
+    /// Value of the field at index `field` of [`ResultTable::fields`].
     pub fn cell(&self, field: usize) -> Cell<'a> {
         match self.batch.columns[field] {
             Some(column) => Cell::read(

@@ -1,8 +1,8 @@
-//! Folders of jobs that clients asked for: who takes a name, what is written when a search begins and when it ends.
+//! Folders of clients' jobs: reserving names, and files written at the start and end of a search.
 //!
-//! A job's folder holds what was asked (`job.json`) from its beginning, its rows, and at its end what is known of it (the
-//! facts, which hold the record of the job too). A folder with a record and no facts belongs to a search that runs, or to one
-//! whose server ended before it: [`KeptJobs::note_interrupted`] gives the latter facts of a failure.
+//! From the beginning, a job's folder has its request (`job.json`) and its rows; at the end also its outcome (the
+//! facts, which include the request). A folder with a request but no facts belongs to a running search, or to one whose
+//! server died: [`KeptJobs::note_interrupted`] marks the latter as failed.
 
 use std::path::PathBuf;
 
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 use super::{FACTS, KeptJobs, RESULTS, is_sid, remove};
 use crate::keeper::{JobFacts, JobKeeper};
 
-/// What was asked of a job.
+/// The request of a job.
 pub(super) const RECORD: &str = "job.json";
-/// Told of a search that ran when its server ended.
+/// Failure of a search that was running when its server ended.
 const INTERRUPTED: &str = "the server ended while this search ran: run it again";
 
 /// Why a job has no folder.
 #[derive(Debug, thiserror::Error)]
 pub enum JobFolderError {
-    /// The name that was asked for is none.
+    /// The requested name is invalid.
     #[error("id={0} cannot name a job: give letters, digits, `.`, `_` and `-`, not a dot first")]
     NotAName(String),
-    /// There is a job of this name.
+    /// A job of this name exists.
     #[error("there is a job {0} already")]
     Taken(String),
     /// The folder cannot be written.
@@ -41,7 +41,7 @@ impl HasKind for JobFolderError {
 }
 
 impl KeptJobs {
-    /// Makes the folder of a job, of the name asked for or a new one, and writes down what was asked.
+    /// Creates the folder of a job, with the requested or a new name, and writes its request.
     pub(crate) fn begin_job(
         &self,
         wanted: Option<&str>,
@@ -56,7 +56,7 @@ impl KeptJobs {
         match self.folder_of(&sid) {
             Ok(()) if !is_taken => {}
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error.into()),
-            // A name that was made now may have its folder already.
+            // A generated name may already have a folder.
             Err(_) if wanted.is_none() && is_sid(&sid) => {}
             _ => return Err(JobFolderError::Taken(sid)),
         }
@@ -64,12 +64,12 @@ impl KeptJobs {
         Ok(sid)
     }
 
-    /// Where the rows of a job go.
+    /// Path of a job's rows.
     pub(crate) fn rows_path(&self, sid: &str) -> PathBuf {
         self.folder.join(sid).join(RESULTS)
     }
 
-    /// Writes what is known of a job that ended, and logs its search. `until` is the second in which its time is over.
+    /// Writes the outcome of a job and logs its search. `until` is the second at which the job expires.
     pub(crate) fn end_job(&self, facts: &JobFacts, until: i64, more: &Value) -> std::io::Result<()> {
         // As in `finish`.
         drop(self.log(facts));
@@ -90,19 +90,19 @@ impl KeptJobs {
         std::fs::rename(unfinished, folder.join(FACTS))
     }
 
-    /// The facts of a job that ended, changed; nothing where there are none any more.
+    /// Changes the facts of a finished job, if it still exists.
     pub(crate) fn change_facts(&self, sid: &str, change: impl FnOnce(&mut Value)) -> std::io::Result<()> {
         let Some(mut facts) = self.facts(sid) else { return Ok(()) };
         change(&mut facts);
         self.write_facts(sid, &facts)
     }
 
-    /// What is known of a job that ended, and of which no search was told that it is over.
+    /// Facts of a finished job, unless it has expired.
     pub(crate) fn job_facts(&self, sid: &str) -> Option<Value> {
         self.facts(sid).filter(|facts| facts["job"].is_object())
     }
 
-    /// Names and facts of the jobs that ended.
+    /// Names and facts of finished jobs.
     pub(crate) fn jobs_that_ended(&self) -> Vec<(String, Value)> {
         let jobs = self.all().into_iter().filter(|job| job.facts["job"].is_object());
         jobs.map(|job| (job.sid, job.facts)).collect()
@@ -114,7 +114,7 @@ impl KeptJobs {
         remove(&self.folder.join(sid));
     }
 
-    /// Gives jobs whose server ended before them the facts of a failure. Only at the start of a server: no job runs yet.
+    /// Marks jobs whose server died as failed. Only at the start of a server, when no job is running.
     pub(crate) fn note_interrupted(&self, seconds_kept: i64) {
         for sid in self.names() {
             let folder = self.folder.join(&sid);
@@ -129,7 +129,7 @@ impl KeptJobs {
                 "messages": [], "ended": now, "until": now.saturating_add(seconds_kept),
                 "job": record, "failure": INTERRUPTED,
             });
-            // A job that cannot be noted is not there.
+            // A job that cannot be marked is dropped.
             drop(std::fs::remove_file(folder.join(RESULTS)));
             drop(self.write_facts(&sid, &facts));
         }

@@ -1,14 +1,14 @@
-//! Results of searches that ended, for `loadjob`, and the log that `history` reads: files below `dispatch` of the data
-//! folder.
+//! Stored results of finished searches (for `loadjob`) and the search log (for `history`), in files below `dispatch` of
+//! the data folder.
 //!
-//! Every search gets a folder of its name, so that two processes never take the same one. When the search has ended it
-//! holds its rows (`results.arrow`: streams of Arrow's IPC format, a new one where the columns change) and what is
-//! known of it (`facts.json`, written last: a folder without it is no result). A result lives for a time; beyond
-//! [`JOBS_MAX`] results or [`BYTES_MAX`] bytes the oldest go first. A folder that cannot be written keeps nothing. A
-//! search that ran `dump` has its files in `dump` of its folder, whether or not its result is kept; they stay for
+//! Every search gets a folder with its name, so that two processes never use the same one. A finished search has its
+//! rows there (`results.arrow`: Arrow IPC streams, a new one whenever columns change) and its outcome (`facts.json`,
+//! written last: a folder without it is not a result). A result has a lifetime; beyond [`JOBS_MAX`] results or
+//! [`BYTES_MAX`] bytes the oldest are removed first. If the folder cannot be written, nothing is stored. Files of
+//! `dump` are in `dump` of the search's folder, whether or not its result is stored, and stay for
 //! [`SECONDS_RUNNING_MAX`].
 //!
-//! A server keeps small results of searches that are not saved ones in memory ([`RecentJobs`]).
+//! A server keeps small results of ad-hoc searches in memory ([`RecentJobs`]).
 
 mod job_folders;
 mod result_cache;
@@ -35,50 +35,51 @@ use crate::keeper::{JobFacts, JobKeeper, Remembered};
 pub use job_folders::JobFolderError;
 use result_cache::{RecentJob, RecentJobs};
 
-/// Folder of kept jobs, below the data folder.
+/// Folder of stored jobs, relative to the data folder.
 pub(crate) const JOBS_FOLDER: &str = "dispatch";
 /// Rows of a job.
 const RESULTS: &str = "results.arrow";
-/// What is known of a job.
+/// Outcome of a job.
 const FACTS: &str = "facts.json";
-/// Searches that ended, a line of JSON each, and those before.
+/// Log of finished searches, one JSON object per line, and its predecessor.
 const HISTORY: &str = "history.jsonl";
 const HISTORY_BEFORE: &str = "history.before.jsonl";
-/// Bytes of the log of searches; then a new one begins.
+/// Size at which a new log is started.
 const HISTORY_BYTES_MAX: u64 = 4 << 20;
-/// Seconds that a result is kept.
+/// Lifetime of a result in seconds.
 const SECONDS_KEPT: i64 = 600;
-/// Seconds after which a folder without a result is left over from a process that died, and files of `dump` are over.
+/// Seconds after which a folder without a result counts as left by a dead process, and files of `dump` expire.
 const SECONDS_RUNNING_MAX: i64 = 24 * 60 * 60;
-/// How long the result of a saved search is kept unless its stanza says otherwise.
+/// Default lifetime of a saved search's result.
 const SAVED_TTL: &str = "2p";
-/// Jobs, and seconds, after which it is looked what is over; so many jobs more than [`JOBS_MAX`] may be kept meanwhile.
+/// Jobs, and seconds, between two checks for expired results; in between, there may be this many more than
+/// [`JOBS_MAX`].
 const LOOK_JOBS: u64 = 32;
 const LOOK_SECONDS: i64 = 10;
-/// Results kept at most, and their bytes.
+/// Maximum number of stored results, and their maximum total size.
 pub(crate) const JOBS_MAX: usize = 500;
 const BYTES_MAX: u64 = 1 << 30;
-/// Bytes of a result that `loadjob` takes into memory.
+/// Maximum size of a result for `loadjob`.
 const LOADED_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a job's name.
+/// Maximum length of a job's name.
 const SID_BYTES_MAX: usize = 200;
-/// Names tried for one search.
+/// Candidate names for one search.
 const NAMES_MAX: u64 = 10_000;
 
-/// The kept jobs of a data folder.
+/// The stored jobs of a data folder.
 pub struct KeptJobs {
     folder: PathBuf,
     layers: Layers,
     clock: SharedClock,
     started: AtomicU64,
-    /// Jobs that ended since it was last looked what is over, and when that was, in seconds.
+    /// Jobs finished since the last check for expired results, and its time in seconds.
     ended: AtomicU64,
     looked: AtomicI64,
     /// Small results of a server's searches.
     recent: Option<RecentJobs>,
     /// The log of searches and its bytes, once there was one to write.
     log: Mutex<Option<(File, u64)>>,
-    /// Rows of searches that run.
+    /// Rows held by running searches.
     remembered: Remembered,
 }
 
@@ -110,7 +111,7 @@ impl KeptJobs {
         }
     }
 
-    /// The jobs of a data folder whose only searches are those of this process: small ones stay in memory until it ends.
+    /// The jobs of a data folder used by this process alone: small results stay in memory until it ends.
     pub fn of_server(data_dir: &Path, layers: &Layers, clock: SharedClock) -> KeptJobs {
         let mut jobs = KeptJobs::new(data_dir, layers, clock);
         jobs.recent = Some(RecentJobs::default());
@@ -121,7 +122,7 @@ impl KeptJobs {
         self.clock.now_ns().div_euclid(NS_PER_SEC)
     }
 
-    /// The facts of a job, unless it is unfinished or over its time.
+    /// The facts of a job, unless it is unfinished or expired.
     fn facts(&self, sid: &str) -> Option<Value> {
         if !is_sid(sid) {
             return None;
@@ -142,7 +143,7 @@ impl KeptJobs {
         folders.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    /// The jobs that are kept, newest first.
+    /// All stored jobs, newest first.
     fn all(&self) -> Vec<Kept> {
         let kept = self.names().into_iter().filter_map(|sid| self.facts(&sid).map(|facts| Kept { sid, facts }));
         let mut kept: Vec<Kept> = kept.collect();
@@ -150,7 +151,7 @@ impl KeptJobs {
         kept
     }
 
-    /// Removes what is over its time, what processes that died left, and the oldest beyond the limits.
+    /// Removes expired results, leftovers of dead processes, and the oldest beyond the limits.
     pub fn expire(&self) {
         let now = self.now_seconds();
         if let Some(recent) = &self.recent {
@@ -160,7 +161,7 @@ impl KeptJobs {
             let folder = self.folder.join(&sid);
             let began = sid.split('.').next().and_then(|seconds| seconds.parse::<i64>().ok()).unwrap_or(0);
             let has_facts = folder.join(FACTS).is_file();
-            // The job of a running server, whatever its name: a server that starts looks at those of the one before.
+            // A running server's job, whatever its name; a starting server handles those of its predecessor.
             let is_running = !has_facts && folder.join(job_folders::RECORD).is_file();
             if began + SECONDS_RUNNING_MAX < now && !is_running && self.facts(&sid).is_none() {
                 remove(&folder);
@@ -177,7 +178,7 @@ impl KeptJobs {
         }
     }
 
-    /// Removes what is over, but not after each of many quick searches: it takes a look at every job.
+    /// Removes expired results, but not after each of many short searches, because it inspects every job.
     fn expire_at_times(&self) {
         let now = self.now_seconds();
         let is_due = now.saturating_sub(self.looked.load(Ordering::Relaxed)) >= LOOK_SECONDS;
@@ -188,7 +189,7 @@ impl KeptJobs {
         }
     }
 
-    /// Seconds that the result of a search is kept.
+    /// Lifetime of a search's result in seconds.
     fn seconds_kept(&self, saved: Option<&str>) -> i64 {
         let Some(name) = saved else { return SECONDS_KEPT };
         let merged = self.layers.conf("savedsearches");
@@ -201,7 +202,7 @@ impl KeptJobs {
         }
     }
 
-    /// What the file of facts says of a search that ended.
+    /// Content of the facts file.
     fn told(&self, facts: &JobFacts) -> Value {
         let now = self.now_seconds();
         json!({
@@ -219,7 +220,7 @@ impl KeptJobs {
         Ok(std::fs::rename(unfinished, folder.join(FACTS))?)
     }
 
-    /// Keeps rows in memory; whether they may stay there.
+    /// Keeps rows in memory; returns whether they may stay there.
     fn remember(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
         let Some(recent) = self.recent.as_ref().filter(|_| facts.saved.is_none() && RecentJobs::takes(rows)) else {
             return false;
@@ -228,7 +229,7 @@ impl KeptJobs {
         true
     }
 
-    /// Writes rows; whether that was possible.
+    /// Writes rows; returns whether that succeeded.
     fn keep(&self, facts: &JobFacts, rows: &[RecordBatch]) -> bool {
         let has_folder = self.folder.join(&facts.sid).is_dir() || self.folder_of(&facts.sid).is_ok();
         has_folder && self.write(&facts.sid, self.told(facts), rows).is_ok()
@@ -237,13 +238,13 @@ impl KeptJobs {
     /// Makes the folder of a job.
     fn folder_of(&self, sid: &str) -> std::io::Result<()> {
         if !self.folder.is_dir() {
-            // The data folder itself is not made by a search.
+            // A search does not create the data folder itself.
             std::fs::create_dir(&self.folder)?;
         }
         std::fs::create_dir(self.folder.join(sid))
     }
 
-    /// Writes what is in memory as files.
+    /// Writes results in memory to files.
     fn write_recent(&self) {
         for job in self.recent.iter().flat_map(RecentJobs::take).filter(|job| self.is_current(&job.facts)) {
             let has_folder = self.folder.join(&job.sid).is_dir() || self.folder_of(&job.sid).is_ok();
@@ -260,21 +261,21 @@ impl KeptJobs {
             "events": facts.events,
         });
         let line = format!("{line}\n");
-        // A line is written whole or not at all.
+        // A line is written completely or not at all.
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         if log.as_ref().is_none_or(|(_, bytes)| *bytes > HISTORY_BYTES_MAX) {
             *log = None;
             *log = Some(self.open_log()?);
         }
         if let Some((file, bytes)) = log.as_mut() {
-            // One write, so that lines of several processes do not mix.
+            // A single write, so that lines of several processes do not mix.
             file.write_all(line.as_bytes())?;
             *bytes += line.len() as u64;
         }
         Ok(())
     }
 
-    /// The log of searches and its bytes; a new one where it is full.
+    /// The search log and its size; starts a new one if it is full.
     fn open_log(&self) -> std::io::Result<(File, u64)> {
         let path = self.folder.join(HISTORY);
         if path.metadata().is_ok_and(|file| file.len() > HISTORY_BYTES_MAX) {
@@ -288,7 +289,7 @@ impl KeptJobs {
         Ok((file, bytes))
     }
 
-    /// The result of a job; `None` when none is kept that `viewer` may see.
+    /// The result of a job; `None` if there is none that `viewer` may see.
     pub fn load(&self, sid: &str, viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         let is_seen = |facts: &Value| viewer.may_see(facts["user"].as_str());
         let recent = self.recent.as_ref().and_then(|recent| recent.find(sid));
@@ -298,7 +299,7 @@ impl KeptJobs {
             None => {
                 let Some(facts) = self.facts(sid).filter(is_seen) else { return Ok(None) };
                 match facts["bytes"].as_u64() {
-                    // A search that failed has none.
+                    // A failed search has no result.
                     None => return Ok(None),
                     Some(bytes) if bytes > LOADED_BYTES_MAX => {
                         let (size, most) = (bytes >> 20, LOADED_BYTES_MAX >> 20);
@@ -318,18 +319,18 @@ impl KeptJobs {
         Ok(Some(KeptJob { rows, events: facts["events"].as_bool().unwrap_or(false), messages }))
     }
 
-    /// Id of the job that ran a saved search so many runs ago, of those that `viewer` may see.
+    /// Id of the job of a saved search's run `offset` runs ago, among those that `viewer` may see.
     pub fn saved(&self, name: &str, offset: usize, viewer: &Permissions) -> Option<String> {
         let of_search = self.all().into_iter().filter(|job| job.facts["saved"].as_str() == Some(name));
         let of_search = of_search.filter(|job| viewer.may_see(job.facts["user"].as_str()));
         of_search.map(|job| job.sid).nth(offset)
     }
 
-    /// Searches that ended and that `viewer` may see, newest first.
+    /// Finished searches visible to `viewer`, newest first.
     pub fn history(&self, viewer: &Permissions) -> Vec<NodeEntry> {
         let mut entries = Vec::new();
         for name in [HISTORY, HISTORY_BEFORE] {
-            // A log that is not there tells of no search.
+            // A missing log is empty.
             let text = std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
             let lines = text.lines().rev().filter_map(|line| serde_json::from_str::<Value>(line).ok());
             entries.extend(lines.filter(|line| viewer.may_see(line["user"].as_str())).map(|line| entry(&line)));
@@ -338,7 +339,7 @@ impl KeptJobs {
     }
 }
 
-/// Whether a text can name a job, which is the name of a folder as well.
+/// Whether a text is a valid job name, which is also a folder name.
 fn is_sid(text: &str) -> bool {
     let is_name = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
     is_name && !text.is_empty() && text.len() <= SID_BYTES_MAX && !text.starts_with('.')
@@ -366,7 +367,7 @@ fn entry(line: &Value) -> NodeEntry {
     entry
 }
 
-/// Removes the result of a job, and its folder unless files of `dump` are in it.
+/// Removes the result of a job, and its folder unless it contains files of `dump`.
 fn remove_result(folder: &Path) {
     if !folder.join(DUMP_FOLDER).is_dir() {
         return remove(folder);
@@ -377,9 +378,9 @@ fn remove_result(folder: &Path) {
     }
 }
 
-/// Removes the folder of a job; what another process removed at the same time is gone as well.
+/// Removes the folder of a job, possibly concurrently with another process.
 fn remove(folder: &Path) {
-    // What cannot be removed now is tried again with the next search.
+    // If it cannot be removed now, the next search tries again.
     drop(std::fs::remove_dir_all(folder));
 }
 
@@ -412,7 +413,7 @@ impl JobKeeper for KeptJobs {
     fn begin(&self, now: TimeNs) -> Option<String> {
         let seconds = now.div_euclid(NS_PER_SEC);
         for _ in 0..NAMES_MAX {
-            // With the process in it a name whose folder is gone is not taken again in the same second.
+            // Including the process id, so that a name whose folder is gone is not reused in the same second.
             let sid = format!("{seconds}.{}_{}", self.started.fetch_add(1, Ordering::Relaxed), std::process::id());
             if self.recent.is_some() {
                 return Some(sid);
@@ -427,7 +428,7 @@ impl JobKeeper for KeptJobs {
     }
 
     fn finish(&self, facts: &JobFacts, rows: Option<&[RecordBatch]>) {
-        // The answer is given; a search is not refused because it cannot be noted.
+        // The answer has been given; failing to log it is no reason to fail the search.
         drop(self.log(facts));
         if rows.is_some_and(|rows| self.remember(facts, rows)) {
             return;

@@ -1,8 +1,8 @@
-//! Small results of a server's searches, in memory: most are never asked for again, and three files for each cost more
-//! than a needle's search.
+//! In-memory cache of small search results. Most results are never requested again, and writing three files would cost
+//! more than a selective search.
 //!
-//! Only the newest stay, as on disk ([`JOBS_MAX`](super::JOBS_MAX)). What is there when the server stops is
-//! written as files; a server that is killed forgets it.
+//! Only the newest stay, as on disk ([`JOBS_MAX`](super::JOBS_MAX)). They are written to files when the server stops; a
+//! killed server loses them.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow::record_batch::RecordBatch;
 use serde_json::Value;
 
-/// Bytes of a result that stays in memory; larger ones are written.
+/// Maximum size of a cached result; larger ones are written.
 pub(crate) const RECENT_BYTES_MAX: usize = 32 << 10;
 
 /// A result.
 #[derive(Clone)]
 pub(crate) struct RecentJob {
     pub(crate) sid: String,
-    /// What is known of it, as the file of facts has it.
+    /// Its facts, as in the facts file.
     pub(crate) facts: Value,
     pub(crate) rows: Vec<RecordBatch>,
 }
@@ -28,7 +28,7 @@ pub(crate) struct RecentJobs(Mutex<VecDeque<RecentJob>>);
 
 impl RecentJobs {
     fn locked(&self) -> MutexGuard<'_, VecDeque<RecentJob>> {
-        // A result is put in or taken out whole.
+        // A result is inserted or removed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -37,7 +37,7 @@ impl RecentJobs {
         rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>() <= RECENT_BYTES_MAX
     }
 
-    /// Keeps a result beside the `jobs_max - 1` newest.
+    /// Adds a result and keeps at most `jobs_max`.
     pub(crate) fn add(&self, job: RecentJob, jobs_max: usize) {
         let mut jobs = self.locked();
         let over = (jobs.len() + 1).saturating_sub(jobs_max);
@@ -50,12 +50,12 @@ impl RecentJobs {
         self.locked().iter().rev().find(|job| job.sid == sid).cloned()
     }
 
-    /// Removes those of which `is_over` says so.
+    /// Removes results selected by `is_over`.
     pub(crate) fn remove(&self, is_over: impl Fn(&RecentJob) -> bool) {
         self.locked().retain(|job| !is_over(job));
     }
 
-    /// Takes all out.
+    /// Removes and returns all.
     pub(crate) fn take(&self) -> Vec<RecentJob> {
         self.locked().drain(..).collect()
     }

@@ -1,4 +1,4 @@
-//! One job: what was asked, how far it is, and its rows.
+//! One job: its request, state and rows.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,43 +26,43 @@ use crate::keeper::JobFacts;
 use crate::result_pages::SENT_BYTES;
 use crate::service::{RunningSearch, SearchError, SearchParams, saved_name};
 
-/// What a request asks of a job beside its search.
+/// Options of a job besides its search.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
     /// Its name; a new one when absent.
     pub id: Option<String>,
-    /// What its user calls it.
+    /// Display name.
     pub label: Option<String>,
-    /// The saved search that it runs, where its text does not say so.
+    /// The saved search that it runs, if its text does not say so.
     pub saved: Option<String>,
     /// The app in whose namespace it runs.
     pub app: String,
-    /// Spans of its timeline at most; 0 for none.
+    /// Maximum spans of its timeline; 0 for none.
     pub status_buckets: usize,
-    /// Seconds it is kept after its end; [`TTL_S`] when absent.
+    /// Lifetime in seconds after its end; default [`TTL_S`].
     pub ttl_s: Option<i64>,
-    /// Seconds without a look at it after which it is cancelled; 0 for never.
+    /// Seconds without access after which it is cancelled; 0 for never.
     pub auto_cancel_s: i64,
-    /// Seconds after which it ends with what it has; 0 for never.
+    /// Seconds after which it ends with its rows so far; 0 for never.
     pub time_max_s: i64,
-    /// Its priority from 0 to 10, which is shown.
+    /// Priority from 0 to 10, for display.
     pub priority: u8,
-    /// Which fields its events have, and whether those behind a report are wanted.
+    /// Search mode: fields of events, and whether events of a report are available.
     pub level: SearchLevel,
-    /// What of the request is told with the job: parameters without effect.
+    /// Notes about the request, such as parameters without effect.
     pub notes: Vec<String>,
 }
 
-/// Which fields of events a search finds, and what it keeps (Splunk's search modes).
+/// Splunk's search modes: which fields events have, and what is kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchLevel {
-    /// The fields that the search names, and those that all events have.
+    /// Fields that the search names, and default fields.
     Fast,
-    /// All fields of events; of reports the fields that they need.
+    /// Events have all fields; reports only those they need.
     #[default]
     Smart,
-    /// As smart, and the events behind a report can be looked at.
+    /// As smart, and the events of a report are available.
     Verbose,
 }
 
@@ -125,7 +125,7 @@ impl Asked {
     }
 }
 
-/// Seconds that a search may take: as its request says, but no longer than the roles of its user (0 is any time).
+/// Maximum run time in seconds: as requested, limited by the user's roles (0 is unlimited).
 fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
     let of_roles = of_roles.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
     match (asked_s, of_roles) {
@@ -135,25 +135,25 @@ fn bounded_time(asked_s: i64, of_roles: Option<u64>) -> i64 {
     }
 }
 
-/// How far a job is.
+/// State of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobState {
-    /// It waits for its turn.
+    /// Waiting for a search slot.
     Queued,
     /// Its search runs.
     Running,
-    /// Its search waits for its user.
+    /// Paused by its user.
     Paused,
-    /// Its search reads no more events and ends with what it has.
+    /// Reading no more events; it will end with its rows so far.
     Finalizing,
-    /// Its rows are all there.
+    /// Complete.
     Done,
     /// Its search failed.
     Failed,
 }
 
 impl JobState {
-    /// Whether nothing more comes.
+    /// Whether the job has ended.
     pub fn is_over(self) -> bool {
         matches!(self, JobState::Done | JobState::Failed)
     }
@@ -171,48 +171,48 @@ impl JobState {
     }
 }
 
-/// A job at a moment.
+/// A snapshot of a job's status.
 #[derive(Clone, Debug)]
 pub struct JobStatus {
-    /// What was asked.
+    /// Its request.
     pub record: JobRecord,
-    /// How far it is.
+    /// Its state.
     pub state: JobState,
     /// Why it failed.
     pub failure: Option<String>,
-    /// What it had to say so far.
+    /// Messages so far.
     pub messages: Vec<String>,
-    /// Share of the work that is done, from 0 to 1.
+    /// Progress from 0 to 1.
     pub done: f64,
     /// Rows so far.
     pub rows: usize,
     /// Whether the rows are events.
     pub is_events: bool,
-    /// Whether rows beyond the most that are kept were left out.
+    /// Whether rows beyond the limit were dropped.
     pub is_truncated: bool,
-    /// Whether its user ended it early.
+    /// Whether its user finalised it.
     pub is_finalized: bool,
     /// Whether its user saved it.
     pub is_saved: bool,
     /// Whether its user wants previews.
     pub shows_previews: bool,
-    /// Previews of its report that were made.
+    /// Number of previews made.
     pub previews: u64,
-    /// Rows that a look at the job gives now: of a report that runs, those of its latest preview.
+    /// Rows currently available: for a running report, those of its latest preview.
     pub rows_shown: usize,
-    /// Events read.
+    /// Events scanned.
     pub scanned: u64,
-    /// Events that matched its first part.
+    /// Events that matched the search's first part.
     pub matched: u64,
-    /// Milliseconds that it ran.
+    /// Run time in milliseconds.
     pub elapsed_ms: u64,
-    /// Bytes of its rows on disk.
+    /// Size of its rows on disk.
     pub bytes: u64,
-    /// Instants searched.
+    /// Time range.
     pub range: TimeRange,
-    /// Times of its first and last event, where the rows are events.
+    /// Times of its first and last event, if the rows are events.
     pub event_times: Option<(TimeNs, TimeNs)>,
-    /// Seconds until its time is over.
+    /// Seconds until it expires.
     pub ttl_left_s: i64,
 }
 
@@ -222,12 +222,12 @@ impl JobRecord {
         &self.sid
     }
 
-    /// Who asked.
+    /// Its user.
     pub fn user(&self) -> &str {
         &self.user
     }
 
-    /// In which app.
+    /// Its app.
     pub fn app(&self) -> &str {
         &self.app
     }
@@ -237,27 +237,27 @@ impl JobRecord {
         &self.search
     }
 
-    /// The saved search that it runs, where it does nothing else.
+    /// The saved search that it runs, if it does nothing else.
     pub fn saved(&self) -> Option<&str> {
         self.saved.as_deref()
     }
 
-    /// What its user calls it.
+    /// Display name.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
     }
 
-    /// First instant searched, as it was asked for.
+    /// Requested start of the time range.
     pub fn earliest(&self) -> Option<&str> {
         self.earliest.as_deref()
     }
 
-    /// First instant after, as it was asked for.
+    /// Requested end of the time range.
     pub fn latest(&self) -> Option<&str> {
         self.latest.as_deref()
     }
 
-    /// When it was made.
+    /// Creation time.
     pub fn began_ns(&self) -> TimeNs {
         self.began_ns
     }
@@ -267,17 +267,17 @@ impl JobRecord {
         self.status_buckets
     }
 
-    /// Which fields its events have.
+    /// Search mode.
     pub fn level(&self) -> SearchLevel {
         self.level
     }
 
-    /// One of so many events is looked at; 1 is all.
+    /// Reads one in this many events; 1 is all.
     pub fn sample_ratio(&self) -> u32 {
         self.sample_ratio.max(1)
     }
 
-    /// Whether the events behind its report can be looked at.
+    /// Whether the events of its report are available.
     pub fn shows_events(&self) -> bool {
         self.level == SearchLevel::Verbose || self.status_buckets > 0
     }
@@ -287,18 +287,18 @@ impl JobRecord {
         self.priority
     }
 
-    /// Seconds without a look at it after which it is cancelled; 0 for never.
+    /// Seconds without access after which it is cancelled; 0 for never.
     pub fn auto_cancel_s(&self) -> i64 {
         self.auto_cancel_s
     }
 }
 
-/// What changes of a job.
+/// Mutable state of a job.
 struct Changing {
     state: JobState,
     failure: Option<String>,
     messages: Vec<String>,
-    /// What is told of it besides what its search has to say.
+    /// Messages in addition to those of its search.
     notes: Vec<String>,
     rows: JobRows,
     timeline: Timeline,
@@ -311,13 +311,13 @@ struct Changing {
     scanned: u64,
     matched: u64,
     elapsed_ms: u64,
-    /// When it began to run.
+    /// Start of its run.
     started_ns: Option<i64>,
-    /// Seconds it is kept, where somebody has said so since it was made.
+    /// Changed lifetime in seconds.
     ttl_s: Option<i64>,
-    /// Second in which its time is over, once it has ended.
+    /// Second at which it expires, once it has ended.
     until_s: Option<i64>,
-    /// The turn in which it works.
+    /// Its search slot.
     turn: Option<Box<dyn WorkTurn>>,
 }
 
@@ -329,18 +329,18 @@ pub struct SearchJob {
     zone: TimeZone,
     changing: Mutex<Changing>,
     changed: Condvar,
-    /// What stops its search, unless it ended in an earlier process.
+    /// Stops its search; `None` for a job of an earlier process.
     stopper: Option<Stopper>,
     progress: Option<Arc<ScanProgress>>,
-    /// What its report would be so far, unless it ended in an earlier process.
+    /// Previews of its report; `None` for a job of an earlier process.
     previews: Option<Arc<Previews>>,
     kept: Arc<KeptJobs>,
     clock: SharedClock,
-    /// Second of the last look at it.
+    /// Second of the last access.
     seen_s: AtomicI64,
 }
 
-/// A job whose search has not begun to read.
+/// A created job whose search has not started to read.
 pub struct StartedJob {
     job: Arc<SearchJob>,
     running: RunningSearch,
@@ -373,12 +373,12 @@ impl StartedJob {
         StartedJob { job: Arc::new(job), running }
     }
 
-    /// The job, for whoever looks at it meanwhile.
+    /// The job, for concurrent access.
     pub fn job(&self) -> &Arc<SearchJob> {
         &self.job
     }
 
-    /// Runs the search to its end, on this thread, in a turn where these count. What goes wrong is the job's to tell.
+    /// Runs the search to its end on this thread, in a search slot if those apply. Errors are recorded in the job.
     pub fn run(mut self, turn: Option<Box<dyn WorkTurn>>) {
         self.job.begin();
         self.job.work_in(turn);
@@ -403,7 +403,7 @@ impl StartedJob {
         self.job.end_turn();
     }
 
-    /// The search does not run: `why` it cannot.
+    /// Fails the job without running it.
     pub fn refuse(self, why: String) {
         self.job.end(Err(JobFailure::Refused(why)), self.running.messages(), 0);
     }
@@ -422,7 +422,7 @@ impl StartedJob {
             drop(rows);
             if !is_large && self.job.locked().rows.bytes() > SENT_BYTES as u64 {
                 is_large = true;
-                // One that is paused has none and gets one when it goes on.
+                // A paused job has no slot and gets one when it resumes.
                 if let Some(turn) = self.job.end_turn() {
                     let turn = turn.grow(&mut || self.let_go());
                     self.job.work_in(turn);
@@ -432,9 +432,9 @@ impl StartedJob {
         Ok(())
     }
 
-    /// Takes little memory while it waits.
+    /// Reduces its memory while it waits.
     fn let_go(&mut self) {
-        // Its pending rows are none: they are taken as they come.
+        // It has no pending rows, because they are taken as they come.
         if let Err(error) = self.running.let_go() {
             log::warning(format!("rows of a job that waits stay in memory: {error}"));
         }
@@ -479,7 +479,7 @@ impl Changing {
         self.ttl_s.unwrap_or(record.ttl_s)
     }
 
-    /// Counts the times of events.
+    /// Records the times of events.
     fn count_times_of(&mut self, rows: &RecordBatch) {
         let times = rows.column_by_name("_time");
         let Some(times) = times.and_then(|times| times.as_primitive_opt::<TimestampNanosecondType>()) else { return };
@@ -488,7 +488,7 @@ impl Changing {
 }
 
 impl SearchJob {
-    /// A job that ended, as its facts tell; `None` where they cannot be read.
+    /// A finished job from its facts; `None` if they cannot be read.
     pub(super) fn of_facts(sid: &str, facts: &Value, kept: Arc<KeptJobs>, clock: SharedClock) -> Option<SearchJob> {
         let record: JobRecord = serde_json::from_value(facts["job"].clone()).ok()?;
         let failure = facts["failure"].as_str().map(str::to_owned);
@@ -533,7 +533,7 @@ impl SearchJob {
     }
 
     fn locked(&self) -> MutexGuard<'_, Changing> {
-        // Each change is whole before anything can fail.
+        // Each change completes before anything can fail.
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -546,22 +546,22 @@ impl SearchJob {
         &self.record.sid
     }
 
-    /// Who asked.
+    /// Its user.
     pub fn user(&self) -> &str {
         &self.record.user
     }
 
-    /// When it was made.
+    /// Creation time.
     pub fn began_ns(&self) -> TimeNs {
         self.record.began_ns
     }
 
-    /// How far it is.
+    /// Its state.
     pub fn state(&self) -> JobState {
         self.locked().state
     }
 
-    /// What finds the events behind its report: those that it read, and that are still there; so many at most.
+    /// A search for the events of its report: those it read that still exist, up to a maximum.
     pub fn events_behind(&self, permissions: Arc<Permissions>, rows_max: usize) -> SearchParams {
         SearchParams {
             text: self.record.search.clone(),
@@ -589,7 +589,7 @@ impl SearchJob {
         &self.zone
     }
 
-    /// Somebody has looked at it.
+    /// Records an access.
     pub fn note_seen(&self) {
         self.seen_s.store(self.now_s(), Ordering::Relaxed);
     }
@@ -603,7 +603,7 @@ impl SearchJob {
         self.locked().until_s.is_some_and(|until| until <= self.now_s())
     }
 
-    /// Bytes of its rows, which count for its user's quota.
+    /// Size of its rows, which counts towards its user's quota.
     pub(super) fn bytes(&self) -> u64 {
         self.locked().rows.bytes()
     }
@@ -613,7 +613,7 @@ impl SearchJob {
         self.record.time_max_s > 0 && ran_ns > self.record.time_max_s.saturating_mul(NS_PER_SEC)
     }
 
-    /// How it is now.
+    /// Its current status.
     pub fn status(&self) -> JobStatus {
         let changing = self.locked();
         let (mut scanned, mut matched) = (changing.scanned, changing.matched);
@@ -656,18 +656,18 @@ impl SearchJob {
         }
     }
 
-    /// Waits until it is at its end, so long at most; whether it is.
+    /// Waits for the job's end, up to a timeout; returns whether it has ended.
     pub fn wait(&self, most: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.locked(), most, |changing| !changing.state.is_over());
         waited.is_ok_and(|(changing, _)| changing.state.is_over())
     }
 
-    /// The rows from number `offset`, `count` at most, as far as they are there.
+    /// At most `count` rows from number `offset` on, as far as available.
     pub fn rows(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         Ok(self.locked().rows.view(offset, count)?)
     }
 
-    /// As [`SearchJob::rows`]; of a report that has none yet those of its latest preview.
+    /// As [`SearchJob::rows`]; for a report without rows yet, those of its latest preview.
     pub fn preview(&self, offset: usize, count: usize) -> Result<RowsView, SearchError> {
         let view = {
             let mut changing = self.locked();
@@ -681,12 +681,12 @@ impl SearchJob {
         Ok(RowsView::of_batches(&rows.unwrap_or_default(), offset, count))
     }
 
-    /// How its events are spread over time.
+    /// Event counts over time.
     pub fn timeline(&self) -> Timeline {
         self.locked().timeline.clone()
     }
 
-    /// What the fields of its events hold, so far.
+    /// Field statistics of its rows so far.
     pub fn summary(&self) -> Result<JobSummary, SearchError> {
         let (view, times) = {
             let mut changing = self.locked();
@@ -701,7 +701,7 @@ impl SearchJob {
         if let Some(previews) = &self.previews {
             previews.begin(&self.clock);
         }
-        // It may have been paused or finalised while it waited for its turn.
+        // It may have been paused or finalised while it waited for a slot.
         if changing.state == JobState::Queued {
             changing.state = JobState::Running;
         }
@@ -745,7 +745,7 @@ impl SearchJob {
         self.changed.notify_all();
     }
 
-    /// Writes how it ended; what cannot be written is told with the job, which then lasts as long as the server.
+    /// Writes its outcome. If that fails, the job says so and lasts only as long as the server.
     fn write_end(&self, changing: &mut Changing) {
         let record = &self.record;
         let facts = JobFacts {
@@ -774,7 +774,7 @@ impl SearchJob {
         }
     }
 
-    /// Works in this turn from now on, unless it is paused: then it is somebody else's.
+    /// Continues in this slot, unless it is paused: then the slot is released.
     fn work_in(&self, turn: Option<Box<dyn WorkTurn>>) {
         let mut changing = self.locked();
         if changing.state != JobState::Paused {
@@ -786,7 +786,7 @@ impl SearchJob {
         self.locked().turn.take()
     }
 
-    /// Pauses its search, which gives its turn back.
+    /// Pauses its search, which releases its slot.
     pub(super) fn pause(&self) {
         let mut changing = self.locked();
         let Some(stopper) = &self.stopper else { return };
@@ -797,8 +797,8 @@ impl SearchJob {
         }
     }
 
-    /// Lets its search go on if it has not begun to run, as it gets its turn then. Whether it has, and is paused: it needs a
-    /// turn to go on.
+    /// Resumes its search if it has not started, since it gets its slot then. Returns whether it has started and is
+    /// paused, and therefore needs a slot.
     pub fn resume_unless_begun(&self) -> bool {
         let mut changing = self.locked();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return false };
@@ -809,7 +809,7 @@ impl SearchJob {
         changing.started_ns.is_some()
     }
 
-    /// Lets its search go on, in a turn where these count.
+    /// Resumes its search, in a slot if those apply.
     pub fn resume(&self, turn: Option<Box<dyn WorkTurn>>) {
         let mut changing = self.locked();
         let (Some(stopper), JobState::Paused) = (&self.stopper, changing.state) else { return };
@@ -818,7 +818,7 @@ impl SearchJob {
         stopper.resume();
     }
 
-    /// Ends its search because it ran as long as it may.
+    /// Ends its search at its maximum run time.
     pub(super) fn end_in_time(&self) {
         self.finalize();
         let told = format!("the search was ended after {} s, the longest it may take", self.record.time_max_s);
@@ -828,7 +828,7 @@ impl SearchJob {
         }
     }
 
-    /// Ends its search with what it has read so far.
+    /// Ends its search with the rows so far.
     pub fn finalize(&self) {
         let mut changing = self.locked();
         let (Some(stopper), false) = (&self.stopper, changing.state.is_over()) else { return };
@@ -837,7 +837,7 @@ impl SearchJob {
         changing.state = JobState::Finalizing;
     }
 
-    /// Ends its search without a result, of which nothing is written any more.
+    /// Ends its search without a result; nothing more is written.
     pub(super) fn cancel(&self) {
         self.locked().is_removed = true;
         if let Some(stopper) = &self.stopper {
@@ -845,7 +845,7 @@ impl SearchJob {
         }
     }
 
-    /// Its time is over so many seconds from now, or from its end.
+    /// Sets its expiry to this many seconds from now, or from its end.
     pub fn set_ttl(&self, seconds: i64) {
         let seconds = seconds.clamp(0, TTL_MAX_S);
         let mut changing = self.locked();
@@ -853,12 +853,12 @@ impl SearchJob {
         self.renew(&mut changing);
     }
 
-    /// Its time begins anew.
+    /// Restarts its lifetime.
     pub fn touch(&self) {
         self.renew(&mut self.locked());
     }
 
-    /// Keeps it for [`SAVED_TTL_S`], or no longer than others.
+    /// Extends its lifetime to [`SAVED_TTL_S`], or resets it.
     pub fn save(&self, is_saved: bool) {
         let mut changing = self.locked();
         changing.is_saved = is_saved;
@@ -882,12 +882,12 @@ impl SearchJob {
         }
     }
 
-    /// Sets the priority that is shown.
+    /// Sets the displayed priority.
     pub fn set_priority(&self, priority: u8) {
         self.locked().priority = priority;
     }
 
-    /// Whether rows are shown before the search is at its end.
+    /// Sets whether rows are shown before the search ends.
     pub fn show_previews(&self, shows: bool) {
         self.locked().shows_previews = shows;
         if let Some(previews) = &self.previews {

@@ -1,13 +1,12 @@
-//! Jobs: searches that live on after the request that began them.
+//! Jobs: searches that outlive the request that started them.
 //!
-//! [`Jobs::create`] reads the search and gives it a name and a folder; [`StartedJob::run`] runs it to its end, wherever the
-//! caller has a thread for that, while others look at the [`SearchJob`], read its rows, or pause, finalise and cancel it.
-//! What a job was asked, its rows and how it ended are files of its folder (dispatch), so that a job that ended is there
-//! after a restart, and one that was running then is a failure that says so. A job's time is over so many seconds after it
-//! ended or was touched last.
+//! [`Jobs::create`] parses the search and assigns a name and a folder. [`StartedJob::run`] runs it to its end on a
+//! thread of the caller, while others inspect the [`SearchJob`], read its rows, or pause, finalise and cancel it. The
+//! request, rows and outcome of a job are files in its folder (dispatch), so that a finished job survives a restart,
+//! and one that was running then is marked as failed. A job expires a number of seconds after it ended or was last
+//! touched.
 //!
-//! Not here: who may run how many searches at once (api), the form of answers (api), how previews of reports are
-//! made (engine).
+//! Not here: limits on concurrent searches and the form of answers (api), previews of reports (engine).
 
 mod job;
 mod rows;
@@ -30,46 +29,46 @@ pub use crate::dispatch::JobFolderError;
 use crate::dispatch::KeptJobs;
 use crate::service::{SearchError, SearchParams, SearchService};
 
-/// Seconds that a job is kept after its end unless told otherwise (limits.conf `[search] ttl`).
+/// Default lifetime after the end in seconds (limits.conf `[search] ttl`).
 pub const TTL_S: i64 = 600;
-/// Seconds that a job is kept that its user saves (limits.conf `[search] default_save_ttl`).
+/// Lifetime of a saved job in seconds (limits.conf `[search] default_save_ttl`).
 pub const SAVED_TTL_S: i64 = 7 * 24 * 60 * 60;
-/// Seconds that a job may be kept at most.
+/// Maximum lifetime in seconds.
 pub const TTL_MAX_S: i64 = 366 * 24 * 60 * 60;
-/// Rows of a result at most, unless the request asks for fewer (limits.conf `[search] max_count`).
+/// Maximum rows of a result, unless the request asks for fewer (limits.conf `[search] max_count`).
 pub const ROWS_MAX: usize = 500_000;
-/// Jobs that have not ended, at most.
+/// Maximum unfinished jobs.
 pub const UNFINISHED_MAX: usize = 2_048;
 
-/// Bytes that a quota must leave for one more job.
+/// Minimum remaining quota for a new job, in bytes.
 const ROOM_MIN: u64 = 1 << 20;
 
-/// Jobs that are paused, at most.
+/// Maximum paused jobs.
 pub const PAUSED_MAX: usize = 128;
 
-/// Why a job is not made.
+/// Why a job was not created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The search cannot be started.
     #[error(transparent)]
     Search(#[from] SearchError),
-    /// There is no place for it.
+    /// It has no folder.
     #[error(transparent)]
     Folder(#[from] JobFolderError),
-    /// As many jobs as may be are not at their end.
+    /// Too many unfinished jobs.
     #[error("{UNFINISHED_MAX} jobs wait or run, the most that may: cancel some or wait")]
     TooMany,
-    /// The user's jobs take as much of the disk as they may.
+    /// The user's jobs exceed their disk quota.
     #[error(
         "the jobs of user {user} take {used_mb} MB of disk, and srchDiskQuota of the user's roles is {quota_mb} MB: remove some \
          (DELETE search/jobs/SID)"
     )]
     DiskQuota {
-        /// Who asks.
+        /// The user.
         user: String,
-        /// Megabytes that the user's jobs take.
+        /// MB used by the user's jobs.
         used_mb: u64,
-        /// Megabytes that they may take.
+        /// Their quota in MB.
         quota_mb: u64,
     },
 }
@@ -88,16 +87,16 @@ impl HasKind for CreateError {
 pub struct Jobs {
     kept: Arc<KeptJobs>,
     clock: SharedClock,
-    /// Jobs that this server began, and those of earlier ones that were asked for.
+    /// Jobs started by this server, and those of earlier ones that were accessed.
     known: Mutex<BTreeMap<String, Arc<SearchJob>>>,
 }
 
 impl Jobs {
-    /// The jobs of the data folder of `kept`, whose server has just started.
+    /// The jobs of the data folder of `kept`, for a server that has just started.
     pub fn new(kept: Arc<KeptJobs>, clock: SharedClock) -> Jobs {
         kept.note_interrupted(TTL_S);
         let jobs = Jobs { kept, clock, known: Mutex::default() };
-        // Those of earlier servers count for the quotas of their users.
+        // Jobs of earlier servers count towards their users' quotas.
         for (sid, facts) in jobs.kept.jobs_that_ended() {
             if let Some(job) = SearchJob::of_facts(&sid, &facts, Arc::clone(&jobs.kept), Arc::clone(&jobs.clock)) {
                 jobs.locked().insert(sid, Arc::new(job));
@@ -106,8 +105,7 @@ impl Jobs {
         jobs
     }
 
-    /// Bytes that one more job of a user may take: what the roles leave beside the jobs there are. Those that run at the same time have
-    /// this room each.
+    /// Bytes that a new job of a user may take: the quota minus existing jobs. Concurrent jobs each get this much.
     fn room_of(&self, viewer: &Permissions) -> Result<u64, CreateError> {
         let Some(quota) = viewer.limits.disk_bytes else { return Ok(RESULT_BYTES_MAX) };
         let own: Vec<Arc<SearchJob>> =
@@ -122,11 +120,11 @@ impl Jobs {
     }
 
     fn locked(&self) -> MutexGuard<'_, BTreeMap<String, Arc<SearchJob>>> {
-        // Jobs are put in and taken out whole.
+        // Jobs are inserted and removed in one step.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes a job. Its search is read and checked; it reads nothing until [`StartedJob::run`].
+    /// Creates a job. Its search is parsed and checked but reads nothing until [`StartedJob::run`].
     pub fn create(
         &self,
         service: &SearchService,
@@ -154,7 +152,7 @@ impl Jobs {
         Ok(started)
     }
 
-    /// The job of a name; `None` when there is none that `viewer` may see, or its time is over.
+    /// The job of this name; `None` if there is none that `viewer` may see, or it has expired.
     pub fn get(&self, sid: &str, viewer: &Permissions) -> Option<Arc<SearchJob>> {
         let job = self.find(sid).filter(|job| viewer.may_see(Some(job.user())))?;
         job.note_seen();
@@ -185,13 +183,13 @@ impl Jobs {
         jobs
     }
 
-    /// Jobs that are kept or run, of all users.
+    /// Number of jobs of all users.
     pub fn count(&self) -> usize {
         let ended = self.kept.jobs_that_ended().into_iter().map(|(sid, _)| sid);
         ended.chain(self.locked().keys().cloned()).collect::<std::collections::BTreeSet<String>>().len()
     }
 
-    /// Pauses a job: it gives its turn back, and keeps a thread and what it has read.
+    /// Pauses a job: it releases its slot, but keeps a thread and what it has read.
     pub fn pause(&self, job: &SearchJob) -> Result<(), Fault> {
         let is_paused = |job: &&Arc<SearchJob>| job.state() == JobState::Paused;
         if self.locked().values().filter(is_paused).count() >= PAUSED_MAX {
@@ -209,14 +207,14 @@ impl Jobs {
         self.kept.remove_job(job.sid());
     }
 
-    /// Removes a job whose time is over.
+    /// Removes an expired job.
     fn forget(&self, job: &Arc<SearchJob>) {
         self.locked().remove(job.sid());
         self.kept.remove_job(job.sid());
     }
 
-    /// Ends searches that nobody has looked at for longer than their request allows and those that ran for longer, and
-    /// forgets jobs whose time is over. To be called every few seconds.
+    /// Cancels searches not accessed for too long, ends those that ran too long, and removes expired jobs. Must be
+    /// called every few seconds.
     pub fn look_after(&self) {
         let known: Vec<Arc<SearchJob>> = self.locked().values().cloned().collect();
         for job in known {
@@ -230,7 +228,7 @@ impl Jobs {
         }
     }
 
-    /// Ends the searches that run, as their server does: the next one tells that they were interrupted.
+    /// Ends running searches at shutdown; the next server marks them as interrupted.
     pub fn leave(&self) {
         self.locked().values().for_each(|job| job.cancel());
     }

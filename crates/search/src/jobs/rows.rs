@@ -1,11 +1,10 @@
-//! The rows of a job: appended while its search runs, read page by page at any time.
+//! The rows of a job: appended while its search runs, readable by page at any time.
 //!
-//! Rows gather in memory up to [`TAIL_BYTES_MAX`] and then go to the end of the job's file as one *part*, a stream of
-//! Arrow's IPC format of its own. An index in memory says which rows stand in which part and where it begins, so that a page
-//! of the result is read without the rows before it. Parts never change, so that a [`RowsView`] is read while more are
-//! written.
+//! Rows accumulate in memory up to [`TAIL_BYTES_MAX`] and are then appended to the job's file as a *part*, a separate
+//! Arrow IPC stream. An in-memory index maps rows to parts and their offsets, so that a page is read without the rows
+//! before it. Parts never change, so a [`RowsView`] can be read while more are written.
 //!
-//! Not here: how long the file stays (dispatch), how rows look to clients (table).
+//! Not here: the file's lifetime (dispatch), the presentation of rows (table).
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -24,18 +23,18 @@ use crate::ResultTable;
 use crate::keeper::owned;
 use crate::service::SearchError;
 
-/// Bytes of rows that wait in memory for their part.
+/// Bytes of rows buffered for the next part.
 const TAIL_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a job's file; a search that gives more ends with what fits.
+/// Maximum size of a job's file; a search with more rows ends with those that fit.
 pub const RESULT_BYTES_MAX: u64 = 512 << 20;
 
-/// Rows in a file.
+/// Rows in the file.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Number of the first row.
     first: usize,
     rows: usize,
-    /// Where its stream begins.
+    /// Offset of its stream.
     at: u64,
 }
 
@@ -43,7 +42,7 @@ struct Part {
 #[derive(Debug)]
 pub(crate) struct JobRows {
     path: PathBuf,
-    /// The file, once there was a part to write.
+    /// The file, once a part has been written.
     file: Option<File>,
     parts: Vec<Part>,
     /// Bytes of the file.
@@ -53,23 +52,23 @@ pub(crate) struct JobRows {
     rows: usize,
     fields: Vec<String>,
     known: HashSet<String>,
-    /// Whether the file is one that an earlier process wrote, of which parts and columns are not known yet.
+    /// Whether the file is from an earlier process and its index has not been read yet.
     is_unread: bool,
-    /// Bytes of the file at most.
+    /// Maximum size of the file.
     bytes_max: u64,
 }
 
-/// Whether more rows are taken.
+/// Whether more rows are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// They are.
+    /// Yes.
     Left,
-    /// The file is as long as one may be.
+    /// The file has its maximum size.
     Full,
 }
 
 impl JobRows {
-    /// No rows yet; they will go to `path`.
+    /// No rows yet; they will be written to `path`.
     pub(crate) fn new(path: PathBuf) -> JobRows {
         JobRows {
             path,
@@ -86,7 +85,7 @@ impl JobRows {
         }
     }
 
-    /// The same, of so many bytes at most, and never more than [`RESULT_BYTES_MAX`].
+    /// The same with a maximum size, never more than [`RESULT_BYTES_MAX`].
     pub(crate) fn within(self, bytes_max: u64) -> JobRows {
         JobRows { bytes_max: bytes_max.min(RESULT_BYTES_MAX), ..self }
     }
@@ -96,12 +95,12 @@ impl JobRows {
         self.bytes_max
     }
 
-    /// So many rows in a file that an earlier process wrote, which is read when somebody asks for some.
+    /// Rows in a file of an earlier process, which is read on first access.
     pub(crate) fn stored(path: PathBuf, rows: usize, bytes: u64) -> JobRows {
         JobRows { rows, bytes, is_unread: true, ..JobRows::new(path) }
     }
 
-    /// Finds the parts and columns of a file that an earlier process wrote.
+    /// Reads the parts and columns of a file of an earlier process.
     fn read_index(&mut self) -> Result<(), ArrowError> {
         let mut found = JobRows::new(self.path.clone());
         found.bytes = self.path.metadata()?.len();
@@ -139,17 +138,17 @@ impl JobRows {
         self.rows
     }
 
-    /// Bytes of the file and of what will go there.
+    /// Size of the file including buffered rows.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes + self.tail_bytes as u64
     }
 
-    /// Adds rows at the end; a batch without rows has columns to tell.
+    /// Appends rows; a batch without rows declares columns.
     pub(crate) fn push(&mut self, batch: &RecordBatch) -> Result<Room, ArrowError> {
         if batch.num_rows() == 0 {
             self.count(batch);
         }
-        // A batch of long rows may be many parts: whoever reads has one of them in memory.
+        // A batch of long rows may become many parts, because a reader holds one part in memory.
         for piece in pieces(batch, TAIL_BYTES_MAX) {
             if piece.num_rows() > 0 {
                 self.count(&piece);
@@ -164,7 +163,7 @@ impl JobRows {
         Ok(if self.bytes() < self.bytes_max { Room::Left } else { Room::Full })
     }
 
-    /// Writes what waits in memory. Batches of other columns begin a part of their own.
+    /// Writes buffered rows. A batch with other columns starts a new part.
     pub(crate) fn flush(&mut self) -> Result<(), ArrowError> {
         if self.tail.is_empty() {
             return Ok(());
@@ -192,7 +191,7 @@ impl JobRows {
         Ok(())
     }
 
-    /// The rows from number `offset`, so many, or as many as there are now.
+    /// Up to `count` rows from number `offset` on, as available now.
     pub(crate) fn view(&mut self, offset: usize, count: usize) -> Result<RowsView, ArrowError> {
         if self.is_unread {
             self.read_index()?;
@@ -217,7 +216,7 @@ impl JobRows {
     }
 }
 
-/// Some rows of a job, as they were when they were asked for.
+/// Some rows of a job at the time of the request.
 #[derive(Clone, Debug)]
 pub struct RowsView {
     path: PathBuf,
@@ -230,7 +229,7 @@ pub struct RowsView {
 }
 
 impl RowsView {
-    /// Some of the rows of batches in memory.
+    /// Rows of batches in memory.
     pub(crate) fn of_batches(batches: &[RecordBatch], offset: usize, count: usize) -> RowsView {
         let mut rows = JobRows::new(PathBuf::new());
         batches.iter().for_each(|batch| rows.count(batch));
@@ -238,7 +237,7 @@ impl RowsView {
         rows.window(offset, count)
     }
 
-    /// Names of the columns that the job's rows had then, in the order they were first seen.
+    /// Column names of the job's rows at that time, in order of first appearance.
     pub fn fields(&self) -> &[String] {
         &self.fields
     }
@@ -258,7 +257,7 @@ impl RowsView {
         self.len() == 0
     }
 
-    /// The same rows with these columns alone, in the order asked for; those that no row has are left out.
+    /// The same rows with only these columns, in this order; missing columns are dropped.
     pub fn with_fields(mut self, wanted: &[String]) -> RowsView {
         if !wanted.is_empty() {
             self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
@@ -283,7 +282,7 @@ impl RowsView {
             .filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0))
     }
 
-    /// What of a batch is among the rows; `at` is the number of its first row, and then that of the next batch.
+    /// The portion of a batch inside the view; `at` is the number of its first row, and then of the next batch's.
     fn cut(&self, at: &mut usize, batch: Result<RecordBatch, ArrowError>) -> Result<RecordBatch, ArrowError> {
         let batch = batch?;
         let (from, to) = (self.offset.max(*at), self.end.min(*at + batch.num_rows()));
@@ -383,7 +382,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("results.arrow");
         let mut rows = JobRows::new(path.clone());
-        // Parts end within, at and after pages; columns change on the way.
+        // Parts end within, at and after pages; columns change in between.
         let sizes = [1, 7, 140_000, 3, 150_000, 0, 5, 90_000, 2];
         let mut total = 0;
         for (at, size) in sizes.into_iter().enumerate() {

@@ -1,7 +1,8 @@
-//! What the fields of a job's rows hold: how often each is there, its most frequent values, figures of its numbers.
+//! Field statistics of a job's rows: how often each field occurs, its most frequent values, and statistics of its
+//! numbers.
 //!
-//! One pass over the rows. Of a field [`VALUES_MAX`] distinct values are counted; of one that has more the counts of those seen
-//! first are exact and others are missing, which [`FieldSummary::is_exact`] tells.
+//! One pass over the rows. Up to [`VALUES_MAX`] distinct values per field are counted; if a field has more, the counts
+//! of the first ones are exact and others are missing, as [`FieldSummary::is_exact`] says.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,16 +14,16 @@ use super::rows::RowsView;
 use crate::Cell;
 use crate::service::SearchError;
 
-/// Distinct values of a field that are counted.
+/// Maximum distinct values counted per field.
 const VALUES_MAX: usize = 10_000;
-/// Fields that are summarised; others have no place.
+/// Maximum fields; others are ignored.
 const FIELDS_MAX: usize = 1_000;
-/// Most frequent values that are given of a field.
+/// Maximum number of most frequent values per field.
 const MODES_MAX: usize = 100;
-/// Bytes of a value that is counted; longer ones are as many values as there are beginnings.
+/// Maximum bytes of a counted value; longer ones are distinguished by this prefix.
 const VALUE_BYTES_MAX: usize = 1_024;
 
-/// What the fields of some rows hold.
+/// Field statistics of some rows.
 #[derive(Clone, Debug, Default)]
 pub struct JobSummary {
     /// Rows.
@@ -33,16 +34,16 @@ pub struct JobSummary {
     pub fields: BTreeMap<String, FieldSummary>,
 }
 
-/// What a field holds.
+/// Statistics of a field.
 #[derive(Clone, Debug, Default)]
 pub struct FieldSummary {
     /// Rows that have it.
     pub count: u64,
-    /// Distinct values, as far as counted.
+    /// Number of distinct values, as far as counted.
     pub distinct: usize,
     /// Whether every value is counted.
     pub is_exact: bool,
-    /// Values that are numbers.
+    /// Number of numeric values.
     pub numbers: u64,
     /// Least number.
     pub min: f64,
@@ -50,13 +51,13 @@ pub struct FieldSummary {
     pub max: f64,
     /// Mean of the numbers.
     pub mean: f64,
-    /// Standard deviation of the numbers, of a sample.
+    /// Sample standard deviation of the numbers.
     pub deviation: f64,
     /// The most frequent values, most frequent first.
     pub values: Vec<FieldValue>,
 }
 
-/// A value and how often it is there.
+/// A value and its frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue {
     /// The value.
@@ -65,7 +66,7 @@ pub struct FieldValue {
     pub count: u64,
 }
 
-/// What is counted of a field.
+/// Accumulator of a field.
 #[derive(Default)]
 struct Counted {
     rows: u64,
@@ -123,7 +124,7 @@ impl Counted {
     }
 }
 
-/// Looks at all rows of a job.
+/// Summarises all rows of a job.
 pub(super) fn summarise(
     view: &RowsView,
     times: Option<(TimeNs, TimeNs)>,

@@ -18,7 +18,7 @@ use crate::setup::tests::settings_of;
 
 const START: i64 = 1_795_186_800;
 const EVENTS: usize = 20_000;
-/// More than any of these jobs takes.
+/// Longer than any of these jobs takes.
 const LONG: Duration = Duration::from_secs(600);
 
 /// A server with some events.
@@ -160,7 +160,7 @@ fn a_paused_job_reads_nothing_until_it_goes_on_or_ends() {
     }
 }
 
-/// Tells what becomes of it.
+/// Records what happens to it.
 struct CountedTurn {
     held: Arc<AtomicUsize>,
     grown: Arc<AtomicUsize>,
@@ -293,7 +293,7 @@ fn jobs_of_a_user_take_as_much_of_the_disk_as_the_roles_say() {
     assert!(status.messages.iter().any(|message| message.contains("srchDiskQuota")), "{:?}", status.messages);
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));
     assert!(of(&world, "tom", quota, None).is_ok(), "another user's");
-    // They count after a restart, and no longer when they are removed.
+    // They count after a restart, but not after they are removed.
     drop(world);
     let world = World::new(folder.path());
     assert!(matches!(of(&world, "eva", quota, None), Err(CreateError::DiskQuota { .. })));

@@ -1,7 +1,7 @@
-//! How a job's events are spread over time: counts in spans of one width, which grows with the time they cover.
+//! The timeline of a job: event counts in spans of equal width, which grows with the time range covered.
 //!
-//! Events come newest first and nobody knows where they end, so that counting begins with seconds; when there are more spans
-//! than asked for, the next wider one takes their counts. The widths are those that Splunk's timeline shows.
+//! Events come newest first and the range is unknown, so counting starts with seconds; when there are too many spans,
+//! counts are merged into the next wider ones. The widths are those of Splunk's timeline.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
 use serde::{Deserialize, Serialize};
 
-/// Widths of spans in seconds, of which each but the first is a multiple of the one before.
+/// Widths of spans in seconds; each is a multiple of the previous one.
 const WIDTHS: [i64; 8] = [1, 10, 60, 600, 3_600, 86_400, 30 * 86_400, 360 * 86_400];
-/// Spans of a timeline at most.
+/// Maximum spans of a timeline.
 pub const SPANS_MAX: usize = 1_000;
 
 /// Counts of events by time.
@@ -37,12 +37,12 @@ pub struct TimeSpan {
 }
 
 impl Timeline {
-    /// One of so many spans at most.
+    /// A timeline with at most so many spans.
     pub(crate) fn new(spans_max: usize) -> Timeline {
         Timeline { spans_max: spans_max.min(SPANS_MAX), width: 0, counts: BTreeMap::new(), bounds: None }
     }
 
-    /// One that an earlier process wrote down, unless it is none.
+    /// Restores a timeline written by an earlier process, if valid.
     pub(crate) fn restored(value: &serde_json::Value) -> Option<Timeline> {
         let timeline = Timeline::deserialize(value).ok()?;
         (timeline.width < WIDTHS.len()).then_some(timeline)
@@ -72,7 +72,7 @@ impl Timeline {
         self.bounds
     }
 
-    /// The spans that hold events, in order of time.
+    /// The non-empty spans in order of time.
     pub fn spans(&self) -> impl Iterator<Item = TimeSpan> + '_ {
         let seconds = WIDTHS[self.width];
         self.counts.iter().map(move |(start, count)| TimeSpan { start: *start, seconds, count: *count })

@@ -1,9 +1,9 @@
-//! The turn in which a job works: searches run so many at a time.
+//! The slot in which a job runs; the number of concurrent searches is limited.
 //!
-//! Not here: who has which turn (api).
+//! Not here: assigning slots (api).
 
-/// A turn, over when it is dropped. A job has it while it works, not while it is paused.
+/// A slot, released when dropped. A job holds it while it runs, not while it is paused.
 pub trait WorkTurn: Send {
-    /// The rows of the job turn out to be many: others may have to work first. `let_go` is called before it waits for that.
+    /// The job turns out to have many rows, so it may have to wait for others. `let_go` is called before waiting.
     fn grow(self: Box<Self>, let_go: &mut dyn FnMut()) -> Option<Box<dyn WorkTurn>>;
 }

@@ -1,10 +1,10 @@
-//! The thread of a running node that makes summaries of accelerated data models, beside everything else.
+//! The background thread that builds summaries of accelerated data models.
 //!
-//! A round goes over the models of datamodels.conf: what is missing is made, the newest slabs first, and summaries that
-//! no model has any more are removed. After each page of events the thread rests, so that it takes its share of one
-//! core and no more; where the system has priorities of threads, it has a low one.
+//! A round visits the models of datamodels.conf: missing summaries are built, newest slabs first, and obsolete ones are
+//! removed. The thread rests after each page of events to limit its CPU use to a share of one core, and runs at low
+//! priority if the system supports it.
 //!
-//! Not here: what a summary is and when it may be used (engine).
+//! Not here: the content and validity of a summary (engine).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,25 +20,25 @@ use crate::service::{SearchService, WantedSummaries};
 
 /// Name of the thread.
 const THREAD: &str = "quarry-summarise";
-/// Time between two rounds.
+/// Interval of rounds.
 const ROUND_EVERY: Duration = Duration::from_secs(60);
-/// Time before the first, in which a server gets on its feet.
+/// Delay of the first round after the start of a server.
 const FIRST_ROUND: Duration = Duration::from_secs(5);
-/// Share of one core that building takes.
+/// Share of one core used for building.
 const CPU_PERCENT: i64 = 25;
-/// Shortest rest; shorter ones are put together.
+/// Shortest rest; shorter ones are accumulated.
 const REST_NS_MIN: i64 = 2_000_000;
-/// How much the thread gives way to others.
+/// Niceness of the thread.
 #[cfg(target_os = "linux")]
 const NICENESS: i32 = 10;
 
-/// The builder of a running node; dropped, it ends.
+/// The builder of a running node; dropping it ends the thread.
 pub struct SummaryBuilder {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Tells the thread to end.
+/// Signals the thread to end.
 #[derive(Default)]
 struct Stop {
     stopping: Mutex<bool>,
@@ -46,7 +46,7 @@ struct Stop {
 }
 
 impl Stop {
-    /// Waits so long; `false` when it is time to end.
+    /// Waits; returns `false` when the thread must end.
     fn rest(&self, time: Duration) -> bool {
         let stopping = self.stopping.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(stopping, time, |stopping| !*stopping);
@@ -58,7 +58,7 @@ impl Stop {
     }
 }
 
-/// Starts the thread; `None` where no model is accelerated and none was.
+/// Starts the thread; `None` if no model is or was accelerated.
 pub fn start(
     search: &Arc<SearchService>,
     summaries: Arc<ModelSummaries>,
@@ -97,7 +97,7 @@ struct Work {
 
 impl Work {
     fn run(&self) {
-        // A thread that stays as important as the others only costs them time.
+        // Without a lower priority, the thread only competes with others.
         #[cfg(target_os = "linux")]
         let _refused = rustix::process::nice(NICENESS);
         let mut told = BTreeSet::new();
@@ -108,7 +108,7 @@ impl Work {
         }
     }
 
-    /// One round over all models. `told` are faults that were told before.
+    /// One round over all models. `told` are errors already reported.
     fn round(&self, told: &mut BTreeSet<String>) {
         let (mut names, mut rows, mut is_whole) = (BTreeSet::new(), Vec::new(), true);
         for model in self.summaries.models() {
@@ -170,7 +170,7 @@ impl Work {
         Ok((report.names, rows))
     }
 
-    /// Removes what no model has any more, and writes down what the round found.
+    /// Removes obsolete summaries and writes the round's status.
     fn tidy(&self, names: &BTreeSet<String>, rows: &[Value]) {
         if let Err(error) = self.summaries.remove_others(names) {
             log::warning(format!("old summaries cannot be removed: {error}"));
@@ -184,7 +184,7 @@ impl Work {
     }
 }
 
-/// Different faults that are told at most.
+/// Maximum distinct errors reported.
 const TOLD_MAX: usize = 1_000;
 
 fn tell_once(told: &mut BTreeSet<String>, text: String) {
@@ -296,14 +296,14 @@ mod tests {
         assert_eq!(node.answer(BY_TEAM), [["red", "10"]]);
         node.round();
         assert_eq!(files(dir.path()), made);
-        // A merge takes the summaries of what it merged with it.
+        // A merge removes the summaries of its inputs.
         node.store.compact_all().unwrap();
         assert_eq!(node.answer(BY_TEAM), [["red", "10"]]);
         node.round();
         let merged = files(dir.path());
         assert!(merged.len() == 1 && !made.contains(&merged[0]), "{made:?} {merged:?}");
         assert_eq!(node.answer(&only), [["red", "10"]]);
-        // As do the last events of an index.
+        // So does the removal of an index's last events.
         node.store.retention(&[("main".to_owned(), 1)]).unwrap();
         node.round();
         assert!(files(dir.path()).is_empty());

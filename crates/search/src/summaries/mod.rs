@@ -1,9 +1,9 @@
-//! Where summaries of data models are kept: `D/datamodel_summary`, a folder per object and definition, a file per slab.
+//! Storage of data model summaries: `D/datamodel_summary`, a folder per object and definition, a file per slab.
 //!
-//! What is there is found by name alone, and may go at any time: what is missing is read from the events. The file
-//! `status.json` holds what the last round of building found; `rest` and `quarry datamodel status` show it.
+//! Summaries are found by name only and may be deleted at any time; missing ones are replaced by reading events. The
+//! file `status.json` has the result of the last building round, for `rest` and `quarry datamodel status`.
 //!
-//! Not here: what a summary looks like (engine), when they are made ([`builder`]).
+//! Not here: the format of a summary (engine), scheduling ([`builder`]).
 
 mod builder;
 
@@ -27,16 +27,16 @@ use sha2::{Digest, Sha256};
 
 pub use builder::{SummaryBuilder, start};
 
-/// Folder of the summaries, below the data folder.
+/// Folder of the summaries, relative to the data folder.
 const FOLDER: &str = "datamodel_summary";
-/// End of their names.
+/// Extension of summaries.
 const ENDING: &str = ".summary";
-/// What the last round found.
+/// Result of the last round.
 const STATUS: &str = "status.json";
-/// End of the names of files that a crash left half written.
+/// Extension of incomplete files left by a crash.
 const UNFINISHED: &str = ".unfinished";
 
-/// Settings of props.conf that are over when an event is indexed: they change no summary.
+/// Index-time settings of props.conf, which do not affect summaries.
 const INDEX_TIME: [&str; 34] = [
     "ADD_EXTRA_TIME_FIELDS",
     "ANNOTATE_PUNCT",
@@ -81,16 +81,16 @@ pub struct ModelSummaries {
     lookups: Lookups,
     /// Digest of the search-time settings, which do not change while the program runs.
     settings: String,
-    /// Tables that `LOOKUP-` settings name.
+    /// Tables named by `LOOKUP-` settings.
     tables: BTreeSet<String>,
     zone: TimeZone,
-    /// Name of a summary that could not be used, and why.
+    /// An unusable summary, and why.
     last_fault: Mutex<Option<(String, String)>>,
 }
 
 impl ModelSummaries {
-    /// The summaries of `data_dir`, of which those count that were made with these settings and lookup `files`.
-    /// `zone` is that of times of datamodels.conf.
+    /// The summaries of `data_dir` that are valid for these settings and lookup `files`. `zone` applies to times in
+    /// datamodels.conf.
     pub fn new(layers: &Layers, data_dir: &Path, files: LookupFiles, zone: TimeZone) -> ModelSummaries {
         let lookups = Lookups {
             files,
@@ -121,12 +121,12 @@ impl ModelSummaries {
         DataModelsConf::new(&self.layers).acceleration(model).unwrap_or_default()
     }
 
-    /// The summary that could not be used lately, and why; asked once.
+    /// The last unusable summary and why; returned once.
     pub fn take_fault(&self) -> Option<(String, String)> {
         self.last_fault.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Removes all summaries that are not among `names`, and leftovers of a crash; gives how many.
+    /// Removes all summaries not in `names`, and leftovers of a crash; returns their number.
     pub fn remove_others(&self, names: &BTreeSet<String>) -> Result<usize, BlobError> {
         let root = self.folder.path("");
         if !root.is_dir() {
@@ -142,18 +142,18 @@ impl ModelSummaries {
         for folder in std::fs::read_dir(&root).into_iter().flatten().flatten().map(|entry| entry.path()) {
             for file in std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
                 let is_leftover = file.to_string_lossy().ends_with(UNFINISHED);
-                // One that stays is looked at again.
+                // One that cannot be removed is retried.
                 if is_leftover && std::fs::remove_file(&file).is_ok() {
                     removed += 1;
                 }
             }
-            // Refused unless it is empty, which is what is wanted.
+            // Fails unless it is empty, as intended.
             drop(std::fs::remove_dir(&folder));
         }
         Ok(removed)
     }
 
-    /// Removes the summaries in these folders; gives how many.
+    /// Removes the summaries in these folders; returns their number.
     pub fn remove_folders(&self, folders: &BTreeSet<String>) -> Result<usize, BlobError> {
         if !self.folder.path("").is_dir() {
             return Ok(0);
@@ -164,20 +164,20 @@ impl ModelSummaries {
         Ok(names.len())
     }
 
-    /// Keeps what a round found.
+    /// Writes the result of a round.
     pub fn write_status(&self, status: &Value) -> Result<(), BlobError> {
         self.folder.put(STATUS, status.to_string().as_bytes())
     }
 
-    /// What the last round found, one row per object; none before the first.
+    /// The result of the last round, one row per object; empty before the first.
     pub fn status(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(self.folder.path(STATUS)).unwrap_or_default();
         let read: Option<Value> = serde_json::from_str(&text).ok();
         read.and_then(|value| value.as_array().cloned()).unwrap_or_default()
     }
 
-    /// From when on events are summarised, and missing summaries are made. A time that cannot be read bounds nothing;
-    /// the builder tells it.
+    /// Times from which events are summarised and missing summaries are built. An invalid time is no bound; the builder
+    /// reports it.
     pub fn bounds(&self, settings: &AccelerationSettings, now: TimeNs) -> (Option<TimeNs>, Option<TimeNs>) {
         let instant = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| *text != "0")?;
@@ -186,7 +186,7 @@ impl ModelSummaries {
         (instant(&settings.earliest_time), instant(&settings.backfill_time))
     }
 
-    /// What is wrong with the times of a model's settings.
+    /// Errors in the times of a model's settings.
     fn wrong_times(&self, model: &str, settings: &AccelerationSettings, now: TimeNs) -> Vec<String> {
         let times = [("earliest_time", &settings.earliest_time), ("backfill_time", &settings.backfill_time)];
         let wrong = times.into_iter().filter_map(|(key, text)| {
@@ -227,7 +227,7 @@ pub fn rows_of(model: &str, report: &SummaryReport, now: TimeNs) -> Vec<Value> {
     report.objects.iter().map(row).collect()
 }
 
-/// A digest of the settings that search-time fields come from, and the tables that `LOOKUP-` names.
+/// A digest of the settings that define search-time fields, and the tables that `LOOKUP-` names.
 fn search_time(layers: &Layers) -> (String, BTreeSet<String>) {
     let mut hasher = Sha256::new();
     let mut tables = BTreeSet::new();
