@@ -1,24 +1,24 @@
-//! How many files and connections the process may have open.
+//! The process's limit on open files and sockets (`RLIMIT_NOFILE`).
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// As many as a server asks for; more would only make tables larger.
+/// Upper bound on the limit requested; a higher one would only enlarge tables.
 const ASKED: u64 = 65_536;
-/// Where the system names no number.
+/// Assumed when the system reports no limit.
 const UNKNOWN: usize = 1_024;
 
-/// Raises the number as far as the system lets everybody: shells start programs with 1,024, which is a limit for programs
-/// of another age. Programs that this one starts have limits of their own.
+/// Raises the soft limit towards [`ASKED`], as far as the hard limit allows. Shells start programs with 1,024, too few
+/// for a server. Child processes get limits of their own.
 pub fn raise() {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(ASKED).min(ASKED);
     if limit.current.is_some_and(|current| current < most) {
-        // What stays is enough to work.
+        // A lower limit is still enough to work.
         let _refused = setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: limit.maximum });
     }
 }
 
-/// The number.
+/// The current soft limit.
 pub fn allowed() -> usize {
     let current = getrlimit(Resource::Nofile).current;
     current.and_then(|current| usize::try_from(current).ok()).unwrap_or(UNKNOWN)

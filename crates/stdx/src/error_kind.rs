@@ -1,22 +1,23 @@
-//! What an error means to its caller, whichever crate it comes from.
+//! The kind of an error: what it means to the caller, in whichever crate it arises.
 //!
-//! Each crate has error enums of its own, whose texts say what, where and what to do; their `kind()` is what an exit code or
-//! a status of HTTP follows from.
+//! Each crate has its own error enums, whose texts say what is wrong, where, and what to do. Exit codes and HTTP
+//! statuses are derived from `kind()`.
 
-/// What an error means to its caller.
+/// What an error means to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// The request cannot be met as it is: wrong, or beyond a limit. The caller has to change it.
+    /// The request is wrong or exceeds a limit; the caller must change it.
     Invalid,
-    /// What is asked for does not exist.
+    /// The requested thing does not exist.
     NotFound,
     /// The caller may not do this.
     Denied,
-    /// Others are at work; the same request may succeed soon.
+    /// The system is busy; the same request may succeed soon.
     Busy,
-    /// The machine or another node fails: disk, memory, network, or a file of a newer version. Somebody has to look.
+    /// The machine or another node fails (disk, memory, network), or a file is of a newer version. An operator must
+    /// act.
     Unavailable,
-    /// Something that was stored is damaged or gone.
+    /// Stored data is damaged or missing.
     Corrupt,
     /// A bug of the program.
     Bug,

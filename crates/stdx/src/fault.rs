@@ -1,14 +1,14 @@
-//! The error of a seam: a kind for the program, a text for whoever reads it.
+//! An error as a kind and a text, for trait boundaries.
 //!
-//! A trait whose methods can fail is declared in one crate and implemented in others, and must not know their enums; and a rule
-//! that is wrong has as many texts as there are ways to be wrong, which no caller tells apart. Both fail with a [`Fault`]. Where
-//! a caller does tell cases apart, the crate has an enum of its own with a `kind()`.
+//! A trait declared in one crate and implemented in others cannot name their error enums. And an invalid rule can be
+//! wrong in many ways that no caller distinguishes. Both fail with a [`Fault`]. Where callers do distinguish cases, the
+//! crate has an enum of its own with a `kind()`.
 
 use std::fmt::Display;
 
 use crate::ErrorKind;
 
-/// An error enum that says of which kind each case is; as a [`Fault`] it keeps kind and text.
+/// An error enum whose cases have kinds. Converting it to a [`Fault`] keeps the kind and the text.
 pub trait HasKind: Display {
     /// What it means to the caller.
     fn kind(&self) -> ErrorKind;
@@ -28,12 +28,12 @@ impl Fault {
         Fault { kind, text: text.into() }
     }
 
-    /// [`ErrorKind::Invalid`]: the request has to change.
+    /// [`ErrorKind::Invalid`]: the request must change.
     pub fn invalid(text: impl Into<String>) -> Fault {
         Fault::new(ErrorKind::Invalid, text)
     }
 
-    /// [`ErrorKind::NotFound`]: what is asked for does not exist.
+    /// [`ErrorKind::NotFound`]: the requested thing does not exist.
     pub fn not_found(text: impl Into<String>) -> Fault {
         Fault::new(ErrorKind::NotFound, text)
     }
@@ -48,17 +48,17 @@ impl Fault {
         Fault::new(ErrorKind::Unavailable, text)
     }
 
-    /// [`ErrorKind::Corrupt`]: something that was stored is damaged.
+    /// [`ErrorKind::Corrupt`]: stored data is damaged.
     pub fn corrupt(text: impl Into<String>) -> Fault {
         Fault::new(ErrorKind::Corrupt, text)
     }
 
-    /// [`ErrorKind::Bug`]: an invariant does not hold.
+    /// [`ErrorKind::Bug`]: an invariant is violated.
     pub fn bug(text: impl Into<String>) -> Fault {
         Fault::new(ErrorKind::Bug, text)
     }
 
-    /// The machine failed at a file, a socket or a thread: `what: error`.
+    /// [`ErrorKind::Unavailable`] for a failed operation on a file, socket or thread, as `what: error`.
     pub fn io(what: impl Display, error: impl Display) -> Fault {
         Fault::unavailable(format!("{what}: {error}"))
     }
@@ -68,12 +68,12 @@ impl Fault {
         self.kind
     }
 
-    /// The same fault, with where it happened in front of its text: `what: text`.
+    /// The same fault with context in front of its text: `what: text`.
     pub fn at(self, what: impl Display) -> Fault {
         Fault { text: format!("{what}: {}", self.text), ..self }
     }
 
-    /// The same fault with another text, made of its own.
+    /// The same fault with its text replaced by a function of it.
     pub fn reworded(self, text: impl FnOnce(&str) -> String) -> Fault {
         Fault { text: text(&self.text), ..self }
     }

@@ -1,8 +1,8 @@
-//! What every crate may use of the machine: clocks behind a seam, random bytes, messages on standard error, kinds of errors, how many files may be open, and files
-//! and folders that only their owner can read.
+//! Access to the machine for all crates: clocks, random bytes, logging to standard error, error kinds, the open-file
+//! limit, and files and folders private to their owner.
 //!
-//! Components take a [`Clock`], so that tests and the simulation can replay time; only the server makes a
-//! [`SystemClock`]. No domain words here.
+//! Components take a [`Clock`], so that tests and the simulation control time; only the server creates a
+//! [`SystemClock`]. Nothing here knows the domain.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod descriptors;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub use error_kind::ErrorKind;
 pub use fault::{Fault, HasKind};
 
-/// Source of wall-clock time and of elapsed time.
+/// Source of wall-clock time and of monotonic time.
 pub trait Clock: Debug + Send + Sync {
     /// Nanoseconds since the Unix epoch, UTC.
     fn now_ns(&self) -> i64;
@@ -39,7 +39,7 @@ pub struct SystemClock {
 }
 
 impl SystemClock {
-    /// The clock; elapsed time counts from here.
+    /// The system clock; its elapsed time starts here.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's clock")]
     pub fn shared() -> SharedClock {
         Arc::new(SystemClock { start: std::time::Instant::now() })
@@ -60,11 +60,11 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that a test moves by hand.
+/// A clock that tests advance by hand.
 #[derive(Debug)]
 pub struct ManualClock {
     passed: AtomicI64,
-    /// By how much the time of day was set besides.
+    /// Offset of the wall clock set in addition.
     set: AtomicI64,
 }
 
@@ -74,12 +74,12 @@ impl ManualClock {
         Arc::new(ManualClock { passed: AtomicI64::new(now_ns), set: AtomicI64::new(0) })
     }
 
-    /// Moves the clock on.
+    /// Advances both clocks.
     pub fn advance_ns(&self, by_ns: i64) {
         self.passed.fetch_add(by_ns, Ordering::SeqCst);
     }
 
-    /// Sets the time of day forward or back, while no time passes.
+    /// Changes the wall clock, forward or back, without elapsed time.
     pub fn set_forward_ns(&self, by_ns: i64) {
         self.set.fetch_add(by_ns, Ordering::SeqCst);
     }

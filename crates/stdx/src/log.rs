@@ -1,32 +1,32 @@
-//! Messages for whoever operates the process: lines on standard error that begin with their level.
+//! Log messages for the operator: lines on standard error that begin with their level.
 //!
-//! A message is written whole, so that lines of several threads do not mix. There is no filter and no file: what is worth
-//! a line is decided where it is written, and what may come often is bounded there.
+//! Each message is written in one call, so that lines of several threads do not mix. There is no filter and no log
+//! file: the caller decides what is worth a line and limits messages that may be frequent.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Writes a message about something that failed for good.
+/// Logs a permanent failure.
 pub fn error(text: impl Display) {
     write(format!("error: {text}\n"));
 }
 
-/// Writes a message about something that needs attention while work goes on.
+/// Logs a condition that needs attention; work continues.
 pub fn warning(text: impl Display) {
     write(format!("warning: {text}\n"));
 }
 
-/// Writes a message about something that may surprise and needs no action.
+/// Logs something that may surprise but needs no action.
 pub fn note(text: impl Display) {
     write(format!("note: {text}\n"));
 }
 
-/// Writes a message about normal operation, without a level before it.
+/// Logs normal operation, without a level prefix.
 pub fn info(text: impl Display) {
     write(format!("{text}\n"));
 }
 
 fn write(line: String) {
-    // Where standard error itself cannot be written, nothing is left to tell anyone.
+    // If standard error is closed, there is no one left to tell.
     let _closed = std::io::stderr().lock().write_all(line.as_bytes());
 }

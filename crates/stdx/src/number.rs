@@ -1,22 +1,21 @@
-//! Conversions between widths of integers that cannot lose anything, and say why.
+//! Lossless integer conversions for values bounded by an invariant.
 //!
-//! `as` cuts off what does not fit without a word. Where a value comes from outside, use `try_from` and an error; where an
-//! invariant of this program bounds it, use these.
+//! `as` silently truncates. Use `try_from` and an error for values from outside, and these functions where an invariant
+//! of this program bounds the value.
 
-// Lengths of files and of memory are the same numbers on every machine the program runs on.
+// File lengths (`u64`) and memory lengths (`usize`) are interchangeable on every supported machine.
 const _: () = assert!(usize::BITS == u64::BITS, "quarry is built for machines of 64 bits");
 
-/// A length or place of 64 bits as one in memory.
+/// Converts a 64-bit length or offset.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "both have 64 bits: asserted above")]
 pub const fn usize_of(value: u64) -> usize {
     value as usize
 }
 
-/// A number of rows, bytes or entries that a limit of whoever counts them keeps below 2^32.
+/// Converts a count that a limit keeps below 2^32.
 ///
-/// # Panics
-/// Where it is not below: a limit is missing, and what is written would be read as something else.
+/// # Panics If it is not: a limit is missing, and a truncated count would be misread later.
 #[must_use]
 #[track_caller]
 #[expect(clippy::cast_possible_truncation, reason = "asserted")]

@@ -9,8 +9,8 @@ use crate::Fault;
 /// Readable and writable by the owner alone.
 const PRIVATE_MODE: u32 = 0o600;
 
-/// Replaces the file at `path` as a whole by one with `text` that only its owner can read. Makes its folder where it is
-/// missing; returns once the content is on disk.
+/// Atomically replaces the file at `path` with `text`, readable only by the owner. Creates the folder if missing;
+/// returns once the content is on disk.
 pub fn write(path: &Path, text: &str) -> Result<(), Fault> {
     replace(path, text).map_err(|error| Fault::io(format_args!("cannot write {}", path.display()), error))
 }
@@ -25,7 +25,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
-    // The name, too, must outlive a loss of power.
+    // The directory entry must also survive a power loss.
     match path.parent() {
         Some(folder) => std::fs::File::open(folder)?.sync_all(),
         None => Ok(()),

@@ -1,10 +1,10 @@
-//! Nobody but the owner reads a data folder: what is made from now on is closed to others, and folders of before are
-//! closed when they are opened for writing.
+//! Keeps a data folder private to its owner: new files get private modes, and a folder of an earlier version is fixed
+//! when it is opened for writing.
 //!
-//! A new file gets its mode from the process ([`close_new_files`]), whichever crate or library makes it: logs, buckets, the
-//! catalog and the files that SQLite puts beside it, lookups, results. An existing data folder that others may enter is
-//! walked once, and the folder itself is closed last: one that is closed already needs no walk ([`close`]).
-//! Files below `etc` that the owner wrote are left as they are; behind the closed folder nobody else gets to them.
+//! The process's umask ([`close_new_files`]) applies whichever crate or library creates a file: logs, buckets, the
+//! catalog and SQLite's side files, lookups, results. An existing data folder that others may enter is walked once
+//! ([`close`]). The top folder is changed last, so that a private top folder means nothing is left to do. Files the
+//! owner wrote below `etc` keep their modes; the private top folder protects them.
 
 use std::fs::{Metadata, Permissions};
 use std::io;
@@ -17,18 +17,18 @@ use rustix::fs::Mode;
 const OTHERS: u32 = 0o077;
 /// What the owner may do.
 const OWNER: u32 = 0o700;
-/// Folders within folders that are walked.
+/// Maximum nesting depth of the walk.
 const DEPTH_MAX: usize = 64;
-/// Folder of the configuration, which its owner writes.
+/// The configuration folder, written by the owner.
 const CONFIGURATION: &str = "etc";
 
-/// From now on what this process makes, and what programs make that it runs, is the owner's alone. Called before there
-/// are other threads.
+/// Makes all files that this process and its children create private (umask). Must be called before other threads
+/// start.
 pub fn close_new_files() {
     rustix::process::umask(Mode::from_raw_mode(OTHERS));
 }
 
-/// Closes a data folder of before to others, if there is one; what cannot be closed is told.
+/// Makes an existing data folder private; failures are logged.
 pub fn close(data_dir: &Path) {
     let Ok(found) = data_dir.metadata() else { return };
     if !found.is_dir() || found.permissions().mode() & OTHERS == 0 {
@@ -44,7 +44,7 @@ pub fn close(data_dir: &Path) {
     }
 }
 
-/// Closes what lies in a folder; links are not followed.
+/// Makes the contents of a folder private; does not follow links.
 fn close_within(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
     if depth >= DEPTH_MAX {
         return Ok(());
@@ -55,7 +55,7 @@ fn close_within(folder: &Path, is_top: bool, depth: usize) -> io::Result<()> {
             continue;
         }
         let path = entry.path();
-        // What is gone meanwhile needs nothing.
+        // The file has been removed in the meantime.
         let Ok(found) = path.symlink_metadata() else { continue };
         if found.is_dir() {
             close_within(&path, false, depth + 1)?;
