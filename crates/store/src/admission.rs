@@ -1,24 +1,24 @@
-//! What a batch must be to be stored; nothing that passes can fail to be sealed later.
+//! Admission checks: a batch that passes cannot fail to be sealed later.
 
 use quarry_event::EventBatch;
 
 use crate::StoreError;
 use crate::options::{BATCH_EVENTS_MAX, BATCH_RAW_BYTES_MAX};
 
-/// Bytes of one index-time field, name and value together.
+/// Maximum bytes of one index-time field, name plus value.
 const FIELD_BYTES_MAX: usize = 64 << 20;
-/// Bytes of index, host, source and sourcetype of one metadata entry together.
+/// Maximum bytes of index, host, source and sourcetype of one metadata entry.
 const METADATA_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an index name.
+/// Maximum bytes of an index name.
 const INDEX_BYTES_MAX: usize = 2_048;
 
-/// Holds a batch against the limits and the rules stated at `EventBatch`.
+/// Checks a batch against the limits and the invariants of `EventBatch`.
 pub(crate) fn check(batch: &EventBatch) -> Result<(), StoreError> {
     check_limits(batch)?;
     check_rules(batch)
 }
 
-/// Holds a batch against the rules stated at `EventBatch`.
+/// Checks a batch against the invariants of `EventBatch`.
 pub(crate) fn check_rules(batch: &EventBatch) -> Result<(), StoreError> {
     check_rows(batch)?;
     if let Some(first) = batch.metas.first() {
@@ -50,7 +50,7 @@ fn check_limits(batch: &EventBatch) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the rows of a batch of several indexes can be parted.
+/// Checks that a batch of several indexes can be split.
 pub(crate) fn check_rows(batch: &EventBatch) -> Result<(), StoreError> {
     batch.check().map_err(|fault| broken(fault.to_string()))
 }

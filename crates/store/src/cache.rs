@@ -1,4 +1,4 @@
-//! Bounded maps that forget what was used longest ago.
+//! A bounded LRU cache.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ pub(crate) struct Cache<K, V> {
 #[derive(Debug)]
 struct Inner<K, V> {
     entries: BTreeMap<K, Entry<V>>,
-    /// Keys by the moment of their last use.
+    /// Keys by time of last use.
     by_use: BTreeMap<u64, K>,
     weight: usize,
     uses: u64,
@@ -34,7 +34,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Cache { weight_max, inner: Mutex::new(inner) }
     }
 
-    /// The value of `key`, which counts as used now.
+    /// The value of `key`; marks it as used.
     pub(crate) fn get(&self, key: &K) -> Option<V> {
         let mut inner = lock(&self.inner);
         let inner = &mut *inner;
@@ -46,7 +46,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         Some(entry.value.clone())
     }
 
-    /// Keeps a value; one heavier than the whole cache is not kept.
+    /// Adds a value; one heavier than the whole cache is not stored.
     pub(crate) fn put(&self, key: K, value: V, weight: usize) {
         if weight > self.weight_max {
             return;
@@ -65,7 +65,7 @@ impl<K: Ord + Copy, V: Clone> Cache<K, V> {
         }
     }
 
-    /// Forgets every key that `drops` names.
+    /// Removes the keys that `drops` selects.
     pub(crate) fn remove_if(&self, drops: impl Fn(&K) -> bool) {
         let mut inner = lock(&self.inner);
         let keys: Vec<K> = inner.entries.keys().filter(|key| drops(key)).copied().collect();

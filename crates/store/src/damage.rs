@@ -1,9 +1,9 @@
-//! Damage of the write-ahead log: what it cost, and how everybody hears of it.
+//! Damage of the write-ahead log: what was lost, and how it is reported.
 //!
-//! A lost record may have been a part of any file. A checkpoint of a later record would hide that, so that checkpoints
-//! from the first lost record on do not count any more: their files are read again from an earlier place, at the price
-//! of events that come twice. The damaged segment stays beside the log, and searches, `verify` and the messages name
-//! it, until somebody removes it.
+//! A lost record may have been part of any file, and a checkpoint of a later record would hide the gap. Checkpoints
+//! from the first lost record on are therefore dropped: their files are read again from an earlier position, at the
+//! price of duplicate events. The damaged segment stays beside the log, and searches, `verify` and messages report it,
+//! until it is removed by hand.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,9 +15,9 @@ use crate::wal::DAMAGED;
 use crate::wal::read::list_damaged;
 use crate::{Damage, StoreError};
 
-/// Setting with the newest record whose checkpoint may have been dropped: no record up to it may bring one back.
+/// Setting with the newest record whose checkpoint may have been dropped: records up to it cannot restore one.
 const VOID_THROUGH: &str = "log_checkpoints_void_through";
-/// Start of the names of settings that tell what is wrong with a damaged segment.
+/// Prefix of settings that describe a damaged segment.
 const REASON: &str = "log_damage ";
 
 /// Checkpoints of the log up to the first lost record.
@@ -34,12 +34,12 @@ impl Losses {
         Ok(Losses { void_through, ..Losses::default() })
     }
 
-    /// Notes that records from this one on are missing.
+    /// Records from this one on are missing.
     pub(crate) fn lost(&mut self, lsn: u64) {
         self.lost_from.get_or_insert(lsn);
     }
 
-    /// Notes the checkpoint of a record; says whether it counts.
+    /// Records a checkpoint; returns whether it is valid.
     pub(crate) fn counts(&mut self, logged: &LoggedCheckpoint) -> bool {
         if self.lost_from.is_some() {
             return false;
@@ -55,7 +55,7 @@ impl Losses {
         self.lost_from.is_some()
     }
 
-    /// Makes the catalog forget the checkpoints that may hide the loss; `last_lsn` is the newest record of the log.
+    /// Makes the catalog drop the checkpoints that may hide the loss; `last_lsn` is the newest record of the log.
     pub(crate) fn commit(&self, catalog: &Catalog, last_lsn: u64) -> Result<(), StoreError> {
         let Some(from) = self.lost_from else { return Ok(()) };
         let before: Vec<LoggedCheckpoint> = self.before.values().cloned().collect();
@@ -64,7 +64,7 @@ impl Losses {
     }
 }
 
-/// The damage of the segment at `path` as it is told.
+/// The reported damage of the segment at `path`.
 pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
     let reason = match lost {
         true => format!(
@@ -76,7 +76,7 @@ pub(crate) fn describe(path: &Path, what: &str, lost: bool) -> Damage {
     Damage { bucket: name_of(path), reason }
 }
 
-/// Damage of records that are not in any file: their segment is gone.
+/// Damage of records whose segment is missing.
 pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage {
     let records = match through {
         Some(through) => format!("{} records from {from} on are", through.saturating_sub(from) + 1),
@@ -85,7 +85,7 @@ pub(crate) fn of_missing(path: &Path, from: u64, through: Option<u64>) -> Damage
     describe(path, &format!("log segment {} is missing or was cut; {records} missing", path.display()), true)
 }
 
-/// Leaves a file where a segment is missing, so that the damage is told until somebody removes it.
+/// Creates a file in place of a missing segment, so that the damage is reported until the file is removed.
 pub(crate) fn leave_note(path: &Path, damage: &Damage) -> Result<(), StoreError> {
     let note = path.with_extension(DAMAGED);
     let write = || -> std::io::Result<()> {
@@ -96,7 +96,7 @@ pub(crate) fn leave_note(path: &Path, damage: &Damage) -> Result<(), StoreError>
     write().map_err(|error| StoreError::from_io("write", &note, &error))
 }
 
-/// Notes what is wrong with a segment, for as long as the damaged file is there.
+/// Stores the description of a damaged segment for as long as its file exists.
 pub(crate) fn remember(catalog: &Catalog, damage: &Damage) -> Result<(), StoreError> {
     Ok(catalog.set_setting(&format!("{REASON}{}", damage.bucket), &damage.reason)?)
 }
@@ -117,7 +117,7 @@ pub(crate) fn kept(catalog: &Catalog, folder: &Path) -> Result<Vec<Damage>, Stor
     Ok(kept.into_iter().map(told).collect())
 }
 
-/// A segment's name in verdicts.
+/// Name of a segment in reports.
 fn name_of(path: &Path) -> String {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     format!("wal~{}", file.split('.').next().unwrap_or_default())

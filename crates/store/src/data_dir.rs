@@ -1,7 +1,7 @@
-//! What lies where in a data directory, and who may use it.
+//! Layout and locking of a data directory.
 //!
-//! `D/lock` is locked for as long as a store is open: exclusively by the one writer, shared by readers. The lock is
-//! the operating system's, so a killed process leaves none behind.
+//! `D/lock` is locked while a store is open: exclusively by the single writer, shared by readers. It is an
+//! operating-system lock, so a killed process leaves none behind.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -13,27 +13,27 @@ use quarry_catalog::Catalog;
 use crate::StoreError;
 use crate::wal::read::list_segments;
 
-/// Objects: buckets and term filters.
+/// Folder of objects: buckets and term filters.
 pub(crate) fn objects(dir: &Path) -> PathBuf {
     dir.join("db")
 }
 
-/// Blocks of objects on remote stores.
+/// Folder of cached blocks of remote objects.
 pub(crate) fn cache(dir: &Path) -> PathBuf {
     dir.join("cache")
 }
 
-/// Segments of the write-ahead log.
+/// Folder of the write-ahead log.
 pub(crate) fn log(dir: &Path) -> PathBuf {
     dir.join("wal")
 }
 
-/// The catalog's database.
+/// File of the catalog.
 pub(crate) fn catalog(dir: &Path) -> PathBuf {
     dir.join("catalog.sqlite")
 }
 
-/// Opens the catalog for writing; it is made only where there is no data yet.
+/// Opens the catalog for writing; creates it only if there is no data yet.
 pub(crate) fn open_catalog(dir: &Path) -> Result<Catalog, StoreError> {
     let path = catalog(dir);
     Ok(match check_catalog(dir)? {
@@ -42,7 +42,7 @@ pub(crate) fn open_catalog(dir: &Path) -> Result<Catalog, StoreError> {
     })
 }
 
-/// Opens the catalog without changing it.
+/// Opens the catalog read-only.
 pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> {
     match check_catalog(dir)? {
         Contents::Data | Contents::Catalog => Ok(Catalog::open_read_only(&catalog(dir))?),
@@ -50,17 +50,17 @@ pub(crate) fn open_catalog_read_only(dir: &Path) -> Result<Catalog, StoreError> 
     }
 }
 
-/// What a data directory holds.
+/// Content of a data directory.
 enum Contents {
     /// Objects or log segments, and a catalog.
     Data,
-    /// A catalog alone.
+    /// A catalog only.
     Catalog,
     /// Neither.
     Nothing,
 }
 
-/// Refuses data without a catalog: which of it counts would be guessed, and new buckets would take old numbers.
+/// Refuses data without a catalog: it would be a guess which of it is valid, and new buckets would reuse numbers.
 fn check_catalog(dir: &Path) -> Result<Contents, StoreError> {
     let path = catalog(dir);
     let len = match fs::metadata(&path) {
@@ -76,7 +76,7 @@ fn check_catalog(dir: &Path) -> Result<Contents, StoreError> {
     }
 }
 
-/// The folder that holds objects or log segments, if one does.
+/// The folder that contains objects or log segments, if any.
 fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
     let wal = log(dir);
     if !list_segments(&wal)?.is_empty() {
@@ -99,19 +99,19 @@ fn folder_with_data(dir: &Path) -> Result<Option<PathBuf>, StoreError> {
     Ok(None)
 }
 
-/// A held lock; it ends with this value.
+/// A lock, released when dropped.
 #[derive(Debug)]
 pub(crate) struct DirLock {
-    /// `None` where nobody can lock: in a folder for reading only.
+    /// `None` in a read-only folder, where locking is impossible.
     _file: Option<File>,
 }
 
 impl DirLock {
-    /// Makes the directory when missing and takes it for writing.
+    /// Locks the directory for writing, creating it if missing.
     pub(crate) fn exclusive(dir: &Path) -> Result<DirLock, StoreError> {
         let wal = log(dir);
         fs::create_dir_all(&wal).map_err(|error| StoreError::from_io("create folder", &wal, &error))?;
-        // The folders must survive a crash before anything in them is acknowledged.
+        // The folders must be durable before anything in them is acknowledged.
         for made in [Some(dir), dir.parent()].into_iter().flatten() {
             sync_folder(made)?;
         }
@@ -121,7 +121,7 @@ impl DirLock {
         DirLock::held(dir, &path, file.try_lock(), file)
     }
 
-    /// Takes an existing directory for reading, beside other readers.
+    /// Locks an existing directory for reading.
     pub(crate) fn shared(dir: &Path) -> Result<DirLock, StoreError> {
         if !dir.is_dir() {
             let reason = "there is no such folder; name one that a quarry has written".to_owned();
@@ -133,7 +133,7 @@ impl DirLock {
                 Err(TryLockError::Error(error)) if is_read_only(&error) => Ok(DirLock { _file: None }),
                 outcome => DirLock::held(dir, &path, outcome, file),
             },
-            // A copy for reading may lack the file, or another user owns it.
+            // The file may be missing in a read-only copy, or owned by another user.
             Err(error) if is_read_only(&error) => Ok(DirLock { _file: None }),
             Err(error) => Err(StoreError::from_io("open", &path, &error)),
         }
@@ -151,8 +151,8 @@ impl DirLock {
     }
 }
 
-/// The process that has locked a file, as Linux lists them: a line of `/proc/locks` has the kind of a lock, its process and
-/// `major:minor:inode` of the file.
+/// The process that holds a file's lock, according to `/proc/locks` on Linux: a line has the kind of lock, the process
+/// and `major:minor:inode`.
 fn holder_of(inode: u64) -> Option<u32> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let of_line = |line: &str| {
@@ -165,7 +165,7 @@ fn holder_of(inode: u64) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
-/// Whether a lock fails because nothing can be written here; then nobody writes to the store either.
+/// Whether locking fails because nothing can be written here; then no one writes to the store either.
 fn is_read_only(error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     kinds.contains(&error.kind())

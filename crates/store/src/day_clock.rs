@@ -1,33 +1,34 @@
-//! The time of day that retention goes by: a clock that is ahead makes everything look old, so it is not simply believed.
+//! The wall clock for retention. A clock that is ahead makes everything look expired, so it is trusted only within
+//! limits.
 
 use quarry_catalog::{BucketState, Catalog};
 use quarry_event::time::NS_PER_SEC;
 use quarry_stdx::SharedClock;
 
-/// Most that the time of day may gain on the time that passed; more is a clock that was set.
+/// Maximum gain of the wall clock over elapsed time; more means that the clock was set.
 const GAIN_MAX_NS: i64 = 60 * 60 * NS_PER_SEC;
-/// How long a clock that was set is not believed.
+/// How long a clock that was set is not trusted.
 const DOUBT_NS: i64 = 24 * 60 * 60 * NS_PER_SEC;
-/// A clock that gained more is never believed at once: time is taken to pass twice as fast until it is reached.
+/// Beyond this gain a clock is never trusted at once: the effective time advances at double speed until it catches up.
 pub(crate) const FAR_NS: i64 = 7 * DOUBT_NS;
-/// Setting of the catalog with the time of day that was believed last.
+/// Catalog setting with the last trusted time.
 pub(crate) const BELIEVED: &str = "retention_time";
-/// How far the believed time moves before it is saved again.
+/// How far the trusted time moves before it is saved again.
 const SAVE_EVERY_NS: i64 = 60 * 60 * NS_PER_SEC;
 
-/// The time of day that retention goes by.
+/// The wall clock for retention.
 #[derive(Debug)]
 pub(crate) struct DayClock {
-    /// The last time of day that was believed, and when that was.
+    /// The last trusted time, and when it was read.
     believed: i64,
     at: i64,
     told: bool,
-    /// What was saved last.
+    /// The last saved time.
     saved: i64,
 }
 
 impl DayClock {
-    /// Believes the clock unless it is far ahead of the last time that was believed, or of the newest bucket.
+    /// Trusts the clock unless it is far ahead of the last trusted time or of the newest bucket.
     pub(crate) fn new(clock: &SharedClock, catalog: &Catalog) -> DayClock {
         let (now, at) = (clock.now_ns(), clock.elapsed_ns());
         let saved = catalog.setting(BELIEVED).ok().flatten().and_then(|text| text.parse::<i64>().ok());
@@ -40,7 +41,7 @@ impl DayClock {
         DayClock { believed: if is_far { known } else { now.max(known) }, at, told: false, saved: saved.unwrap_or(0) }
     }
 
-    /// The time of day to go by, and by how much the clock is ahead of it if that is news.
+    /// The effective time, and by how much the clock is ahead of it, if that is new.
     pub(crate) fn now(&mut self, clock: &SharedClock) -> (i64, Option<i64>) {
         let (now, elapsed) = (clock.now_ns(), clock.elapsed_ns());
         let passed = elapsed.saturating_sub(self.at);
@@ -54,7 +55,7 @@ impl DayClock {
             let news = self.news(gain);
             return (expected, news);
         }
-        // Going back removes nothing; but it may have been a mistake, after which the right time would seem far ahead.
+        // Going back removes nothing. But if it was a mistake, the correct time would later seem far ahead.
         if gain < -GAIN_MAX_NS && passed < DOUBT_NS {
             return (now, None);
         }
@@ -66,7 +67,7 @@ impl DayClock {
         (!std::mem::replace(&mut self.told, true)).then_some(gain)
     }
 
-    /// The believed time, when it is worth saving again.
+    /// The trusted time, when it is due to be saved.
     pub(crate) fn take_due(&mut self) -> Option<i64> {
         let is_due = self.believed.abs_diff(self.saved) >= SAVE_EVERY_NS as u64;
         is_due.then(|| {

@@ -1,8 +1,7 @@
-//! The seam between the log and the file system, so that tests can make a disk fail.
+//! The file-system abstraction of the log, so that tests can simulate a failing disk.
 //!
-//! Large writes go past the cache of the operating system where it can be done: what is in whole blocks of the file and
-//! lies in memory as it does in them (see `wal::gather`). The rest, and all of it on file systems that do not know this,
-//! goes the usual way.
+//! Large writes use direct I/O where possible: the parts that are whole blocks of the file and have the same alignment
+//! in memory (see `wal::gather`). Other parts, and file systems without direct I/O, use normal writes.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
@@ -19,14 +18,14 @@ use crate::wal::gather::BLOCK_BYTES;
 
 /// Files the store writes.
 pub trait Disk: Debug + Send + Sync {
-    /// Makes a new file, whose name survives a crash when this returns.
+    /// Creates a file whose name is durable on return.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Bytes that can still be written to the file system of `path`.
+    /// Free bytes of the file system of `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// What names the time since the machine was started: with the same name, everything that was ever written is
-    /// still there, synced or not. `None` where that cannot be told.
+    /// Identifies the machine's current boot: under the same id, everything ever written is still there, synced or not.
+    /// `None` if unknown.
     fn boot(&self) -> Option<u128> {
         None
     }
@@ -34,11 +33,11 @@ pub trait Disk: Debug + Send + Sync {
 
 /// A file being written.
 pub trait DiskFile: Debug + Send + Sync {
-    /// Writes all of `bytes` at `offset`; after an error any part of them may be there.
+    /// Writes all of `bytes` at `offset`; after an error any part of them may have been written.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// Returns when everything written before survives a crash.
+    /// Makes everything written so far durable.
     fn sync(&self) -> io::Result<()>;
-    /// Cuts the file to `len` bytes.
+    /// Truncates the file to `len` bytes.
     fn truncate(&self, len: u64) -> io::Result<()>;
 }
 
@@ -46,17 +45,17 @@ pub trait DiskFile: Debug + Send + Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct LocalDisk;
 
-/// Bytes in whole blocks from which on a write goes past the cache.
+/// Minimum bytes in whole blocks for direct I/O.
 const DIRECT_BYTES_MIN: usize = 128 << 10;
 
 #[derive(Debug)]
 struct LocalFile {
     file: File,
-    /// The same file, past the cache.
+    /// The same file opened for direct I/O.
     direct: Option<File>,
 }
 
-/// Opens a file once more for writes past the cache, where that is known.
+/// Opens a file again for direct I/O, if supported.
 #[cfg(target_os = "linux")]
 fn open_direct(path: &Path) -> Option<File> {
     use std::os::unix::fs::OpenOptionsExt;
@@ -69,7 +68,7 @@ fn open_direct(_: &Path) -> Option<File> {
     None
 }
 
-/// The part of `bytes` that can be written past the cache at `offset`; empty when it is none or little.
+/// The part of `bytes` that can be written directly at `offset`; empty if there is none or little.
 fn direct_part(bytes: &[u8], offset: u64) -> Range<usize> {
     let to_block = usize_of(offset.wrapping_neg() % BLOCK_BYTES as u64);
     let whole = bytes.len().saturating_sub(to_block) / BLOCK_BYTES * BLOCK_BYTES;
@@ -113,7 +112,7 @@ impl DiskFile for LocalFile {
         self.file.write_all_at(before, offset)?;
         let at = offset + part.start as u64;
         match direct.write_all_at(&bytes[part.clone()], at) {
-            // The file system opens files so, but asks for larger blocks.
+            // The file system supports direct I/O but requires larger blocks.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 self.file.write_all_at(&bytes[part.clone()], at)?
             }

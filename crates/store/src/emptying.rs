@@ -1,23 +1,23 @@
-//! When retention may take the last events of an index: not at once.
+//! Delays the removal of an index's last events by retention.
 //!
-//! A round that would leave nothing of an index is more often a wrong setting, or a wrong clock, than what somebody wants, and
-//! cannot be undone. So it is told, and carried out when it has been due for as long as the rule says; that it waits is kept
-//! in the catalog, so that a restart changes nothing. An index whose oldest buckets go one by one never waits.
+//! A retention round that would empty an index is more often caused by a wrong setting or clock than intended, and
+//! cannot be undone. It is therefore reported, and carried out only after it has been due for the configured time. The
+//! waiting state is in the catalog and survives a restart. An index whose buckets expire one by one never waits.
 //!
-//! Here is what is known of such indexes; what is made of it is retention's.
+//! This module holds the state; `retire` uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_event::TimeNs;
 
-/// Settings of the catalog begin with this: the time since which an index was to be emptied, and its newest bucket then.
+/// Prefix of catalog settings: since when an index was to be emptied, and its newest bucket at that time.
 pub(crate) const SETTING: &str = "emptying/";
 
-/// Indexes that are to be emptied, and those of which it was told that they are too large.
+/// Indexes waiting to be emptied, and those reported as too large.
 #[derive(Debug, Default)]
 pub(crate) struct Emptying {
-    /// Since when, and the newest bucket then.
+    /// Since when, and the newest bucket at that time.
     pub(crate) since: BTreeMap<String, (TimeNs, u64)>,
-    /// Indexes whose newest bucket alone is above their limit.
+    /// Indexes whose newest bucket alone exceeds their limit.
     pub(crate) too_large: BTreeSet<String>,
 }

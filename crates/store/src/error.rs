@@ -10,7 +10,7 @@ use quarry_stdx::{ErrorKind, Fault, HasKind};
 /// Failure of the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A bucket is damaged; others still answer.
+    /// A bucket is damaged; others can still be searched.
     #[error("bucket {bucket} is damaged: {reason}")]
     Corrupt {
         /// Bucket id.
@@ -18,20 +18,20 @@ pub enum StoreError {
         /// What is wrong, with slab, page, block and offset.
         reason: String,
     },
-    /// Too little space is left; nothing was stored and later appends work when there is space again.
+    /// Too little space is left. Nothing was stored; appends work again when there is space.
     #[error("no space left for {}; free space on its file system", path.display())]
     Full {
         /// File or folder that cannot grow.
         path: PathBuf,
     },
-    /// The operating system failed; what was being stored is not stored.
+    /// The operating system failed; the data being stored was not stored.
     #[error("cannot {action} {}: {reason}", path.display())]
     Io {
-        /// What was tried.
+        /// Operation.
         action: &'static str,
-        /// File or folder it was tried on.
+        /// File or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         reason: String,
     },
     /// Another process has the data directory open.
@@ -42,10 +42,10 @@ pub enum StoreError {
     Locked {
         /// The data directory.
         dir: PathBuf,
-        /// The process, where the system says which.
+        /// The process, if known.
         holder: Option<u32>,
     },
-    /// There is data, but nothing says which of it counts.
+    /// There is data without a catalog.
     #[error(
         "catalog {} is missing, but {} holds data; put the catalog back from a copy, or move that data away to start \
          anew", path.display(), data.display()
@@ -56,7 +56,7 @@ pub enum StoreError {
         /// Folder that holds objects or log segments.
         data: PathBuf,
     },
-    /// Nothing was ever stored here.
+    /// The folder contains no store.
     #[error("no data in {}; add data first", dir.display())]
     NoData {
         /// The folder.
@@ -68,7 +68,7 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store is closed")]
     Closed,
-    /// An earlier part of the same file was not stored, so that this part's checkpoint would hide the hole.
+    /// An earlier part of the same file was not stored; this part's checkpoint would hide the gap.
     #[error(
         "an earlier part of {source_name} was not stored, so this part is not either; read the file again from \
              where it is stored"
@@ -87,13 +87,13 @@ pub enum StoreError {
         /// The limit.
         limit: u64,
     },
-    /// A batch breaks the rules stated at `EventBatch`: a bug of the caller.
+    /// A batch violates the invariants of `EventBatch`: a bug of the caller.
     #[error("event batch cannot be stored: {reason}")]
     InvalidBatch {
-        /// The broken rule.
+        /// The violated invariant.
         reason: String,
     },
-    /// An index that nobody configured would be one too many.
+    /// The limit of indexes without a stanza is reached.
     #[error(
         "index {index} does not exist and {limit} indexes without a stanza in indexes.conf do already; give it a stanza [{index}] \
          there"
@@ -101,16 +101,16 @@ pub enum StoreError {
     TooManyIndexes {
         /// Its name.
         index: String,
-        /// Most indexes without a stanza.
+        /// Maximum indexes without a stanza.
         limit: usize,
     },
-    /// Sealing fails and the slabs that wait for it fill their memory; appends work again when sealing does.
+    /// Sealing fails and the waiting slabs fill their memory limit; appends work again when sealing does.
     #[error("cannot take more events, because sealing fails: {reason}")]
     SealStalled {
         /// Why the last seal failed.
         reason: String,
     },
-    /// The write-ahead log was written by a newer quarry.
+    /// The write-ahead log is of a newer version.
     #[error("log {} has version {found}, this quarry knows up to {known}; use a newer quarry", path.display())]
     LogTooNew {
         /// The log segment.
@@ -120,13 +120,13 @@ pub enum StoreError {
         /// Newest version known here.
         known: u32,
     },
-    /// Objects that no bucket has take every name of a bucket's object.
+    /// Every candidate name of a bucket's object is taken by an unknown object.
     #[error("object {object} and everything like it exist although no bucket has them; move them away")]
     NoFreeName {
-        /// Name it should get.
+        /// The first candidate.
         object: String,
     },
-    /// A folder holds no archived bucket that can be searched.
+    /// A folder contains no valid archived bucket.
     #[error("{} is not thawed: {reason}", path.display())]
     NotThawed {
         /// The folder.
@@ -166,7 +166,7 @@ impl HasKind for StoreError {
 }
 
 impl StoreError {
-    /// Sorts a system error: out of space apart from the rest.
+    /// Classifies a system error: out of space, or other.
     pub(crate) fn from_io(action: &'static str, path: &Path, error: &io::Error) -> StoreError {
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { path: path.to_owned() },

@@ -1,7 +1,7 @@
-//! Which records the log must hold: what catalog and mark say, beside the files that are there.
+//! The records the log should contain, according to the catalog and the mark, compared with the files found.
 //!
-//! The catalog lists segments from their first record until they are let go, with their last record once they take no
-//! more; the mark names the newest durable record. What is listed and not there was removed by somebody.
+//! The catalog lists segments from their first record until they are released, with their last record once they are
+//! complete; the mark has the newest durable record. A listed segment that is missing was removed from outside.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use crate::wal::mark::{FoundMark, mark_path, read_mark};
 use crate::wal::read::list_segments;
 use crate::wal::{first_lsn_of, segment_path};
 
-/// The log as it should be.
+/// The expected log.
 #[derive(Debug)]
 pub(crate) struct ExpectedLog {
-    /// Segments that are there or should be, oldest first.
+    /// Existing and expected segments, oldest first.
     pub(crate) segments: Vec<ExpectedSegment>,
-    /// Newest record that was durable, as far as it is known.
+    /// Newest durable record, if known.
     pub(crate) durable: Option<u64>,
-    /// What people should know.
+    /// Notes for the operator.
     pub(crate) notes: Vec<String>,
     listed: Vec<LogSegmentRow>,
 }
@@ -31,9 +31,9 @@ pub(crate) struct ExpectedLog {
 pub(crate) struct ExpectedSegment {
     pub(crate) first_lsn: u64,
     pub(crate) path: PathBuf,
-    /// Whether the file is there.
+    /// Whether the file exists.
     pub(crate) exists: bool,
-    /// What the catalog says of it.
+    /// Its row in the catalog.
     row: Option<LogSegmentRow>,
 }
 
@@ -69,23 +69,23 @@ impl ExpectedLog {
         Ok(ExpectedLog { segments: segments.into_values().collect(), durable, notes, listed })
     }
 
-    /// The last record that was in segment number `at`; `None` where nothing is known of it.
+    /// The last record that segment number `at` contained; `None` if unknown.
     pub(crate) fn through(&self, at: usize) -> Option<u64> {
         let segment = self.segments.get(at)?;
         let before_next = self.segments.get(at + 1).map(|next| next.first_lsn - 1);
         match (segment.row, before_next) {
-            // Replacing a damaged one was interrupted: its later runs are segments already.
+            // Salvaging a damaged segment was interrupted: its later runs are segments already.
             (Some(row), before_next) if row.last_lsn.is_some() => {
                 row.last_lsn.map(|last| before_next.map_or(last, |before| last.min(before)))
             }
-            // The newest of its run, and the next one follows it.
+            // The newest segment of its run; the next one follows directly.
             (Some(_), Some(before)) => Some(before),
             (None, Some(_)) => None,
             (_, None) => self.durable.filter(|durable| *durable >= segment.first_lsn),
         }
     }
 
-    /// Lets the catalog know which segments there are now.
+    /// Updates the catalog's list of segments.
     pub(crate) fn now_is(&self, catalog: &Catalog, segments: &[LogSegment]) -> Result<(), StoreError> {
         let row =
             |segment: &LogSegment| LogSegmentRow { first_lsn: segment.first_lsn(), last_lsn: Some(segment.last_lsn) };

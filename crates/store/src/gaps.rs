@@ -1,8 +1,8 @@
-//! Files of which a part was not stored: their later parts are refused too.
+//! Files with a part that was not stored: later parts are refused.
 //!
-//! A checkpoint says that everything before its offset is stored. Appends of one file follow each other without
-//! waiting, so when one fails and a later one would succeed, that one's checkpoint would hide the hole. A failed append
-//! therefore closes its file for every append that began before the caller asked again how far the file is stored.
+//! A checkpoint claims that everything before its offset is stored. Appends of one file are pipelined, so if one failed
+//! and a later one succeeded, the later checkpoint would hide the gap. A failed append therefore blocks its file for
+//! every append that began before the caller asked again how far the file is stored.
 //!
 //! Not here: appends without a checkpoint, which belong to no file.
 
@@ -20,34 +20,34 @@ pub(crate) struct Gaps(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Appends that began.
+    /// Number of appends begun.
     begun: u64,
     gaps: BTreeMap<CheckpointKey, Gap>,
 }
 
 #[derive(Debug)]
 struct Gap {
-    /// Bytes of the file's head that made its identity.
+    /// Bytes of the head in the file's identity.
     head_bytes: u32,
-    /// Last append that is refused; `None` while the caller has not asked how far the file is stored.
+    /// Last append to refuse; `None` until the caller asks how far the file is stored.
     refused_through: Option<u64>,
 }
 
 impl Gaps {
-    /// Numbers an append, before anything can fail or wait.
+    /// Numbers an append before anything can fail or wait.
     pub(crate) fn begin(&self) -> u64 {
         let mut inner = lock(&self.0);
         inner.begun += 1;
         inner.begun
     }
 
-    /// Notes that an append with this checkpoint failed.
+    /// Records that an append with this checkpoint failed.
     pub(crate) fn failed(&self, checkpoint: &FileCheckpoint) {
         let gap = Gap { head_bytes: checkpoint.head_bytes, refused_through: None };
         lock(&self.0).gaps.insert(checkpoint.key, gap);
     }
 
-    /// Refuses append number `begun` when an earlier part of its file is missing.
+    /// Refuses append number `begun` if an earlier part of its file is missing.
     pub(crate) fn check(&self, checkpoint: Option<&FileCheckpoint>, begun: u64) -> Result<(), StoreError> {
         let Some(checkpoint) = checkpoint else { return Ok(()) };
         match lock(&self.0).gaps.get(&checkpoint.key) {
@@ -58,7 +58,7 @@ impl Gaps {
         }
     }
 
-    /// Takes appends again that begin from now on, of the files `asked` says yes to by key and head bytes.
+    /// Accepts appends that begin from now on, for the files that `asked` selects by key and head length.
     pub(crate) fn asked(&self, asked: impl Fn(&CheckpointKey, usize) -> bool) {
         let mut inner = lock(&self.0);
         let begun = inner.begun;

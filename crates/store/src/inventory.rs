@@ -1,4 +1,4 @@
-//! What the store holds and whether it is whole.
+//! Inventory of the store, and verification.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use crate::sealed::SealedBucket;
 use crate::state::Progress;
 use crate::{Segment, Store};
 
-/// Where the events of a bucket are.
+/// Location of a bucket's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListingState {
-    /// In memory and in the log; takes more events.
+    /// In memory and the log; accepts events.
     Hot,
-    /// In memory and in the log; takes no more events.
+    /// In memory and the log; accepts no more events.
     Sealing,
     /// In a bucket object.
     Sealed,
 }
 
-/// Where the objects of a bucket are.
+/// Location of a bucket's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BucketCopies {
-    /// In the data directory; those of a bucket that is not sealed will be.
+    /// In the data directory (also for buckets not sealed yet).
     Local,
-    /// There, and they are or will soon be on their way to a volume.
+    /// In the data directory; upload is pending or in progress.
     Uploading,
-    /// There and on a volume.
+    /// In the data directory and on a volume.
     Both,
-    /// On a volume.
+    /// On a volume only.
     Remote,
 }
 
@@ -42,13 +42,13 @@ pub struct BucketListing {
     pub id: String,
     /// Index of its events.
     pub index: String,
-    /// Where its events are.
+    /// Location of its events.
     pub state: ListingState,
     /// Number of events, without deleted ones.
     pub events: u64,
-    /// Number of deleted events that its objects still hold.
+    /// Number of deleted events still in its objects.
     pub deleted: u64,
-    /// Bytes of text, that of deleted events included.
+    /// Text bytes, including deleted events.
     pub raw_bytes: u64,
     /// Bytes of its objects; 0 before it is sealed.
     pub stored_bytes: u64,
@@ -58,13 +58,13 @@ pub struct BucketListing {
     pub time_max: TimeNs,
     /// Number of slabs.
     pub slabs: u32,
-    /// How often its events were compacted.
+    /// Compaction level.
     pub level: u32,
-    /// Where its objects are.
+    /// Location of its objects.
     pub copies: BucketCopies,
 }
 
-/// One index as a whole.
+/// Totals of one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexStats {
     /// Its name.
@@ -73,9 +73,9 @@ pub struct IndexStats {
     pub buckets: u64,
     /// Number of events, without deleted ones.
     pub events: u64,
-    /// Number of deleted events that objects still hold.
+    /// Number of deleted events still in objects.
     pub deleted: u64,
-    /// Bytes of text, that of deleted events included.
+    /// Text bytes, including deleted events.
     pub raw_bytes: u64,
     /// Bytes of objects.
     pub stored_bytes: u64,
@@ -85,7 +85,7 @@ pub struct IndexStats {
     pub time_max: TimeNs,
 }
 
-/// Whether a bucket is whole.
+/// Result of verifying a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Its id.
@@ -95,7 +95,7 @@ pub struct Verdict {
 }
 
 impl Store {
-    /// Every bucket by ascending number: sealed ones, and those still in memory.
+    /// Every bucket by ascending number, including those in memory.
     pub fn buckets(&self) -> Vec<BucketListing> {
         let mut listed = BTreeMap::new();
         let state = self.shared.state();
@@ -140,8 +140,8 @@ impl Store {
         indexes.into_values().collect()
     }
 
-    /// Reads every byte of every sealed bucket and every row of the catalog; objects that no bucket has, slabs that could not be sealed and damaged segments of the log are
-    /// named too.
+    /// Reads every byte of every sealed bucket and every row of the catalog. Also reports unknown objects, slabs that
+    /// could not be sealed, and damaged log segments.
     pub fn verify(&self) -> Vec<Verdict> {
         let (sealed, quarantined) = {
             let state = self.shared.state();
@@ -164,7 +164,7 @@ impl Store {
         sealed.chain(quarantined).chain(log).chain(self.of_catalog()).chain(self.of_objects()).collect()
     }
 
-    /// Reads all of a bucket, and compares with it what is deleted of it.
+    /// Reads a whole bucket and checks its deleted rows against it.
     fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         self.shared.readers.check(bucket)?;
         match bucket.deleted.as_ref().and_then(|deleted| deleted.last()) {
@@ -175,17 +175,17 @@ impl Store {
         }
     }
 
-    /// What is wrong with the catalog, if anything.
+    /// Damage of the catalog, if any.
     fn of_catalog(&self) -> Option<Verdict> {
         let error = self.shared.catalog.check().err()?;
         Some(Verdict { bucket: "catalog".to_owned(), result: Err(error.into()) })
     }
 
-    /// Objects that no bucket of the catalog has.
+    /// Objects that belong to no bucket in the catalog.
     fn of_objects(&self) -> Vec<Verdict> {
         let blobs = self.shared.readers.blobs();
         let wrong = |object: String, reason: String| Verdict { bucket: object, result: Err(Fault::corrupt(reason)) };
-        // Listed before the catalog is asked: an object never comes before its row.
+        // Listed before the catalog is read, because an object never precedes its row.
         let listed = match blobs.list() {
             Ok(listed) => listed,
             Err(error) => return vec![wrong("objects".to_owned(), error.to_string())],
@@ -197,7 +197,7 @@ impl Store {
                 Err(error) => return vec![wrong("catalog".to_owned(), error.to_string())],
             }
         }
-        // One that was just removed with its row is no stranger.
+        // An object just removed together with its row does not count.
         let is_stranger = |object: &String| !known.contains(object) && blobs.exists(object).unwrap_or(true);
         let reason = "no bucket of the catalog has this object: its events are not searched; move it away, or put back \
                       the catalog that it belongs to";

@@ -1,11 +1,11 @@
-//! Hot write path, seal, retention, snapshot and scan.
+//! The event store: write path, sealing, compaction, retention, snapshots.
 //!
-//! An append goes through the write-ahead log (`wal`, `log_thread`) into a hot slab (`hot`), where it is searchable; a
-//! full slab is sealed (`seal`) into a bucket object that the catalog knows; small buckets become larger ones
-//! (`compaction`) and old ones go (`retire`). A [`Snapshot`] lists what a search reads.
+//! An append goes through the write-ahead log (`wal`, `log_thread`) into a hot slab (`hot`), where it is searchable. A
+//! full slab is sealed (`seal`) into a bucket object recorded in the catalog. Small buckets are merged (`compaction`)
+//! and old ones retired (`retire`). A [`Snapshot`] lists the segments a search reads.
 //!
-//! Not here: how a bucket is laid out (bucket), how objects are kept (blob), what a search does with events (engine)
-//! and when maintenance runs (server).
+//! Not here: the bucket format (bucket), object storage (blob), searching events (engine), scheduling of maintenance
+//! (server).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod admission;

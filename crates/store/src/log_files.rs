@@ -1,7 +1,7 @@
-//! Which log segments exist, and when one may go.
+//! The existing log segments, and when one may be deleted.
 //!
-//! A segment goes when it takes no more records, every bucket it holds records of is sealed and the catalog has its
-//! checkpoints. The newest segment never goes while the store is open.
+//! A segment is deleted when it is complete, every bucket with records in it is sealed, and the catalog has its
+//! checkpoints. The newest segment is never deleted while the store is open.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -20,18 +20,18 @@ pub(crate) struct LogFiles {
     segments: Mutex<Vec<LogSegment>>,
 }
 
-/// What is known of one segment.
+/// State of one segment.
 #[derive(Debug)]
 pub(crate) struct LogSegment {
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
     /// Its newest record.
     pub(crate) last_lsn: u64,
-    /// Buckets it holds records of.
+    /// Buckets with records in it.
     pub(crate) buckets: BTreeSet<u64>,
     /// Newest of its records with a checkpoint; 0 for none.
     pub(crate) checkpoint_lsn: u64,
-    /// Takes no more records, and all of them are applied.
+    /// Complete, with all records applied.
     pub(crate) closed: bool,
 }
 
@@ -58,7 +58,7 @@ impl LogFiles {
         LogFiles { disk, segments: Mutex::new(segments) }
     }
 
-    /// Notes what a group of records added to the newest segment.
+    /// Records what a group of records added to the newest segment.
     pub(crate) fn grew(&self, path: &Path, bytes: u64, records: impl Iterator<Item = (u64, Option<u64>)>) {
         let mut segments = lock(&self.segments);
         if segments.last().is_none_or(|newest| newest.path != path) {
@@ -73,7 +73,7 @@ impl LogFiles {
         }
     }
 
-    /// Notes that no segment takes records any more.
+    /// Marks all segments as complete.
     pub(crate) fn close_all(&self) {
         lock(&self.segments).iter_mut().for_each(|segment| segment.closed = true);
     }
@@ -88,12 +88,12 @@ impl LogFiles {
         lock(&self.segments).first().map(|segment| segment.buckets.clone()).unwrap_or_default()
     }
 
-    /// Bytes that can still be written to the file system of `folder`.
+    /// Free bytes of the file system of `folder`.
     pub(crate) fn free_bytes(&self, folder: &Path) -> io::Result<u64> {
         self.disk.free_bytes(folder)
     }
 
-    /// Removes what nothing needs, after `let_go` made sure that it is not missed; gives what went wrong.
+    /// Removes segments that are no longer needed, after `let_go` has dropped them from the catalog; returns errors.
     pub(crate) fn release(
         &self,
         still_needed: &dyn Fn(u64) -> bool,
@@ -104,7 +104,7 @@ impl LogFiles {
             if !segment.closed {
                 return true;
             }
-            // What is sealed is not asked for again: a segment may hold records of thousands of buckets.
+            // Sealed buckets are removed from the set, because a segment may have records of thousands of buckets.
             while let Some(bucket) = segment.buckets.first().copied() {
                 if still_needed(bucket) {
                     return true;

@@ -1,9 +1,8 @@
-//! The one thread that writes the log and fills the hot slabs.
+//! The log thread: the only thread that writes the log and fills the hot slabs.
 //!
-//! It takes what is queued, decides which bucket each batch goes to, writes the records, syncs once, and only then
-//! moves the batches into their slabs and answers the appends. So nothing is visible that a crash could take back, and
-//! a failed write leaves no trace in memory. Batches are copied while nobody is kept from the state: no other thread
-//! changes hot slabs.
+//! It takes queued appends, chooses a bucket for each, writes the records, syncs once, and only then moves the batches
+//! into their slabs and answers the appends. Nothing is visible that a crash could undo, and a failed write leaves no
+//! trace in memory. Batches are copied without holding the state lock, because no other thread changes hot slabs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,20 +20,20 @@ use crate::wal::first_lsn_of;
 use crate::wal::mark::DurableMark;
 use crate::wal::write::LogWriter;
 
-/// The log thread's own state.
+/// State of the log thread.
 #[derive(Debug)]
 pub(crate) struct LogThread {
     pub(crate) shared: Arc<Shared>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) writer: LogWriter,
     pub(crate) mark: DurableMark,
-    /// First record of the newest segment that the catalog knows of.
+    /// First record of the newest segment in the catalog.
     pub(crate) noted: Option<u64>,
     pub(crate) next_lsn: u64,
     pub(crate) order: FileOrder,
 }
 
-/// Where the next batch of an index and set goes: what the hot slab will hold when the group is applied.
+/// Destination of the next batch of an index and set: the planned content of the hot slab after this group.
 #[derive(Clone, Copy, Debug)]
 struct Planned {
     number: u64,
@@ -42,7 +41,7 @@ struct Planned {
     raw_bytes: usize,
 }
 
-/// Tells everybody who waits, however the thread ends.
+/// Notifies all waiters when the thread ends, for whatever reason.
 struct OnExit(Arc<Queue>, Arc<Shared>);
 
 impl Drop for OnExit {
@@ -56,7 +55,7 @@ impl Drop for OnExit {
 }
 
 impl LogThread {
-    /// Works until the queue is stopped and empty.
+    /// Runs until the queue is stopped and empty.
     pub(crate) fn run(mut self) {
         let _on_exit = OnExit(self.queue.clone(), self.shared.clone());
         while let Some(work) = self.queue.next() {
@@ -70,7 +69,7 @@ impl LogThread {
         }
     }
 
-    /// Ends the newest segment.
+    /// Closes the newest segment.
     fn rotate(&mut self) {
         if !self.writer.rotate() {
             return;
@@ -83,14 +82,14 @@ impl LogThread {
         self.shared.release_log();
     }
 
-    /// Lets the catalog know of segments, so that they are missed if they vanish.
+    /// Records segments in the catalog, so that their loss is detected.
     fn note_segments(&self, segments: &[LogSegmentRow]) {
         if let Err(error) = self.shared.catalog.note_log_segments(segments) {
             self.shared.tell(format!("the catalog does not know of a log segment: {error}"));
         }
     }
 
-    /// What was written is durable: it is missed from now on if it vanishes.
+    /// Records that data is durable, so that its loss is detected.
     fn note_durable(&mut self, last_lsn: u64) {
         if let Err(error) = self.mark.set(last_lsn) {
             self.shared.tell(format!("the mark of the log cannot be written: {error}"));
@@ -125,7 +124,7 @@ impl LogThread {
         drop(state);
         self.shared.spares.clear();
         if matches!(closing, Closing::All) && self.writer.current_bytes().is_some() {
-            // With the last of these slabs sealed the log is empty, so that its files can go.
+            // When the last of these slabs is sealed, the log is empty and its files can be deleted.
             self.rotate();
         }
         self.shared.seal_work.notify_all();
@@ -141,7 +140,7 @@ impl LogThread {
         self.queue.written(&written);
     }
 
-    /// Refuses appends of files of which an earlier part was not stored.
+    /// Refuses appends of files with a missing earlier part.
     fn without_gaps(&self, group: Vec<PendingAppend>) -> Vec<PendingAppend> {
         let mut kept = Vec::with_capacity(group.len());
         for append in group {
@@ -167,7 +166,7 @@ impl LogThread {
             }
             Err(error) => {
                 self.shared.tell(format!("events are not stored: {error}"));
-                // All files first: whoever hears of a failure must find its file closed.
+                // All files first: a caller that learns of a failure must find its file blocked.
                 group.iter().filter_map(PendingAppend::file).for_each(|it| self.shared.gaps.failed(it));
                 group.into_iter().for_each(|append| append.promise.keep(Err(error.clone())));
             }
@@ -187,7 +186,7 @@ impl LogThread {
                 Some(key) => {
                     let known = plans.get(&key).copied().or_else(|| state.hot.get(&key).map(planned));
                     let (events, raw_bytes) = (append.batch.len(), append.batch.raw.len());
-                    // One set has no slab but the newest.
+                    // With one pipeline set, the newest slab is the only one.
                     let file = append.file().map(|it| &it.key).filter(|_| options.pipeline_sets > 1);
                     let fits = |plan: &Planned| {
                         plan.events + events <= events_max
@@ -248,7 +247,7 @@ impl LogThread {
         }
     }
 
-    /// Moves a batch into its slab and shows both it and its checkpoint; says whether a slab was closed.
+    /// Moves a batch into its slab and publishes it with its checkpoint; returns whether a slab was closed.
     fn move_in(
         &self,
         key: &HotKey,
@@ -292,7 +291,7 @@ impl LogThread {
         closed
     }
 
-    /// Closes slabs that are full, of those that got something, and those that hold too much memory or too much log.
+    /// Closes full slabs among those that grew, and slabs that hold too much memory or log.
     fn keep_bounds(&self, touched: &BTreeSet<HotKey>) -> bool {
         let options = &self.shared.options;
         let oldest = match self.shared.log_files.bytes() > options.log_bytes_max {
@@ -323,7 +322,7 @@ fn planned(slab: &HotSlab) -> Planned {
     Planned { number: slab.number(), events: slab.events(), raw_bytes: slab.raw_bytes() }
 }
 
-/// Where a batch of a set goes; `None` without events.
+/// The slab key of a batch; `None` without events.
 fn hot_key(batch: &EventBatch, set: usize) -> Option<HotKey> {
     let index = if batch.is_empty() { None } else { batch.metas.first().map(|meta| meta.index.clone()) };
     index.map(|index| HotKey { index, set })

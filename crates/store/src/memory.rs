@@ -1,4 +1,4 @@
-//! Events in memory only: for searching files without a data directory.
+//! An in-memory store, for searching files without a data directory.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use crate::options::StoreOptions;
 use crate::sync::lock;
 use crate::{Segment, Snapshot, StoreError, admission};
 
-/// A store of one index that ends with this value.
+/// A store of one index that lives as long as this value.
 #[derive(Debug)]
 pub struct MemoryStore {
     index: Arc<str>,
@@ -33,7 +33,7 @@ impl MemoryStore {
         MemoryStore { index, slab_events, slab_raw_bytes, inner }
     }
 
-    /// Adds events, any number of them; the next snapshot shows them.
+    /// Adds any number of events, visible in the next snapshot.
     pub fn append(&self, batch: EventBatch) -> Result<(), StoreError> {
         admission::check_rules(&batch)?;
         let mut inner = lock(&self.inner);
@@ -54,7 +54,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// Everything that was added.
+    /// All events.
     pub fn snapshot(&self) -> Snapshot {
         let mut inner = lock(&self.inner);
         let mut segments: Vec<Arc<dyn Segment>> = Vec::with_capacity(inner.closed.len() + 1);

@@ -1,8 +1,8 @@
-//! Indexes that are made because events name them.
+//! Automatic indexes: indexes without a stanza that events name.
 //!
-//! Those of indexes.conf may be any number. Of others there are at most [`UNCONFIGURED_INDEXES_MAX`]: the names come from
-//! senders, and every index takes memory and files. An index counts from its first append until the store is closed, and
-//! afterwards as long as it holds events.
+//! Indexes in indexes.conf are unlimited. Of others there are at most [`UNCONFIGURED_INDEXES_MAX`], because the names
+//! come from senders and every index takes memory and files. An index counts from its first append until the store is
+//! closed, and afterwards as long as it contains events.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,17 +13,17 @@ use crate::StoreError;
 use crate::options::UNCONFIGURED_INDEXES_MAX;
 use crate::sync::lock;
 
-/// The indexes without a stanza that hold events.
+/// Indexes without a stanza that contain events.
 #[derive(Debug, Default)]
 pub(crate) struct NewIndexes(Mutex<BTreeSet<String>>);
 
 impl NewIndexes {
-    /// Begins with the indexes that hold events.
+    /// Starts with the indexes that contain events.
     pub(crate) fn of(holding: impl Iterator<Item = String>, configured: &BTreeSet<String>) -> NewIndexes {
         NewIndexes(Mutex::new(holding.filter(|index| !configured.contains(index)).collect()))
     }
 
-    /// Refuses an index that would be one too many.
+    /// Refuses an index beyond the limit.
     pub(crate) fn check(&self, index: &str, configured: &BTreeSet<String>) -> Result<(), StoreError> {
         if configured.contains(index) {
             return Ok(());

@@ -1,14 +1,14 @@
-//! What the objects of a bucket are called in the data directory.
+//! Names of a bucket's objects in the data directory.
 
-/// Longest part of an object's name that comes from its index.
+/// Maximum length of the part of an object's name derived from its index.
 const FOLDER_BYTES_MAX: usize = 64;
 
-/// Name of a bucket's objects without their kind.
+/// Name of a bucket's objects without extension.
 pub(crate) fn stem_of(index: &str, number: u64) -> String {
     format!("{}/{number:010}", folder_of(index))
 }
 
-/// A folder name every blob store takes; the bucket number keeps objects apart, the folder only helps people.
+/// A folder name valid in every blob store. The bucket number makes names unique; the folder is for humans.
 pub(crate) fn folder_of(index: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     index.bytes().take(FOLDER_BYTES_MAX).map(|byte| if plain(byte) { char::from(byte) } else { '_' }).collect()

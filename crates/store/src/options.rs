@@ -1,6 +1,6 @@
-//! Limits of the store: one row per limit, with its default and what happens beyond it.
+//! Options and limits of the store, each with its default and what happens beyond it.
 //!
-//! What [`CompactionOptions`] calls `merge` is what settings of indexes.conf call `bucketMerge`.
+//! [`CompactionOptions`] with `merge` correspond to `bucketMerge` settings of indexes.conf.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,33 +10,32 @@ use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, TARGET_SLAB_RAW_BYTES};
 
 use crate::remote::copies::RemoteOptions;
 
-/// Events of one batch at most: what a slab holds.
+/// Maximum events of one batch: the capacity of a slab.
 pub const BATCH_EVENTS_MAX: usize = MAX_SLAB_EVENTS;
-/// Text bytes of one batch at most: the longest event.
+/// Maximum text bytes of one batch: the longest event.
 pub const BATCH_RAW_BYTES_MAX: usize = MAX_SLAB_RAW_BYTES;
-/// Indexes that are made because events name them, without a stanza in indexes.conf; whoever sends names could make any
-/// number of them, and each takes memory and files.
+/// Maximum indexes without a stanza in indexes.conf. Senders choose the names, and each index takes memory and files.
 pub const UNCONFIGURED_INDEXES_MAX: usize = 1_000;
-/// Messages the store's report keeps; the oldest go first.
+/// Messages kept in the report; the oldest are dropped.
 pub(crate) const REPORT_MESSAGES_MAX: usize = 100;
-/// Buckets of one merge at most, whatever an index says.
+/// Maximum buckets of one merge, regardless of settings.
 pub const MERGE_COUNT_MAX: usize = 1_024;
-/// Share of `hot_bytes_max` that is left when it was exceeded: small slabs are closed, and then sealed, many at once.
+/// Share of `hot_bytes_max` to reach when it was exceeded: small slabs are closed, and then sealed, many at once.
 pub const HOT_BYTES_LEFT: f64 = 0.75;
-/// Slabs that failed their verification and are served from memory beyond the other limits.
+/// Slabs that failed verification and are served from memory in addition to other limits.
 pub(crate) const QUARANTINED_SLABS_MAX: usize = 4;
 
-/// Weight of a full slab among those that wait for their seal; a small one weighs 1.
+/// Weight of a full slab among those waiting to be sealed; a small one weighs 1.
 pub(crate) const SLAB_WEIGHT: usize = 64;
-/// Memory of an event beside its text.
+/// Memory of an event besides its text.
 const EVENT_BYTES: usize = 24;
 
-/// How a store is run. [`StoreOptions::at`] gives the defaults.
+/// Options of a store. [`StoreOptions::at`] gives the defaults.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Data directory.
     pub dir: PathBuf,
-    /// Pipeline sets that append side by side, each into hot slabs of its own; at least 1.
+    /// Pipeline sets that append in parallel, each into its own hot slabs; at least 1.
     pub pipeline_sets: usize,
     /// Threads that seal slabs; 0 takes one per core.
     pub sealers: usize,
@@ -44,20 +43,20 @@ pub struct StoreOptions {
     pub slab_events: usize,
     /// Text bytes at which a hot slab is closed.
     pub slab_raw_bytes: usize,
-    /// Bytes of memory that the events of all hot slabs take together, some kilobytes per slab included; beyond it the
-    /// largest are closed until [`HOT_BYTES_LEFT`] of it are left.
+    /// Memory of all hot slabs together, including a fixed cost per slab; beyond it the largest are closed until
+    /// [`HOT_BYTES_LEFT`] of it remains.
     pub hot_bytes_max: usize,
-    /// Full slabs in memory that are not sealed yet, closed or hot, by what they hold; at the limit appends wait. 0 takes
-    /// one more than there are sealers: it waits for the first of them that is done, while the next slab fills.
+    /// Maximum unsealed full slabs in memory, closed or hot, by content; at the limit appends wait. 0 means one more
+    /// than there are sealers: while the next slab fills, appends wait for the first sealer to finish.
     pub unsealed_slabs_max: usize,
-    /// Text bytes that wait for the next fsync, shared evenly by the pipeline sets; at the limit of its set an append
-    /// waits.
+    /// Text bytes that may wait for the next fsync, divided evenly between pipeline sets; at the limit of its set an
+    /// append waits.
     pub pending_bytes_max: usize,
-    /// Bytes at which a log segment is closed; one record may exceed it.
+    /// Bytes at which a log segment is closed; a single record may exceed it.
     pub log_segment_bytes: u64,
-    /// Bytes of the log; beyond it the oldest hot slab is closed so that its log can go.
+    /// Size of the log beyond which the oldest hot slab is closed, so that its log can be deleted.
     pub log_bytes_max: u64,
-    /// Seconds without an append after which a hot slab is closed.
+    /// Idle seconds after which a hot slab is closed.
     pub idle_seal_secs: u64,
     /// Free bytes the file system must keep; below it appends fail with `Full`.
     pub free_bytes_min: u64,
@@ -71,51 +70,51 @@ pub struct StoreOptions {
     pub zstd_level: i32,
     /// How sealed buckets are merged.
     pub compaction: CompactionOptions,
-    /// Indexes that stand in indexes.conf, of which there may be any number.
+    /// Indexes with a stanza in indexes.conf, which are unlimited.
     pub configured_indexes: BTreeSet<String>,
-    /// Where buckets are kept besides the data directory; `None` for nowhere.
+    /// Remote volumes; `None` for none.
     pub remote: Option<Arc<RemoteOptions>>,
 }
 
-/// How sealed buckets are merged into larger ones.
+/// Options of compaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactionOptions {
-    /// Whether a thread merges in the background. Off by default: only a server lives long enough.
+    /// Whether a thread merges in the background. Off by default, because only a server lives long enough.
     pub bucket_merging: bool,
-    /// Seconds without a seal after which the background begins a merge: in the middle of a stream of events its memory
-    /// would come on top of that of the slabs.
+    /// Seconds without a seal after which a background merge begins: during a stream of events its memory would add to
+    /// that of the slabs.
     pub quiet_secs: u64,
-    /// What may become one, in an index that `merge_of` does not name.
+    /// Merge options of indexes not in `merge_of`.
     pub merge: MergeOptions,
-    /// The same for indexes with options of their own.
+    /// Merge options of single indexes.
     pub merge_of: BTreeMap<String, MergeOptions>,
-    /// Events of a merged bucket at most; more are not put together.
+    /// Maximum events of a merged bucket.
     pub max_merge_events: u64,
-    /// Bytes of the objects that are merged at most. A merge holds its output in memory, which is hardly ever larger.
+    /// Maximum total size of the merged objects. A merge holds its output in memory, which is rarely larger.
     pub max_merge_stored_bytes: u64,
     /// zstd level of merged buckets.
     pub zstd_level: i32,
-    /// Share of one core that the background takes, 1 to 100.
+    /// Share of one core for background merges, 1 to 100.
     pub cpu_percent: u32,
-    /// Bytes the background reads and writes in a second; 0 for no limit.
+    /// Bytes per second that background merges read and write; 0 for no limit.
     pub bytes_per_second: u64,
 }
 
-/// Which buckets of an index become one.
+/// Merge options of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MergeOptions {
-    /// Whether the background merges them. A request does in any case.
+    /// Whether the background merges them. A request always does.
     pub background: bool,
-    /// Buckets that must fit together before the background merges them; a request merges two.
+    /// Minimum buckets of a background merge; a request merges two.
     pub min_merge_count: usize,
-    /// Buckets that become one at most.
+    /// Maximum buckets of a merge.
     pub max_merge_count: usize,
-    /// Text bytes that must fit together before the background merges them.
+    /// Minimum text bytes of a background merge.
     pub min_merge_raw_bytes: u64,
-    /// Text bytes of a merged bucket at most.
+    /// Maximum text bytes of a merged bucket.
     pub max_merge_raw_bytes: u64,
-    /// Seconds between first and last `_time` of a merged bucket at most, unless one of its parts spans as much: a
-    /// bucket is removed when its last event is too old, so that a wide one keeps its first events for longer.
+    /// Maximum seconds between first and last `_time` of a merged bucket, unless one input spans more. A bucket expires
+    /// by its newest event, so a wide one keeps its oldest events longer.
     pub max_merge_time_span_secs: u64,
 }
 
@@ -149,12 +148,12 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// What may become one in an index.
+    /// Merge options of an index.
     pub fn merge_of(&self, index: &str) -> &MergeOptions {
         self.merge_of.get(index).unwrap_or(&self.merge)
     }
 
-    /// Whether some index is merged in the background.
+    /// Whether any index is merged in the background.
     pub(crate) fn any_background(&self) -> bool {
         let any = self.merge.background || self.merge_of.values().any(|merge| merge.background);
         self.bucket_merging && any
@@ -187,18 +186,18 @@ impl StoreOptions {
         }
     }
 
-    /// Threads that seal.
+    /// Number of sealer threads.
     pub(crate) fn sealer_threads(&self) -> usize {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         if self.sealers == 0 { cores() } else { self.sealers }
     }
 
-    /// Full slabs that may be in memory, whatever the number of pipeline sets that fill them.
+    /// Maximum full slabs in memory, regardless of the number of pipeline sets.
     pub(crate) fn unsealed_limit(&self) -> usize {
         if self.unsealed_slabs_max == 0 { self.sealer_threads() + 1 } else { self.unsealed_slabs_max }
     }
 
-    /// Whether a slab is so small that its seal costs next to nothing beside the commit, which it can share.
+    /// Whether a slab is so small that its seal costs little besides the commit, which it can share.
     pub(crate) fn is_small(&self, events: usize, raw_bytes: usize) -> bool {
         events <= self.slab_events / SLAB_WEIGHT && raw_bytes <= self.slab_raw_bytes / SLAB_WEIGHT
     }
@@ -211,7 +210,7 @@ impl StoreOptions {
     /// Weight of hot slabs that hold `bytes` of memory.
     pub(crate) fn hot_weight(&self, bytes: usize) -> usize {
         let slab = self.slab_raw_bytes.saturating_add(self.slab_events.saturating_mul(EVENT_BYTES)).max(1);
-        // Wide enough for any memory there is.
+        // The intermediate type cannot overflow.
         (bytes as u128 * SLAB_WEIGHT as u128 / slab as u128) as usize
     }
 }

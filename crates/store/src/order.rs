@@ -1,10 +1,10 @@
-//! Where later events of a file may go: never into an older slab than earlier ones.
+//! Order within a file: later events never go to an older slab than earlier ones.
 //!
-//! The order of arrival of a store is that of its slabs by number, and within a slab that of the log. With one pipeline
-//! set every event goes to the newest slab of its index. With several, each set fills a slab of its own, and a file
-//! that is left in the middle and taken up by another set could get into a slab that was begun before the one with its
-//! first part. So for each file it is remembered which slab has its newest events; a set whose slab is older begins a
-//! new one. After a restart nothing need be known: the only slab that goes on is the newest of its index.
+//! The order of arrival in a store is that of its slabs by number, and within a slab that of the log. With one pipeline
+//! set every event goes to the newest slab of its index. With several, each set fills its own slab, and a file
+//! continued by another set could go into a slab older than the one with its first part. The slab with each file's
+//! newest events is therefore remembered; a set whose slab is older starts a new one. After a restart nothing needs to
+//! be known, because only the newest slab of an index continues.
 //!
 //! Not here: appends without a checkpoint, which belong to no file.
 
@@ -13,14 +13,14 @@ use std::sync::Arc;
 
 use quarry_catalog::CheckpointKey;
 
-/// Files remembered at most. Beyond it all sets begin new slabs, and nothing older need be known.
+/// Maximum files remembered. Beyond it, all sets start new slabs, and older entries are no longer needed.
 const FILES_MAX: usize = 65_536;
 
-/// The slabs with the newest events of each file.
+/// The slab with the newest events of each file.
 #[derive(Debug, Default)]
 pub(crate) struct FileOrder {
     newest: BTreeMap<(Arc<str>, CheckpointKey), u64>,
-    /// Slabs below this number take nothing any more.
+    /// Slabs below this number accept no more events.
     floor: u64,
 }
 
@@ -31,7 +31,7 @@ impl FileOrder {
         number >= newest.max(self.floor)
     }
 
-    /// Notes that events of a file go to slab `number`; `next` is the number of the next slab.
+    /// Records that events of a file go to slab `number`; `next` is the number of the next slab.
     pub(crate) fn note(&mut self, index: &Arc<str>, file: &CheckpointKey, number: u64, next: u64) {
         if self.newest.len() >= FILES_MAX {
             self.newest.clear();
@@ -40,7 +40,7 @@ impl FileOrder {
         self.newest.insert((index.clone(), *file), number);
     }
 
-    /// Forgets all files, because no slab takes events now.
+    /// Clears all entries, because no slab accepts events now.
     pub(crate) fn clear(&mut self) {
         self.newest.clear();
     }

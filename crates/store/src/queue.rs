@@ -1,7 +1,7 @@
-//! What waits for the log thread: a queue of its own per pipeline set, in the order in which all of them came.
+//! Appends waiting for the log thread: a queue per pipeline set, processed in overall order of arrival.
 //!
-//! Each set has its share of the room. Beyond it only appends of that set wait, so that a set that reads fast cannot
-//! keep the others from being written. The log thread takes what came first, whatever its set.
+//! Each set has its share of the room. Beyond it, only appends of that set wait, so that a fast set cannot block the
+//! others.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex};
@@ -14,42 +14,42 @@ use crate::ticket::Promise;
 use crate::wal::record::EncodedRecord;
 use crate::{IndexSelector, StoreError};
 
-/// Bytes of records that one fsync covers at most, unless one record alone is longer.
+/// Maximum bytes of records per fsync, unless a single record is longer.
 const GROUP_BYTES_MAX: usize = 16 << 20;
 
-/// An append on its way.
+/// An append in progress.
 #[derive(Debug)]
 pub(crate) struct PendingAppend {
-    /// Encoded record of `batch`; its frame is not filled in.
+    /// Encoded record of `batch`; the frame is not filled in yet.
     pub(crate) record: EncodedRecord,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
-    /// The checkpoint of a later append which these events are a part of.
+    /// The checkpoint of a later append of which these events are a part.
     pub(crate) part_of: Option<FileCheckpoint>,
-    /// The request it is a part of, by its id, and which part.
+    /// Its request id and part, if it is part of a sender's request.
     pub(crate) sent: Option<(u64, UnansweredPart)>,
-    /// Pipeline set it came through.
+    /// Its pipeline set.
     pub(crate) set: usize,
-    /// Its number among all appends that began.
+    /// Its sequence number among all appends.
     pub(crate) begun: u64,
     pub(crate) promise: Promise,
 }
 
 impl PendingAppend {
-    /// The file its events come from, with the position behind them.
+    /// The file of its events, with the position after them.
     pub(crate) fn file(&self) -> Option<&FileCheckpoint> {
         self.checkpoint.as_ref().or(self.part_of.as_ref())
     }
 }
 
-/// How full a queue is.
+/// Fill level of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueFigures {
-    /// Bytes of records that wait or are being written.
+    /// Bytes of records waiting or being written.
     pub bytes: usize,
     /// Bytes at which appends wait.
     pub bytes_max: usize,
-    /// Appends that wait.
+    /// Waiting appends.
     pub appends: usize,
 }
 
@@ -60,13 +60,13 @@ pub(crate) enum Closing {
     All,
     /// Those of some indexes.
     Of(IndexSelector),
-    /// None: only the appends before it are waited for.
+    /// None: only waits for earlier appends.
     Nothing,
-    /// Those without an append since this elapsed time.
+    /// Those idle since this monotonic time.
     IdleSince(i64),
 }
 
-/// Something the log thread does. Order matters: a close covers the appends before it.
+/// A job of the log thread, in order: a close covers the appends before it.
 #[expect(clippy::large_enum_variant, reason = "nearly all are appends, and a box would cost each an allocation")]
 #[derive(Debug)]
 pub(crate) enum Job {
@@ -74,7 +74,7 @@ pub(crate) enum Job {
     Close(Closing, Promise),
 }
 
-/// What the log thread does next.
+/// Next work of the log thread.
 #[derive(Debug)]
 pub(crate) enum Work {
     Group(Vec<PendingAppend>),
@@ -84,18 +84,18 @@ pub(crate) enum Work {
 /// The queues in front of the log thread.
 #[derive(Debug)]
 pub(crate) struct Queue {
-    /// Bytes of one set at most, unless one record alone is longer.
+    /// Maximum bytes of one set, unless a single record is longer.
     bytes_max: usize,
     inner: Mutex<Inner>,
     work: Condvar,
-    /// Room for the appends of each set.
+    /// Signalled when a set has room.
     room: Vec<Condvar>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     jobs: VecDeque<Job>,
-    /// Bytes of records that are queued or being written, by set.
+    /// Bytes of records queued or being written, by set.
     bytes: Vec<usize>,
     stopping: bool,
 }
@@ -111,7 +111,7 @@ impl Queue {
         }
     }
 
-    /// How full the queue of each set is.
+    /// Fill level of each set's queue.
     pub(crate) fn figures(&self) -> Vec<QueueFigures> {
         let inner = lock(&self.inner);
         let figures = |(set, bytes): (usize, &usize)| {
@@ -121,7 +121,7 @@ impl Queue {
         inner.bytes.iter().enumerate().map(figures).collect()
     }
 
-    /// Adds an append when its set has room.
+    /// Adds an append; waits until its set has room.
     pub(crate) fn push_append(&self, append: PendingAppend) -> Result<(), StoreError> {
         let (set, bytes) = (append.set, append.record.len());
         let mut inner = lock(&self.inner);
@@ -150,7 +150,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits for work; `None` when the queue was stopped and is empty.
+    /// Waits for work; `None` when the queue is stopped and empty.
     pub(crate) fn next(&self) -> Option<Work> {
         let mut inner = lock(&self.inner);
         loop {
@@ -163,7 +163,7 @@ impl Queue {
         }
     }
 
-    /// Gives back the room of a group, told by set and bytes of each of its appends.
+    /// Releases the room of a group, given set and bytes of each append.
     pub(crate) fn written(&self, group: &[(usize, usize)]) {
         let mut inner = lock(&self.inner);
         for (set, bytes) in group {
@@ -178,14 +178,14 @@ impl Queue {
         self.room.iter().for_each(Condvar::notify_all);
     }
 
-    /// Refuses new work; what is queued is still done.
+    /// Refuses new work; queued work is completed.
     pub(crate) fn stop(&self) {
         lock(&self.inner).stopping = true;
         self.work.notify_all();
         self.notify_room();
     }
 
-    /// Refuses new work and drops what is queued, because nobody does it any more.
+    /// Refuses new work and drops queued work, because the thread has ended.
     pub(crate) fn abandon(&self) {
         let jobs = {
             let mut inner = lock(&self.inner);
@@ -198,7 +198,7 @@ impl Queue {
 }
 
 impl Inner {
-    /// The appends that follow `first` and share its fsync.
+    /// The appends after `first` that share its fsync.
     fn group_from(&mut self, first: PendingAppend) -> Vec<PendingAppend> {
         let mut bytes = first.record.len();
         let mut group = vec![first];

@@ -1,8 +1,8 @@
-//! From what is on disk to the state a store starts with.
+//! Recovery: rebuilds the state from catalog and log at start.
 //!
-//! The catalog says which buckets are sealed; the log is replayed into hot slabs except for records of those. A bucket
-//! is sealed when it is live or retired in the catalog, or when its number is not above its index's position. Every
-//! record names its bucket, so that slabs of several pipeline sets come back as they were.
+//! The catalog says which buckets are sealed; all other records of the log are replayed into hot slabs. A bucket is
+//! sealed if it is live or retired in the catalog, or if its number is not above its index's position. Every record
+//! names its bucket, so slabs of several pipeline sets are restored as they were.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -25,22 +25,22 @@ use crate::wal::salvage::salvage;
 use crate::wal::{HEADER_BYTES, segment_path};
 use crate::{Damage, StoreError, StoreOptions, damage, data_dir};
 
-/// What a store starts with.
+/// Result of recovery.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) state: State,
     pub(crate) segments: Vec<LogSegment>,
     pub(crate) next_lsn: u64,
     pub(crate) next_bucket: u64,
-    /// Segments of the log that are or were damaged.
+    /// Log segments that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
-    /// What else people should know.
+    /// Other notes for the operator.
     pub(crate) notes: Vec<String>,
-    /// Parts of requests that are in the log.
+    /// Parts of requests in the log.
     pub(crate) sent: Vec<UnansweredPart>,
 }
 
-/// Reads catalog and log. With [`Repair::Cut`], torn tails are cut and damaged segments replaced.
+/// Reads catalog and log. With [`Repair::Cut`], truncates torn tails and replaces damaged segments.
 pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair) -> Result<Recovered, StoreError> {
     let mut replay = Replay::new(catalog)?;
     let mut segments = Vec::new();
@@ -110,7 +110,7 @@ pub(crate) fn recover(options: &StoreOptions, catalog: &Catalog, repair: Repair)
     Ok(Recovered { state, segments, next_lsn, next_bucket, log_damage, notes: log.notes, sent })
 }
 
-/// Notes what is missing and replaces damaged segments; gives the new ones.
+/// Records losses and replaces damaged segments; returns the new ones.
 fn keep_what_is_whole(
     catalog: &Catalog,
     missing: &[(Damage, PathBuf)],
@@ -121,7 +121,7 @@ fn keep_what_is_whole(
         damage::leave_note(path, damage)?;
     }
     let mut segments = Vec::new();
-    // The newest first: until the last one is replaced, the oldest loss is found again after a crash.
+    // Newest first: until the last one is replaced, the oldest loss is found again after a crash.
     for (damage, segment, read) in damaged.iter().rev() {
         damage::remember(catalog, damage)?;
         segments.extend(replace(segment, read)?);
@@ -129,7 +129,7 @@ fn keep_what_is_whole(
     Ok(segments)
 }
 
-/// Replaces a damaged segment by what is whole of it.
+/// Replaces a damaged segment by its intact runs.
 fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, StoreError> {
     let paths = salvage(&segment.path, &read.runs)?;
     let of_run = |(path, run): (PathBuf, &Run)| LogSegment {
@@ -143,8 +143,8 @@ fn replace(segment: &LogSegment, read: &ReadSegment) -> Result<Vec<LogSegment>, 
     Ok(paths.into_iter().zip(&read.runs).map(of_run).collect())
 }
 
-/// Deletes what a crash left of unfinished seals and deletions; gives what went wrong.
-/// Retired buckets with a remote copy come back: a start waits for no network.
+/// Deletes leftovers of unfinished seals and deletions. Returns errors, and retired buckets with a remote copy, which
+/// are left for later: a start does not wait for the network.
 pub(crate) fn clean_up(
     catalog: &Catalog,
     blobs: &dyn BlobStore,
@@ -169,7 +169,7 @@ pub(crate) fn clean_up(
     Ok((problems, retired))
 }
 
-/// Removes segments without any record, which an interrupted start of a segment leaves.
+/// Removes segments without records, left by an interrupted creation.
 pub(crate) fn remove_empty(segments: &mut Vec<LogSegment>, disk: &dyn Disk) -> Result<(), StoreError> {
     for empty in segments.extract_if(.., |segment| segment.bytes == 0) {
         disk.remove(&empty.path).map_err(|error| StoreError::from_io("remove", &empty.path, &error))?;
@@ -248,7 +248,7 @@ impl Replay {
         slab.append(&mut rows, left);
     }
 
-    /// Makes the checkpoints that may hide a loss go for good.
+    /// Permanently drops the checkpoints that may hide a loss.
     fn commit_losses(&mut self, catalog: &Catalog) -> Result<(), StoreError> {
         if self.losses.any() {
             self.losses.commit(catalog, self.last_lsn)?;
@@ -257,9 +257,9 @@ impl Replay {
         Ok(())
     }
 
-    /// The newest slab of each index goes on, in the first pipeline set; the others wait for their seal. Which set a
-    /// slab came from is not in the log and does not matter: no later event may go to a slab that is older than one
-    /// with events of the same file, and every file is in slabs up to the newest. Where that is sealed, none goes on.
+    /// The newest slab of each index continues, in the first pipeline set; the others wait to be sealed. The original
+    /// set of a slab is not in the log and does not matter: no later event may go to a slab older than one with events
+    /// of the same file, and a file may be in any slab up to the newest. If that is sealed, none continues.
     fn into_state(self) -> State {
         let mut state = self.state;
         for (number, slab) in self.slabs {

@@ -1,4 +1,4 @@
-//! What went wrong in the background, for people to read.
+//! Messages about background failures, for the operator.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use quarry_event::TimeNs;
 use crate::options::REPORT_MESSAGES_MAX;
 use crate::sync::lock;
 
-/// Something an operator should know.
+/// A message for the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     /// When it happened.
@@ -24,7 +24,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Adds a message; a repetition of the newest only moves its time.
+    /// Adds a message; a repetition of the newest only updates its time.
     pub(crate) fn add(&self, time: TimeNs, text: String) {
         let mut messages = lock(&self.messages);
         if let Some(newest) = messages.back_mut()

@@ -1,9 +1,9 @@
-//! Buckets that go: those whose events are too old or too many, and those that were merged into another one.
+//! Removal of buckets: expired by age or size, or replaced by a merge.
 //!
-//! A retired bucket is in no later snapshot. Its objects stay for as long as a search holds it. Where an index archives,
-//! a bucket is given away first, and goes only when that worked.
+//! A retired bucket is in no later snapshot. Its objects stay as long as a search holds it. If an index archives, a
+//! bucket is archived first and removed only if that succeeded.
 //!
-//! A clock that is ahead makes everything look old, so the time of day is not simply believed ([`crate::day_clock`]).
+//! A clock that is ahead would make everything look expired, so the time comes from [`crate::day_clock`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, TryLockError};
@@ -19,25 +19,25 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
 
-/// Buckets that are archived in one round; the rest waits for the next.
+/// Buckets archived per round; the rest waits for the next.
 const ARCHIVED_MAX: usize = 16;
 
-/// How long and how much of an index is kept.
+/// Retention of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetentionRule {
     /// Its name.
     pub index: String,
-    /// Seconds after which a bucket goes, by its newest event.
+    /// Age in seconds of its newest event at which a bucket expires.
     pub max_age_secs: u64,
-    /// Bytes of objects above which the oldest buckets go.
+    /// Object bytes above which the oldest buckets are removed.
     pub max_stored_bytes: Option<u64>,
-    /// Whether buckets are given to an archive first.
+    /// Whether buckets are archived first.
     pub archives: bool,
-    /// Seconds for which it must have been due before the last events of the index go by their age.
+    /// Seconds for which removing the last events of the index by age must have been due.
     pub empties_after_secs: u64,
 }
 
-/// A bucket that is to go.
+/// A bucket to be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredBucket {
     /// Its id.
@@ -50,22 +50,22 @@ pub struct ExpiredBucket {
     pub time_min: TimeNs,
     /// Largest `_time`.
     pub time_max: TimeNs,
-    /// Names of its objects, below the folder of objects.
+    /// Names of its objects, relative to the folder of objects.
     pub objects: [String; 2],
 }
 
-/// What a round of retention removed, by id.
+/// Buckets removed by a retention round, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Older than their index keeps events.
+    /// Expired by age.
     pub too_old: Vec<String>,
     /// The oldest of an index that was too large.
     pub too_many: Vec<String>,
 }
 
 impl Store {
-    /// Retires sealed buckets whose newest event is older than their index allows, at once; gives their ids. Objects that a
-    /// search still reads are deleted by a later call.
+    /// Retires sealed buckets whose newest event is too old, without delays; returns their ids. Objects that a search
+    /// still reads are deleted by a later call.
     pub fn retention(&self, ages: &[(String, u64)]) -> Result<Vec<String>, StoreError> {
         let rule = |(index, max_age_secs): &(String, u64)| RetentionRule {
             index: index.clone(),
@@ -78,9 +78,9 @@ impl Store {
         Ok(self.retention_by(&rules, &|_| Ok(()))?.too_old)
     }
 
-    /// As [`Store::retention`] by more than age. `archive` is given buckets of indexes that archive, and says why one
-    /// must stay; it is asked again in a later round. Thawed buckets never go,
-    /// and the newest bucket of an index never goes for its size.
+    /// A full retention round. `archive` receives buckets of indexes that archive and returns an error if one must
+    /// stay; it is retried in a later round. Thawed buckets are exempt, and the newest bucket of an index is never
+    /// removed for size.
     pub fn retention_by(
         &self,
         rules: &[RetentionRule],
@@ -95,7 +95,7 @@ impl Store {
     }
 }
 
-/// A bucket that is to go, and why.
+/// A bucket to be removed, and the reason.
 struct Chosen {
     bucket: Arc<SealedBucket>,
     too_old: bool,
@@ -109,7 +109,7 @@ impl Shared {
         archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>,
     ) -> Result<Removed, StoreError> {
         let now = self.retention_time();
-        // While a bucket is archived it must not be merged: its events would be archived once more with the merged one.
+        // No merges while buckets are archived: their events would be archived again with the merged bucket.
         let merging = match self.compacting.try_lock() {
             Ok(turn) => Some(turn),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -126,7 +126,7 @@ impl Shared {
             merging.is_some() && archived <= ARCHIVED_MAX && self.archived(&chosen.bucket, archive)
         });
         drop(merging);
-        // Under the lock: a bucket that was merged meanwhile is not here any more.
+        // Checked under the lock: a bucket may have been merged in the meantime.
         let _commit = lock(&self.commit);
         let is_live = |chosen: &Chosen| self.state().sealed.contains_key(&chosen.bucket.row.number);
         chosen.retain(is_live);
@@ -146,7 +146,7 @@ impl Shared {
         Ok(removed)
     }
 
-    /// The time of day to go by; a clock that is ahead of it is told.
+    /// The effective time; a clock ahead of it is reported.
     fn retention_time(&self) -> i64 {
         let mut clock = lock(&self.day_clock);
         let (now, ahead) = clock.now(&self.clock);
@@ -177,7 +177,7 @@ impl Shared {
             let (old, mut kept): (Vec<_>, Vec<_>) = of_index.cloned().partition(|it| it.row.time_max < limit);
             let mut stored: u64 = kept.iter().map(|bucket| bucket.row.stored_bytes()).sum();
             kept.sort_by_key(|bucket| (bucket.row.time_max, bucket.row.number));
-            // A limit too small for anything empties no index: the newest bucket stays.
+            // However small the limit, the newest bucket stays.
             let newest = kept.pop().map_or(0, |bucket| bucket.row.stored_bytes());
             if rule.max_stored_bytes.is_some_and(|most| newest > most) {
                 too_large.insert(rule.index.clone());
@@ -198,9 +198,9 @@ impl Shared {
         chosen
     }
 
-    /// Takes out the buckets of indexes that would be left without any event, where that has to wait.
+    /// Excludes buckets of indexes that would become empty, if that must wait.
     fn hold_back(&self, chosen: &mut Vec<Chosen>, rules: &[RetentionRule], now: i64) {
-        // Per index how many are to go, and the newest of them.
+        // Per index, how many are to be removed, and the newest of them.
         let mut going: BTreeMap<&str, (usize, u64)> = BTreeMap::new();
         for chosen in chosen.iter() {
             let (count, newest) = going.entry(&chosen.bucket.row.index).or_default();
@@ -222,8 +222,8 @@ impl Shared {
         chosen.retain(|chosen| !held.contains(&chosen.bucket.row.index));
     }
 
-    /// Gives a bucket to the archive; what fails is told, and the bucket stays. One with deleted events, which must not
-    /// come to an archive, is written anew without them and goes in a later round. The caller holds `compacting`.
+    /// Archives a bucket; an error is reported and the bucket stays. A bucket with deleted events, which must not be
+    /// archived, is rewritten without them and archived in a later round. The caller holds `compacting`.
     fn archived(&self, bucket: &Arc<SealedBucket>, archive: &dyn Fn(&ExpiredBucket) -> Result<(), Fault>) -> bool {
         if bucket.deleted.is_some() {
             self.rewrite(bucket);
@@ -249,7 +249,7 @@ impl Shared {
         given.is_ok()
     }
 
-    /// Deletes the objects of retired buckets that no search holds. What fails is told and tried again.
+    /// Deletes the objects of retired buckets that no search holds. Failures are reported and retried.
     pub(crate) fn delete_retired(&self) {
         let mut left = Vec::new();
         loop {
@@ -260,13 +260,13 @@ impl Shared {
             if free.is_empty() {
                 break;
             }
-            // A bucket holds the one that it was merged into: that may be free now.
+            // A bucket holds a reference to the one it was merged into, which may be free now.
             left.extend(free.into_iter().filter(|bucket| !self.delete_objects(bucket)));
         }
         self.state().retired.extend(left);
     }
 
-    /// Deletes the objects of a bucket; `false`, and it is told, when that failed.
+    /// Deletes the objects of a bucket; returns `false` and reports it on failure.
     fn delete_objects(&self, bucket: &SealedBucket) -> bool {
         self.readers.forget(bucket.row.number);
         let blobs = self.readers.blobs();
@@ -285,7 +285,7 @@ impl Shared {
 }
 
 impl Shared {
-    /// Whether an index may be left without events; `newest` is the number of its newest bucket.
+    /// Whether an index may become empty; `newest` is the number of its newest bucket.
     fn may_empty(&self, rule: &RetentionRule, newest: u64, now: TimeNs) -> bool {
         let wait = i64::try_from(rule.empties_after_secs).unwrap_or(i64::MAX).saturating_mul(NS_PER_SEC);
         if wait == 0 {
@@ -336,7 +336,7 @@ impl Shared {
         Some((since.parse().ok()?, newest.parse().ok()?))
     }
 
-    /// Tells once of an index whose newest bucket alone is above its limit: that one stays.
+    /// Reports once that the newest bucket of an index alone exceeds its limit and stays.
     fn tell_too_large(&self, indexes: BTreeSet<String>) {
         let mut emptying = lock(&self.emptying);
         for index in indexes.difference(&emptying.too_large) {

@@ -1,4 +1,4 @@
-//! Snapshots: which segments a search reads.
+//! Creates snapshots: the segments a search reads.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,9 +9,9 @@ use crate::sealed::{Cut, Live, SealedBucket, SealedSegment, cuts};
 use crate::{Damage, IndexSelector, PageInfo, Segment, Snapshot, Store};
 
 impl Store {
-    /// Everything that is stored now in the selected indexes and may lie in `range`.
+    /// All stored segments of the selected indexes that may overlap `range`.
     pub fn snapshot(&self, selector: &IndexSelector, range: &TimeRange) -> Snapshot {
-        // What is lost of the log may have belonged to any index and any time.
+        // Lost log records may have belonged to any index and time.
         let mut snapshot = Snapshot { damaged: self.shared.log_damage.clone(), ..Snapshot::default() };
         let sealed: Vec<Arc<SealedBucket>> = {
             let mut state = self.shared.state();
@@ -70,13 +70,13 @@ impl Store {
     }
 }
 
-/// Number of events of a slab with these pages that are deleted.
+/// Number of deleted events in a slab with these pages.
 fn deleted_of(bucket: &SealedBucket, pages: &[PageInfo]) -> u64 {
     let (Some(deleted), Some(first), Some(last)) = (&bucket.deleted, pages.first(), pages.last()) else { return 0 };
     deleted.count_within(first.first_row..last.first_row + u64::from(last.events))
 }
 
-/// Numbers of everything a search reads, ascending, by which compacted buckets are cut; empty where none is.
+/// Numbers of everything a search reads, ascending, for splitting compacted buckets; empty if none needs it.
 fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<u64> {
     if sealed.iter().all(|bucket| bucket.origins.len() == 1) {
         return Vec::new();
@@ -88,7 +88,7 @@ fn arrivals(unsealed: &[Arc<dyn Segment>], sealed: &[Arc<SealedBucket>]) -> Vec<
     numbers
 }
 
-/// The parts of a slab with these pages, in a bucket that is cut at rows `cuts`; `None` stands for the whole.
+/// The parts of a slab with these pages, in a bucket split at rows `cuts`; `None` stands for the whole slab.
 fn slab_cuts(pages: &[PageInfo], cuts: &[u64]) -> Vec<Option<Cut>> {
     let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return vec![None] };
     let end = last.first_row + u64::from(last.events);

@@ -1,8 +1,8 @@
-//! Sealing: a closed slab becomes a bucket object, proven to decode to the same events, before its log may go.
+//! Sealing: a closed slab is written as a bucket object and verified before its log may be deleted.
 //!
-//! Order: `begin_seals` (the objects' names), encode, decode and compare, put the objects, `commit_seals`, then one
-//! critical section that swaps slabs for buckets, then the log. A crash anywhere repeats or skips whole steps. Small
-//! slabs take these steps together: thousands of indexes with an event each would else wait for the disk once for each.
+//! Order: `begin_seals` (records the objects' names), encode, decode and compare, put the objects, `commit_seals`, then
+//! one critical section that replaces slabs by buckets, then the log. A crash repeats or skips whole steps. Small slabs
+//! are sealed together: otherwise thousands of indexes with one event each would wait for the disk once per index.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,20 +19,20 @@ use quarry_bucket::{BucketError, EncodeOptions, EncodedBucket, SlabSource, encod
 use quarry_catalog::{BucketRow, BucketState, SealCommit, Sealed};
 use quarry_stdx::number::usize_of;
 
-/// How long sealing rests after a failure.
+/// Pause after a failure.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Small slabs that are sealed together.
+/// Maximum small slabs sealed together.
 const TOGETHER_SLABS_MAX: usize = 256;
-/// Their text together.
+/// Their maximum total text.
 const TOGETHER_BYTES_MAX: usize = 8 << 20;
-/// Names tried for the objects of one bucket.
+/// Candidate names for the objects of one bucket.
 const NAMES_MAX: u32 = 1_000;
 
 /// Why a slab was not sealed.
 enum Failure {
-    /// Trying again may help.
+    /// A retry may succeed.
     Later(StoreError),
-    /// Trying again gives the same.
+    /// A retry would fail the same way.
     Never(String),
 }
 
@@ -42,7 +42,7 @@ impl<E: Into<StoreError>> From<E> for Failure {
     }
 }
 
-/// What a sealer thread does until the store closes.
+/// A sealer thread.
 pub(crate) fn run(shared: &Arc<Shared>) {
     while let Some(slabs) = next_slabs(shared) {
         let outcomes = seal_together(shared, &slabs);
@@ -50,7 +50,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         if !sealed.is_empty() {
             shared.release_log();
         }
-        // Failures last: whoever waits finds why.
+        // Failures last, so that waiters see the reason.
         for (segment, outcome) in sealed.into_iter().chain(failed) {
             note_outcome(shared, &segment, outcome);
             keep_memory(shared, segment);
@@ -59,7 +59,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     }
 }
 
-/// Keeps the memory of a sealed slab that no search looks at, while events keep coming.
+/// Keeps the memory of a sealed slab that no search uses, while events keep arriving.
 fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
     let Some(rows) = Arc::into_inner(segment).and_then(HotSegment::into_rows) else { return };
     if !Spares::takes(&rows) {
@@ -72,13 +72,13 @@ fn keep_memory(shared: &Shared, segment: Arc<HotSegment>) {
         }
         state.large_slabs(&shared.options)
     };
-    // What waits, and what further pipeline sets fill, takes the place of what is kept.
+    // Slabs that wait, and those other pipeline sets fill, reduce what may be kept.
     let options = &shared.options;
     let most = (options.unsealed_limit() + 1).saturating_sub(others + options.pipeline_sets.saturating_sub(1));
     shared.spares.keep_slab(rows, most);
 }
 
-/// Waits for slabs to seal, oldest first: one, or some small ones, which share a commit.
+/// Waits for slabs to seal, oldest first: a single one, or several small ones that share a commit.
 fn next_slabs(shared: &Shared) -> Option<Vec<Arc<HotSegment>>> {
     let mut state = shared.state();
     loop {
@@ -143,7 +143,7 @@ fn note_outcome(shared: &Shared, segment: &HotSegment, outcome: Result<(), Failu
     shared.tell(format!("bucket {}~{number} is not sealed: {reason}", segment.index_name()));
 }
 
-/// Seals slabs, of which one that fails keeps no other from being sealed; gives what came of each, in order.
+/// Seals slabs independently of each other's failures; returns the results in order.
 fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), Failure>> {
     let rows = match begin(shared, slabs) {
         Ok(rows) => rows,
@@ -152,7 +152,7 @@ fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), F
     let mut outcomes: Vec<Result<(), Failure>> = Vec::with_capacity(slabs.len());
     let mut encoded = Vec::with_capacity(slabs.len());
     for (segment, row) in slabs.iter().zip(rows) {
-        // A slab that makes the encoder fail in an unforeseen way must not take the thread with it.
+        // A slab that makes the encoder panic must not end the thread.
         let outcome = catch_unwind(AssertUnwindSafe(|| encode(shared, segment)));
         let outcome =
             outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
@@ -167,7 +167,7 @@ fn seal_together(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Vec<Result<(), F
     outcomes
 }
 
-/// Notes the names of the objects that will be written.
+/// Records the names of the objects to be written.
 fn begin(shared: &Shared, slabs: &[Arc<HotSegment>]) -> Result<Vec<BucketRow>, StoreError> {
     let mut rows: Vec<BucketRow> = slabs.iter().map(|segment| row_of(segment)).collect();
     rows.iter_mut().try_for_each(|row| choose_names(shared, row))?;
@@ -187,7 +187,7 @@ fn encode(shared: &Shared, segment: &HotSegment) -> Result<EncodedBucket, Failur
     Ok(encoded)
 }
 
-/// Puts the objects of buckets, given with the place of each among all outcomes; gives what can be committed.
+/// Puts the objects of buckets, each with its index among all results; returns those that can be committed.
 fn put(
     shared: &Shared,
     encoded: Vec<(usize, BucketRow, EncodedBucket)>,
@@ -202,7 +202,7 @@ fn put(
     let together = blobs.put_all(&all);
     let mut stored = Vec::with_capacity(encoded.len());
     for (pair, (place, row, objects)) in all.chunks_exact(2).zip(&encoded) {
-        // Whose fault it was is only known when each is tried for itself.
+        // After a failure, each is tried alone to find out which one failed.
         let done = match &together {
             Err(_) if encoded.len() > 1 => blobs.put_all(pair),
             outcome => outcome.clone(),
@@ -226,8 +226,8 @@ fn stored_row(shared: &Shared, row: &BucketRow, objects: &EncodedBucket) -> Buck
     }
 }
 
-/// Gives the bucket names of objects that do not exist, or those of its own failed try: an object that the catalog
-/// does not know may be the only copy of something.
+/// Chooses names of objects that do not exist, or those of the bucket's own failed attempt: an object unknown to the
+/// catalog may be the only copy of something.
 pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), StoreError> {
     if let Some(own) = shared.catalog.begun(row.number)? {
         (row.object, row.filter) = (own.object, own.filter);
@@ -249,7 +249,7 @@ pub(crate) fn choose_names(shared: &Shared, row: &mut BucketRow) -> Result<(), S
     Err(StoreError::NoFreeName { object: plain })
 }
 
-/// Encodes a slab and proves that it decodes to the same events.
+/// Encodes a slab and verifies that it decodes to the same events.
 fn encode_checked(segment: &HotSegment, zstd_level: i32) -> Result<(EncodedBucket, Option<BucketError>), BucketError> {
     let rows = segment.rows();
     let sources = [SlabSource { events: &rows.events, index_times: Some(&rows.index_times) }];

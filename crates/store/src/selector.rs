@@ -1,33 +1,33 @@
-//! Which indexes a search reads, and wildcards.
+//! Index selection with wildcards.
 
-/// Names of indexes; `*` stands for any run of characters.
+/// Patterns of index names; `*` matches any run of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexSelector {
     patterns: Vec<String>,
-    /// Patterns of indexes that are not selected.
+    /// Patterns of excluded indexes.
     without: Vec<String>,
-    /// What else must select an index.
+    /// A further selector that must match.
     within: Option<Box<IndexSelector>>,
 }
 
 impl IndexSelector {
-    /// Indexes that match one of `patterns`.
+    /// Selects indexes that match one of `patterns`.
     pub fn new<Pattern: Into<String>>(patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
         let patterns = patterns.into_iter().map(Into::into).collect();
         IndexSelector { patterns, without: Vec::new(), within: None }
     }
 
-    /// Every index, internal ones included.
+    /// Selects every index, including internal ones.
     pub fn all() -> IndexSelector {
         IndexSelector::new(["*", "_*"])
     }
 
-    /// The same but for indexes that match one of `patterns`.
+    /// Excludes indexes that match one of `patterns`.
     pub fn without<Pattern: Into<String>>(self, patterns: impl IntoIterator<Item = Pattern>) -> IndexSelector {
         IndexSelector { without: patterns.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// The indexes of this selector that `other` selects too.
+    /// The intersection with `other`.
     pub fn within(&self, other: &IndexSelector) -> IndexSelector {
         let other = match &self.within {
             Some(already) => already.within(other),
@@ -36,7 +36,7 @@ impl IndexSelector {
         IndexSelector { within: Some(Box::new(other)), ..self.clone() }
     }
 
-    /// Whether `index` is selected. An internal index, whose name starts with `_`, needs a pattern that says so.
+    /// Whether `index` is selected. An internal index (with a leading `_`) requires a pattern that begins the same way.
     pub fn matches(&self, index: &str) -> bool {
         let internal = index.starts_with('_');
         let fits = |pattern: &String| (!internal || pattern.starts_with('_')) && wildcard_match(pattern, index);
@@ -46,11 +46,11 @@ impl IndexSelector {
     }
 }
 
-/// Whether `text` is `pattern`, where `*` in the pattern stands for any run of characters.
+/// Wildcard match: `*` in `pattern` matches any run of characters.
 pub(crate) fn wildcard_match(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
     let (mut at, mut from) = (0, 0);
-    // Where to go on when the run of the last `*` has to be one byte longer.
+    // Where to continue when the match of the last `*` must be extended by one byte.
     let mut retry: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {

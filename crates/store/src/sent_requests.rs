@@ -1,17 +1,17 @@
-//! Requests of senders that send them again when they get no answer.
+//! Deduplication of requests that senders repeat when they get no answer.
 //!
-//! A sender whose server died before it answered cannot know whether its events are stored, and sends the same body once
-//! more. So that it is stored once, the record of each part of a request names it, in the log and so together with the
-//! events. Beside the log lies a file with a slot per part, in which is written that the request was answered, just
-//! before the answer goes out. Parts of the last run that are in the log and not in that file are *candidates*: the
-//! first part with the same content that comes is not stored again, and that only once.
+//! If the server dies before it answers, a sender cannot know whether its events are stored and sends the same body
+//! again. To store it once, the record of each part of a request names the request, in the log together with the
+//! events. A file beside the log has a slot per part that records the answer, written just before the answer is sent.
+//! Parts of the last run that are in the log but not in that file are *candidates*: the first identical part that
+//! arrives is not stored again, and only once.
 //!
-//! Wrong in one direction only: a body that is sent twice on purpose must never be taken for a repetition. Therefore a
-//! request counts as answered a moment before its answer is out; nothing is a candidate when the machine itself went
-//! down, since answers may then be missing in the file, which is not synced; and nothing whose slot cannot be read.
-//! docs/decisions/0030 weighs this.
+//! It errs in one direction only: a body sent twice on purpose must never be taken for a repetition. Therefore a
+//! request counts as answered a moment before the answer leaves; nothing is a candidate after a failure of the machine
+//! itself, when answers may be missing from the unsynced file; and nothing with an unreadable slot is. See
+//! docs/decisions/0030.
 //!
-//! Not here: what makes two requests the same; the caller gives a key.
+//! Not here: what makes two requests equal; the caller provides a key.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -28,14 +28,14 @@ use crate::StoreError;
 use crate::disk::{Disk, DiskFile};
 use crate::sync::lock;
 
-/// Parts without an answer that are kept in mind; the oldest go first.
+/// Maximum unanswered parts remembered; the oldest are dropped.
 pub const UNANSWERED_PARTS_MAX: usize = 8_192;
-/// How long before the end of a run a part was stored, at most, to be a candidate in the next one; and for how long it
-/// is one.
+/// How long before the end of a run a part may have been stored to be a candidate in the next, and how long it remains
+/// one.
 pub const UNANSWERED_SECS: i64 = 30 * 60;
-/// Slots for answers: far more than parts that can be candidates, because a slot is used again.
+/// Number of slots: far more than there can be candidates, because slots are reused.
 const SLOTS: u64 = 65_536;
-/// Magic, run, name of the boot, checksum; the slots begin behind it.
+/// Magic, run, boot id, checksum; the slots follow.
 const HEADER_BYTES: usize = 64;
 /// Number and checksum.
 const SLOT_BYTES: usize = 16;
@@ -45,27 +45,27 @@ const MAGIC: &[u8; 8] = b"QRYANSW\n";
 #[derive(Debug)]
 pub(crate) struct SentRequests {
     run: u64,
-    /// `None` in a store that takes nothing.
+    /// `None` in a read-only store.
     answers: Option<Arc<dyn DiskFile>>,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// Requests that began.
+    /// Number of requests begun.
     begun: u64,
-    /// Parts that were numbered.
+    /// Number of parts numbered.
     numbered: u64,
-    /// Parts of requests that are not answered, by request.
+    /// Parts of unanswered requests, by request.
     open: BTreeMap<u64, Vec<UnansweredPart>>,
-    /// How many these are.
+    /// Their number.
     open_parts: usize,
     candidates: BTreeMap<u128, VecDeque<UnansweredPart>>,
-    /// Elapsed time at which these stop to be some.
+    /// Monotonic time at which candidates expire.
     candidates_until: i64,
 }
 
-/// Elapsed time at which a candidate of now stops to be one.
+/// Monotonic time at which a candidate found now expires.
 fn until(now_ns: i64) -> i64 {
     now_ns.saturating_add(UNANSWERED_SECS * NS_PER_SEC)
 }
@@ -88,7 +88,7 @@ impl Inner {
     }
 }
 
-/// What a new part is.
+/// The state of a new part.
 pub(crate) enum PartState {
     /// To be stored.
     New(UnansweredPart),
@@ -97,13 +97,13 @@ pub(crate) enum PartState {
 }
 
 impl SentRequests {
-    /// Of a store that takes nothing.
+    /// For a read-only store.
     pub(crate) fn none() -> SentRequests {
         SentRequests { run: 0, answers: None, inner: Mutex::default() }
     }
 
-    /// Begins the run whose first record is `run`. `logged` are parts in the log; what is left of them and of those in
-    /// the catalog become candidates. A note where answers cannot be written: nothing of this run will be a candidate.
+    /// Begins the run whose first record is `run`. Unanswered parts in `logged` (from the log) and in the catalog
+    /// become candidates. Returns a note if answers cannot be recorded: then nothing of this run will be a candidate.
     pub(crate) fn begin(
         disk: &dyn Disk,
         folder: &Path,
@@ -132,14 +132,14 @@ impl SentRequests {
         Ok((SentRequests { run, answers: answers.ok(), inner: Mutex::new(inner) }, note))
     }
 
-    /// A request with this key begins.
+    /// Begins a request with this key.
     pub(crate) fn request(&self, key: u128) -> SentRequest {
         let mut inner = lock(&self.inner);
         inner.begun += 1;
         SentRequest { key, id: inner.begun }
     }
 
-    /// A part of a request comes.
+    /// Classifies a part of a request.
     pub(crate) fn part(&self, request: &SentRequest, batch: &EventBatch, now_ns: i64) -> PartState {
         let key = part_key(request.key, batch);
         let mut inner = lock(&self.inner);
@@ -154,12 +154,12 @@ impl SentRequests {
         PartState::New(UnansweredPart { run: self.run, number: inner.numbered, key, time: batch.index_time })
     }
 
-    /// A part of a request is in the log. Not before: what the catalog is told must be stored.
+    /// Records that a part is in the log. Only then, because the catalog must list stored parts only.
     pub(crate) fn stored(&self, request: u64, part: UnansweredPart) {
         lock(&self.inner).open(request, part);
     }
 
-    /// The sender of a request is told to send it again: what is stored of it is not stored twice.
+    /// The sender is told to retry: stored parts are not stored again.
     pub(crate) fn gave_up(&self, request: &SentRequest, now_ns: i64) {
         let mut inner = lock(&self.inner);
         for part in inner.close(request.id) {
@@ -168,7 +168,7 @@ impl SentRequests {
         inner.candidates_until = until(now_ns);
     }
 
-    /// The sender of a request is about to hear of it: what it sends from now on is new.
+    /// The sender is about to be answered: what it sends from now on is new.
     pub(crate) fn answered(&self, request: &SentRequest, catalog: &Catalog) -> Result<(), StoreError> {
         let parts = {
             let mut inner = lock(&self.inner);
@@ -186,14 +186,14 @@ impl SentRequests {
         written.map_err(|error| StoreError::from_io("write", Path::new("answers of the log"), &error))
     }
 
-    /// Lets the catalog have what is not answered, before records leave the log.
+    /// Saves unanswered parts to the catalog before their records are deleted from the log.
     pub(crate) fn save(&self, catalog: &Catalog) -> Result<(), StoreError> {
         let open: Vec<UnansweredPart> = lock(&self.inner).open.values().flatten().copied().collect();
         if open.is_empty() { Ok(()) } else { Ok(catalog.note_unanswered(&open)?) }
     }
 }
 
-/// Hash of a request and of the events of one part. Times are left out: those that the body does not say differ.
+/// Hash of a request and the events of one part. Times are excluded, because times the body does not give differ.
 fn part_key(request: u128, batch: &EventBatch) -> u128 {
     let mut hasher = Xxh3::new();
     hasher.update(&request.to_le_bytes());
@@ -206,7 +206,7 @@ fn part_key(request: u128, batch: &EventBatch) -> u128 {
     hasher.digest128()
 }
 
-/// Parts that were not answered, of those in the catalog and in the log, oldest first.
+/// Unanswered parts of those in the catalog and the log, oldest first.
 fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<UnansweredPart>) -> Vec<UnansweredPart> {
     let mut seen = BTreeSet::new();
     let mut newest = i64::MIN;
@@ -214,7 +214,7 @@ fn candidates_of(answered: &Answered, known: Vec<UnansweredPart>, logged: Vec<Un
     for (part, is_logged) in known.into_iter().map(|part| (part, false)).chain(logged.into_iter().map(|it| (it, true)))
     {
         newest = newest.max(part.time);
-        // What an earlier start left in the catalog was not answered then, and would be gone if it was since.
+        // Parts saved by an earlier start were unanswered then, and would have been removed if answered since.
         let counts = if part.run == answered.run { answered.is_open(part.number) } else { !is_logged };
         if counts && seen.insert((part.run, part.number)) {
             candidates.push(part);
@@ -249,15 +249,15 @@ fn slot(run: u64, number: u64) -> [u8; SLOT_BYTES] {
     out
 }
 
-/// The answers of the last run.
+/// The recorded answers of the last run.
 struct Answered {
-    /// 0 when nothing is known of it.
+    /// 0 if unknown.
     run: u64,
     slots: Vec<u8>,
 }
 
 impl Answered {
-    /// Nothing is known where the file is not of this boot, or not whole.
+    /// Nothing is known if the file is from another boot or incomplete.
     fn read(folder: &Path, boot: Option<u128>) -> Answered {
         let bytes = fs::read(answers_path(folder)).unwrap_or_default();
         let unknown = Answered { run: 0, slots: Vec::new() };
@@ -276,7 +276,7 @@ impl Answered {
             // The file ends with the last answer.
             None => self.slots.len() <= at,
             Some(found) if found.iter().all(|byte| *byte == 0) => true,
-            // An older part had the slot before; a newer one, or one that cannot be read, says nothing.
+            // An older part occupies the slot; a newer or unreadable one says nothing.
             Some(found) => {
                 let written = u64::from_le_bytes(*found.first_chunk().unwrap_or(&[0; 8])).wrapping_sub(1);
                 written < number && slot(self.run, written) == *found

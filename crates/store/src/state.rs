@@ -1,4 +1,4 @@
-//! What the store holds at this moment, behind one lock.
+//! The in-memory state of the store, behind one lock.
 //!
 //! A slab is in exactly one of `hot`, `closed` and `sealed`; every move between them is one critical section, so that a
 //! snapshot shows each event once. Only the log thread changes `hot`.
@@ -22,7 +22,7 @@ use quarry_catalog::{Catalog, CheckpointKey, HeadLengths, LoggedCheckpoint};
 use quarry_stdx::SharedClock;
 use quarry_stdx::number::usize_of;
 
-/// What every thread of a store shares.
+/// State shared by all threads of a store.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) options: StoreOptions,
@@ -31,83 +31,83 @@ pub(crate) struct Shared {
     pub(crate) readers: Arc<Readers>,
     pub(crate) log_files: LogFiles,
     pub(crate) report: Report,
-    /// What retention takes for the time of day.
+    /// The clock of retention.
     pub(crate) day_clock: Mutex<DayClock>,
-    /// Indexes that retention would leave without events.
+    /// Indexes that retention would empty.
     pub(crate) emptying: Mutex<Emptying>,
-    /// Folders of thawed buckets that hold none, as it was told.
+    /// Thaw folders already reported as invalid.
     pub(crate) thaw_refused: Mutex<BTreeSet<String>>,
-    /// Segments of the log that are or were damaged.
+    /// Log segments that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
     /// Files whose appends are refused.
     pub(crate) gaps: Gaps,
-    /// Requests of senders that may send them again.
+    /// Requests that senders may repeat.
     pub(crate) sent: SentRequests,
-    /// Memory for further slabs and batches.
+    /// Memory for reuse.
     pub(crate) spares: Spares,
-    /// What waits to be put on remote stores.
+    /// The upload queue.
     pub(crate) uploads: Uploads,
     state: Mutex<State>,
-    /// A slab waits for its seal, or sealing must end.
+    /// A slab waits to be sealed, or sealing must end.
     pub(crate) seal_work: Condvar,
-    /// A seal ended, well or badly, or the store closes.
+    /// A seal has ended (in success or failure), or the store closes.
     pub(crate) seal_done: Condvar,
-    /// A compaction that rests must go on or end.
+    /// A pausing compaction must continue or end.
     pub(crate) compaction_hurry: Condvar,
-    /// Held by whoever compacts.
+    /// Held while compacting.
     pub(crate) compacting: Mutex<()>,
-    /// Held while local objects of a bucket with a remote copy come or go.
+    /// Held while local objects of a bucket with a remote copy are created or deleted.
     pub(crate) copies_turn: Mutex<()>,
-    /// Held from the choice of what a commit says until the state says the same.
+    /// Held from the decision about a commit until the state reflects it.
     pub(crate) commit: Mutex<()>,
 }
 
-/// What a store finds when it is opened.
+/// State found when a store is opened.
 #[derive(Debug)]
 pub(crate) struct RecoveredStore {
     pub(crate) state: State,
-    /// Segments of the log that are or were damaged.
+    /// Log segments that are or were damaged.
     pub(crate) log_damage: Vec<Damage>,
-    /// Requests of senders that may send them again.
+    /// Requests that senders may repeat.
     pub(crate) sent: SentRequests,
 }
 
 /// Slabs, buckets and checkpoints.
 #[derive(Debug, Default)]
 pub(crate) struct State {
-    /// Slabs that take events, by index and pipeline set.
+    /// Slabs that accept events, by index and pipeline set.
     pub(crate) hot: HotSlabs,
-    /// Slabs that wait for their seal, by bucket number.
+    /// Slabs waiting to be sealed, by bucket number.
     pub(crate) closed: BTreeMap<u64, ClosedSlab>,
     /// Live buckets by number.
     pub(crate) sealed: BTreeMap<u64, Arc<SealedBucket>>,
-    /// Those of them with deleted events.
+    /// Those with deleted events.
     lossy: BTreeSet<u64>,
-    /// Numbers of both by index; where there are none there is no entry.
+    /// Numbers of both by index, without empty entries.
     numbers: BTreeMap<Arc<str>, Numbers>,
-    /// Buckets whose objects go when no search holds them.
+    /// Buckets whose objects are deleted once no search holds them.
     pub(crate) retired: Vec<Arc<SealedBucket>>,
-    /// Durable checkpoints that are not in the catalog yet.
+    /// Durable checkpoints not in the catalog yet.
     pub(crate) checkpoints: BTreeMap<CheckpointKey, LoggedCheckpoint>,
-    /// Lengths of heads of these, and of earlier ones.
+    /// Lengths of the heads of current and earlier checkpoints.
     pub(crate) head_lengths: HeadLengths,
-    /// Newest record that is durable and applied here.
+    /// Newest record that is durable and applied.
     pub(crate) durable_lsn: u64,
     /// Newest record whose checkpoint is in the catalog.
     pub(crate) committed_lsn: u64,
     /// Number of the next bucket, sealed or compacted.
     pub(crate) next_bucket: u64,
-    /// Elapsed time of the newest seal; `None` before the first.
+    /// Monotonic time of the newest seal; `None` before the first.
     pub(crate) sealed_at: Option<i64>,
-    /// Buckets that could not be compacted, by number; they are left alone.
+    /// Buckets that could not be compacted, by number; they are skipped.
     pub(crate) not_compacted: BTreeSet<u64>,
-    /// Callers that wait for a compaction.
+    /// Callers waiting for a compaction.
     pub(crate) compaction_requests: usize,
-    /// A compaction encodes, which nothing can interrupt; it changes nothing afterwards when the store stops.
+    /// A compaction is in an uninterruptible encode; it changes nothing afterwards if the store stops.
     pub(crate) compaction_encodes: bool,
-    /// Why the newest seal failed; `None` after one that did not.
+    /// Why the newest seal failed; `None` after a success.
     pub(crate) seal_failure: Option<StoreError>,
-    /// Counts failed seals, so that a waiter can tell a new failure from an old one.
+    /// Number of failed seals, so that a waiter can tell a new failure from an old one.
     pub(crate) seal_failures: u64,
     /// No more work is accepted.
     pub(crate) stopping: bool,
@@ -120,23 +120,23 @@ struct Numbers {
     sealed: BTreeSet<u64>,
 }
 
-/// A slab that takes no more events.
+/// A slab that accepts no more events.
 #[derive(Debug)]
 pub(crate) struct ClosedSlab {
     pub(crate) segment: Arc<HotSegment>,
     pub(crate) progress: Progress,
 }
 
-/// How far the seal of a slab is.
+/// Progress of a seal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// Nobody works on it.
+    /// Not started.
     Waiting,
-    /// The last try failed; it waits for the next.
+    /// The last attempt failed; waiting for a retry.
     Failed,
-    /// A sealer works on it.
+    /// In progress.
     Sealing,
-    /// It cannot be sealed; it stays in memory and in the log.
+    /// Cannot be sealed; the slab stays in memory and in the log.
     Quarantined(String),
 }
 
@@ -179,19 +179,19 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Tells the operator.
+    /// Reports a message to the operator.
     pub(crate) fn tell(&self, text: String) {
         self.report.add(self.clock.now_ns(), text);
     }
 
-    /// Tells the operator what is wrong with the log.
+    /// Reports damage of the log to the operator.
     pub(crate) fn tell_log_damage(&self) {
         self.log_damage.iter().for_each(|damage| self.tell(format!("{}: {}", damage.bucket, damage.reason)));
     }
 
-    /// Removes log segments that nothing needs any more; failures are told and tried again at the next start.
+    /// Removes unneeded log segments; failures are reported and retried at the next start.
     pub(crate) fn release_log(&self) {
-        // First the catalog: a segment that it asks for and that is not there is damage.
+        // Catalog first: a listed segment that is missing would count as damage.
         let save = |segment: &LogSegment| {
             self.save_checkpoints(segment.checkpoint_lsn)?;
             self.sent.save(&self.catalog)?;
@@ -203,7 +203,7 @@ impl Shared {
         }
     }
 
-    /// Makes sure that the catalog has every checkpoint up to record `needed`.
+    /// Ensures that the catalog has every checkpoint up to record `needed`.
     fn save_checkpoints(&self, needed: u64) -> Result<(), StoreError> {
         let _commit = lock(&self.commit);
         let (pending, position) = {
@@ -227,7 +227,7 @@ impl State {
         }
     }
 
-    /// Numbers of the slabs of an index whose events are only in memory and in the log.
+    /// Numbers of the unsealed slabs of an index.
     pub(crate) fn unsealed_of(&self, index: &str) -> impl Iterator<Item = u64> {
         let closed = self.numbers.get(index).into_iter().flat_map(|numbers| numbers.closed.iter().copied());
         closed.chain(self.hot.numbers_of(index))
@@ -250,7 +250,7 @@ impl State {
         }
     }
 
-    /// Adds a live bucket; the slab it was sealed from goes.
+    /// Adds a live bucket, replacing the slab it was sealed from.
     pub(crate) fn add_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
         let number = bucket.row.number;
         self.numbers.entry(bucket.row.index.as_str().into()).or_default().sealed.insert(number);
@@ -258,7 +258,7 @@ impl State {
         self.put_sealed(bucket)
     }
 
-    /// Puts a live bucket in the place of what it was.
+    /// Replaces a live bucket by a new version.
     pub(crate) fn put_sealed(&mut self, bucket: SealedBucket) -> Arc<SealedBucket> {
         let (number, bucket) = (bucket.row.number, Arc::new(bucket));
         assert!(!self.closed.contains_key(&number), "events are searched in one place");
@@ -274,7 +274,7 @@ impl State {
         self.lossy.iter().filter_map(|number| self.sealed.get(number))
     }
 
-    /// Takes out a bucket that is live no more.
+    /// Removes a bucket that is no longer live.
     pub(crate) fn remove_sealed(&mut self, number: u64) {
         if let Some(bucket) = self.sealed.remove(&number) {
             self.lossy.remove(&number);
@@ -304,19 +304,19 @@ impl State {
         self.numbers.iter().filter(is_so).map(|(index, _)| index)
     }
 
-    /// The number of a new bucket.
+    /// Allocates the number of a new bucket.
     pub(crate) fn take_number(&mut self) -> u64 {
         self.next_bucket += 1;
         self.next_bucket - 1
     }
 
-    /// Lets failed seals be tried again.
+    /// Schedules failed seals for retry.
     pub(crate) fn retry_failed(&mut self) {
         let failed = self.closed.values_mut().filter(|slab| slab.progress == Progress::Failed);
         failed.for_each(|slab| slab.progress = Progress::Waiting);
     }
 
-    /// Why sealing makes no progress; `None` while it does.
+    /// Why sealing makes no progress; `None` if it does.
     pub(crate) fn stalled(&self) -> Option<String> {
         if let Some(failure) = &self.seal_failure {
             return Some(failure.to_string());
@@ -331,8 +331,8 @@ impl State {
         reason
     }
 
-    /// Whether the slabs in memory leave no room for more: appends wait until some are sealed. What is being filled
-    /// counts, so that more pipeline sets do not need more memory; but with nothing to seal nobody waits.
+    /// Whether appends must wait until slabs in memory are sealed. Slabs being filled count, so that more pipeline sets
+    /// need no more memory; but if nothing can be sealed, nobody waits.
     pub(crate) fn is_crowded(&self, options: &StoreOptions) -> bool {
         let limit = options.unsealed_limit() * SLAB_WEIGHT;
         let (mut closed, mut quarantined) = (0, 0);
@@ -346,7 +346,7 @@ impl State {
         closed > 0 && closed + options.hot_weight(self.hot.bytes()) >= limit
     }
 
-    /// Slabs in memory that are not small, or not any more once they are filled.
+    /// Slabs in memory that are not small, or will not be once filled.
     pub(crate) fn large_slabs(&self, options: &StoreOptions) -> usize {
         let is_large = |events: usize, raw_bytes: usize| !options.is_small(events, raw_bytes);
         let closed = self.closed.values().map(|slab| &slab.segment);
@@ -354,16 +354,16 @@ impl State {
         closed + self.hot.values().filter(|slab| is_large(slab.events(), slab.raw_bytes())).count()
     }
 
-    /// Whether the events of a bucket are only in memory and in the log.
+    /// Whether the events of a bucket are unsealed.
     pub(crate) fn is_unsealed(&self, number: u64) -> bool {
         self.closed.contains_key(&number) || self.hot.has_number(number)
     }
 
-    /// Number up to which every bucket of the index is sealed once those of `sealing` are.
+    /// The number up to which every bucket of the index is sealed, once those in `sealing` are.
     pub(crate) fn sealed_through(&self, index: &str, sealing: &BTreeSet<u64>) -> u64 {
         let unsealed = self.unsealed_of(index).filter(|number| !sealing.contains(number));
         let first_unsealed = unsealed.min().unwrap_or(u64::MAX);
-        // The number of a compacted bucket says nothing of the log: it may lie beyond that of a slab whose first record
+        // The number of a compacted bucket is unrelated to the log: it may be beyond that of a slab whose first record
         // is just being written.
         let is_sealed = |bucket: &&Arc<SealedBucket>| bucket.row.level == 0 && bucket.row.number < first_unsealed;
         let sealed = self.sealed_of(index).rev().find(is_sealed).map(|bucket| bucket.row.number);
@@ -371,25 +371,25 @@ impl State {
         sealed.max(sealing).unwrap_or(0)
     }
 
-    /// Checkpoints for the next commit and the newest record they cover.
+    /// Checkpoints for the next commit, and the newest record they cover.
     pub(crate) fn pending_checkpoints(&self) -> (Vec<LoggedCheckpoint>, u64) {
         (self.checkpoints.values().cloned().collect(), self.durable_lsn)
     }
 
-    /// Forgets what the catalog has now.
+    /// Drops checkpoints that the catalog has now.
     pub(crate) fn checkpoints_are_committed(&mut self, position: u64) {
         self.checkpoints.retain(|_, logged| logged.lsn > position);
         self.committed_lsn = self.committed_lsn.max(position);
     }
 
-    /// Notes what record `lsn`, whose events are shown, says of its file.
+    /// Applies record `lsn`, whose events are visible, to the file's state.
     pub(crate) fn note_record(&mut self, checkpoint: Option<LoggedCheckpoint>, lsn: u64) {
         assert!(lsn >= self.durable_lsn, "positions of the log ascend");
         self.durable_lsn = lsn;
         checkpoint.into_iter().for_each(|logged| self.add_checkpoint(logged));
     }
 
-    /// Adds a checkpoint that became durable.
+    /// Adds a durable checkpoint.
     pub(crate) fn add_checkpoint(&mut self, logged: LoggedCheckpoint) {
         self.head_lengths.note(&logged.checkpoint);
         self.checkpoints.insert(logged.checkpoint.key, logged);

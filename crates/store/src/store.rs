@@ -1,7 +1,8 @@
-//! The store's front: opening, appending, closing.
+//! The public interface of the store: opening, appending, closing.
 //!
-//! One log thread writes (see `log_thread`), some sealer threads seal (see `seal`), one may merge buckets (see
-//! `compaction`), any number of threads append and search. What an append's ticket confirmed is in the log and visible; closing a store seals nothing and loses nothing.
+//! One log thread writes (see `log_thread`), sealer threads seal (see `seal`), one thread may merge buckets (see
+//! `compaction`), and any number of threads append and search. What an append's ticket confirms is in the log and
+//! visible. Closing a store seals nothing and loses nothing.
 
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -34,16 +35,16 @@ use crate::wal::record::EncodedRecord;
 use crate::wal::write::LogWriter;
 use crate::{IndexSelector, StoreError, StoreOptions, admission, compaction, data_dir, remote, seal};
 
-/// Events to store, and how far their file has been read with them.
+/// Events to store, and the position of their file after them.
 #[derive(Clone, Debug, Default)]
 pub struct AppendRequest {
-    /// Events, parted by index when they are stored; may be empty when only a checkpoint moves.
+    /// Events, split by index when stored; may be empty if only a checkpoint moves.
     pub batch: EventBatch,
-    /// Becomes true together with the events.
+    /// Takes effect together with the events.
     pub checkpoint: Option<FileCheckpoint>,
 }
 
-/// The volumes of a store that is written to, and the cache before them.
+/// The volumes of a writable store, and their cache.
 fn remotes_of(options: &StoreOptions, clock: &SharedClock) -> Result<Remotes, StoreError> {
     let Some(remote) = &options.remote else { return Ok(Remotes::none()) };
     let free_bytes_min = options.free_bytes_min.saturating_add(remote.eviction_padding);
@@ -59,7 +60,7 @@ pub struct Store {
     _lock: DirLock,
 }
 
-/// What only a store that can be written to has.
+/// State of a writable store only.
 #[derive(Debug)]
 struct Writer {
     queue: Arc<Queue>,
@@ -75,7 +76,8 @@ impl Writer {
 }
 
 impl Store {
-    /// Opens a data directory for writing, made when missing. Events of an unclean end are searchable at once.
+    /// Opens a data directory for writing, creating it if missing. Events of an unclean shutdown are searchable at
+    /// once.
     pub fn open(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::exclusive(&options.dir)?;
         let catalog = data_dir::open_catalog(&options.dir)?;
@@ -83,7 +85,7 @@ impl Store {
         Store::start(options, Arc::new(LocalDisk), blobs, catalog, clock, lock)
     }
 
-    /// As [`Store::open`] with other files, objects and catalog: for tests.
+    /// As [`Store::open`] with other implementations of disk, objects and catalog, for tests.
     pub fn open_with(
         options: StoreOptions,
         disk: Arc<dyn Disk>,
@@ -95,7 +97,7 @@ impl Store {
         Store::start(options, disk, blobs, catalog, clock, lock)
     }
 
-    /// Opens an existing data directory for searching while no server runs on it; nothing is changed.
+    /// Opens an existing data directory read-only, while no server has it open.
     pub fn open_read_only(options: StoreOptions, clock: SharedClock) -> Result<Arc<Store>, StoreError> {
         let lock = DirLock::shared(&options.dir)?;
         let catalog = data_dir::open_catalog_read_only(&options.dir)?;
@@ -193,12 +195,12 @@ impl Store {
         self.writer.as_ref().ok_or(StoreError::ReadOnly)
     }
 
-    /// Whether the store takes events.
+    /// Whether the store is writable.
     pub fn is_writable(&self) -> bool {
         self.writer.is_some()
     }
 
-    /// What went wrong in the background, oldest first.
+    /// Background failures, oldest first.
     pub fn messages(&self) -> Vec<Message> {
         for fault in self.shared.readers.faults.take_untold() {
             self.shared.tell(format!("bucket {} is damaged: {}", fault.bucket, fault.reason));
@@ -206,16 +208,16 @@ impl Store {
         self.shared.report.messages()
     }
 
-    /// Hands events to the log; the ticket tells when they are stored. Waits while too much is on its way.
+    /// Submits events to the log; the ticket reports when they are stored. Waits while too much is in progress.
     ///
-    /// After an append with a checkpoint failed, here or by its ticket, every further append of the same file fails
-    /// with [`StoreError::EarlierPartMissing`] until [`Store::checkpoints_of`] told how far the file is stored.
+    /// After an append with a checkpoint failed, directly or by its ticket, every further append of the same file fails
+    /// with [`StoreError::EarlierPartMissing`] until [`Store::checkpoints_of`] was asked how far the file is stored.
     pub fn append(&self, request: AppendRequest) -> Result<Ticket, StoreError> {
         self.append_in(0, request)
     }
 
-    /// As [`Store::append`], through pipeline set `set`, counted round when there are fewer. Sets have queues and hot
-    /// slabs of their own; a file must go through one at a time.
+    /// As [`Store::append`] through pipeline set `set`, modulo their number. Sets have their own queues and hot slabs;
+    /// a file must use one set at a time.
     pub fn append_in(&self, set: usize, request: AppendRequest) -> Result<Ticket, StoreError> {
         let begun = self.shared.gaps.begin();
         let checkpoint = request.checkpoint.clone();
@@ -226,13 +228,13 @@ impl Store {
         queued
     }
 
-    /// A request of a sender begins that would send it again if it got no answer; `key` names sender and content.
+    /// Begins a request whose sender would repeat it without an answer; `key` identifies sender and content.
     pub fn sent_request(&self, key: u128) -> SentRequest {
         self.shared.sent.request(key)
     }
 
-    /// As [`Store::append_in`] for a part of such a request. What was stored of it before the store died, and was not
-    /// answered, is not stored again.
+    /// As [`Store::append_in`] for a part of such a request. A part that was stored but not answered before a crash is
+    /// not stored again.
     pub fn append_sent(&self, set: usize, batch: EventBatch, request: &SentRequest) -> Result<Ticket, StoreError> {
         let mut before = Vec::new();
         let parts = if batch.is_of_one_index() {
@@ -252,17 +254,17 @@ impl Store {
         Ok(Ticket::done(Ok(())).after(before))
     }
 
-    /// The sender of a request is about to be answered: the same content is a new request from now on.
+    /// The sender is about to be answered: the same content is a new request from now on.
     pub fn answered(&self, request: &SentRequest) -> Result<(), StoreError> {
         self.shared.sent.answered(request, &self.shared.catalog)
     }
 
-    /// The sender of a request is told to send it again; what is stored of it will not be stored twice.
+    /// The sender is told to retry; stored parts will not be stored twice.
     pub fn gave_up(&self, request: &SentRequest) {
         self.shared.sent.gave_up(request, self.shared.clock.elapsed_ns());
     }
 
-    /// Why the store takes no events of an index, if it does not: a new one may be one too many.
+    /// Why an index accepts no events, if so: a new one may exceed the limit.
     pub fn check_index(&self, index: &str) -> Result<(), StoreError> {
         let configured = &self.shared.options.configured_indexes;
         self.writer.as_ref().map_or(Ok(()), |writer| writer.new_indexes.check(index, configured))
@@ -273,18 +275,18 @@ impl Store {
         self.writer()?.new_indexes.admit(batch, &self.shared.options.configured_indexes)
     }
 
-    /// How full the queue of each pipeline set is; none of a store that takes nothing.
+    /// Fill level of each pipeline set's queue; empty for a read-only store.
     pub fn queues(&self) -> Vec<QueueFigures> {
         self.writer().map(|writer| writer.queue.figures()).unwrap_or_default()
     }
 
-    /// An empty batch with room that was used before, if there is one, so that large batches need no new memory.
+    /// A reused empty batch with capacity, if any, so that large batches need no new memory.
     pub fn spare_batch(&self) -> Option<EventBatch> {
         self.shared.spares.batch()
     }
 
-    /// Queues the events of each index. The checkpoint goes with the last of them, so that it never stands for events that
-    /// are not stored; after a crash between two parts the first may come again.
+    /// Queues the events of each index. The checkpoint goes with the last part, so that it never covers events that are
+    /// not stored; after a crash between two parts, the first may be repeated.
     fn queue_parts(&self, set: usize, request: AppendRequest, begun: u64) -> Result<Ticket, StoreError> {
         if request.batch.is_of_one_index() {
             return self.queue(set, request, None, begun, None);
@@ -324,7 +326,7 @@ impl Store {
         Ok(ticket)
     }
 
-    /// Waits until few enough slabs wait for their seal.
+    /// Waits until few enough slabs wait to be sealed.
     fn wait_for_sealers(&self) -> Result<(), StoreError> {
         let options = &self.shared.options;
         let mut state = self.shared.state();
@@ -340,13 +342,13 @@ impl Store {
         Ok(())
     }
 
-    /// Closes every hot slab and waits until all of them are sealed.
+    /// Closes every hot slab and waits until all are sealed.
     pub fn seal_all(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::All)?;
         self.wait_for_seals(&IndexSelector::all())
     }
 
-    /// As [`Store::seal_all`] for some indexes: their events that were stored before are in buckets afterwards.
+    /// As [`Store::seal_all`] for some indexes: all their earlier events are in buckets afterwards.
     pub fn seal_selected(&self, indexes: &IndexSelector) -> Result<(), StoreError> {
         self.close_slabs(Closing::Of(indexes.clone()))?;
         self.wait_for_seals(indexes)
@@ -379,13 +381,13 @@ impl Store {
         }
     }
 
-    /// Closes hot slabs that got nothing for `idle_seal_secs`; they are sealed in the background.
+    /// Closes hot slabs idle for `idle_seal_secs`; they are sealed in the background.
     pub fn seal_idle(&self) -> Result<(), StoreError> {
         let idle_ns = (self.shared.options.idle_seal_secs as i64).saturating_mul(NS_PER_SEC);
         self.close_slabs(Closing::IdleSince(self.shared.clock.elapsed_ns().saturating_sub(idle_ns)))
     }
 
-    /// Waits until every append that was queued before is stored or refused.
+    /// Waits until every append queued before is stored or refused.
     pub fn settle(&self) -> Result<(), StoreError> {
         self.close_slabs(Closing::Nothing)
     }
@@ -396,7 +398,7 @@ impl Store {
         ticket.wait()
     }
 
-    /// Ends the threads; appends that were taken are finished. Searching goes on, the directory stays locked until the
+    /// Ends the threads; accepted appends are completed. Searches still work; the directory stays locked until the
     /// store is dropped.
     pub fn close(&self) {
         let Some(writer) = &self.writer else { return };
@@ -405,24 +407,25 @@ impl Store {
         self.shared.seal_work.notify_all();
         let threads = std::mem::take(&mut *lock(&writer.threads));
         for thread in threads {
-            // A thread that panicked has told so; its work is repeated from the log.
+            // A thread that panicked has reported it; its work is repeated from the log.
             drop(thread.join());
         }
         let compaction = lock(&writer.compaction).take();
-        // Encoding cannot be interrupted, and what comes of it is thrown away: nobody waits for it.
+        // An encode cannot be interrupted and its result will be discarded, so it is not awaited.
         if let Some(thread) = compaction.filter(|_| !self.shared.state().compaction_encodes) {
             drop(thread.join());
         }
     }
 
-    /// Checkpoints a file that starts with `head` may have, as [`Catalog::checkpoints_of`], newest state included.
+    /// Checkpoints a file that starts with `head` may have, as [`Catalog::checkpoints_of`], including those not in the
+    /// catalog yet.
     pub fn checkpoints_of(&self, head: &[u8], salt: &str) -> Result<Vec<LoggedCheckpoint>, StoreError> {
         let is_of_head = |key: &CheckpointKey, length: usize| {
             length <= head.len() && SourceIdentity::of(&head[..length], salt) == key.identity
         };
-        // Before the answer is gathered: what it does not show must not be stored later.
+        // Before the answer is collected: what it does not include must not be stored later.
         self.shared.gaps.asked(is_of_head);
-        // First what is only in the log: what moves to the catalog meanwhile is then found there.
+        // First those only in the log, because one that moves to the catalog meanwhile is then found there.
         let pending: Vec<LoggedCheckpoint> = {
             let state = self.shared.state();
             let of_identity = |identity: &SourceIdentity| {

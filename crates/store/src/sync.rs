@@ -1,7 +1,7 @@
-//! Locks that outlive a panic of another thread.
+//! Locks that ignore poisoning.
 //!
-//! Every critical section here leaves its data whole at each step, so a poisoned lock only says that some thread
-//! ended early; refusing all later work would turn one failed search into a dead server.
+//! Every critical section leaves its data valid at each step, so a poisoned lock only means that some thread panicked.
+//! Refusing all later work would turn one failed search into a dead server.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;

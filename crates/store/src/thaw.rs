@@ -1,11 +1,11 @@
-//! Archived buckets that are searched again: Splunk's thawed buckets.
+//! Restoring archived buckets: Splunk's thawed buckets.
 //!
-//! An archived bucket is a folder with a bucket's two objects. Put into `thaweddb` of its index's folder of objects, by
-//! [`Store::thaw`] or by hand, it is live where it lies: it is read through once, and one catalog transaction notes it.
-//! It is not merged, and no retention removes it. When its folder is gone, so is the bucket. A crash at any place
-//! leaves it live, or a folder that the next look finds.
+//! An archived bucket is a folder with a bucket's two objects. In `thaweddb` of its index's folder of objects, put
+//! there by [`Store::thaw`] or by hand, it becomes live in place: it is verified once, and one catalog transaction
+//! records it. It is neither merged nor removed by retention. When its folder is gone, so is the bucket. A crash at any
+//! point leaves it live, or as a folder that the next scan finds.
 //!
-//! Not here: how buckets are archived, when it is looked.
+//! Not here: archiving, and when the folders are scanned.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -26,27 +26,27 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError, data_dir};
 
-/// Folder of thawed buckets, in that of an index's objects.
+/// Folder of thawed buckets, inside that of an index's objects.
 const FOLDER: &str = "thaweddb";
-/// Endings of the two objects.
+/// Extensions of the two objects.
 const ENDINGS: [&str; 2] = ["bucket", "filter"];
-/// Bytes of an object at most: larger ones are never written.
+/// Maximum size of an object; larger ones are never written.
 const OBJECT_BYTES_MAX: u64 = 8 << 30;
 
-/// What a look at the folders came to.
+/// Result of scanning the thaw folders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thawed {
-    /// Buckets that are live now, by id.
+    /// Ids of buckets that became live.
     pub added: Vec<String>,
-    /// Buckets whose folders are gone, by id.
+    /// Ids of buckets whose folders are gone.
     pub removed: Vec<String>,
-    /// Folders that hold no whole bucket, and why; each is told once.
+    /// Folders without a valid bucket, and why; each is reported once.
     pub refused: Vec<String>,
 }
 
 impl Store {
-    /// Copies the folder of an archived bucket to the index and makes it live; gives its id. One that is live already
-    /// stays as it is.
+    /// Copies the folder of an archived bucket to the index and makes it live; returns its id. One that is already live
+    /// is unchanged.
     pub fn thaw(&self, index: &str, folder: &Path) -> Result<String, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -56,7 +56,7 @@ impl Store {
         let names = object_names(folder).map_err(|reason| not_thawed(folder, reason))?;
         let read = |object: &String| read_object(&folder.join(object)).map_err(|reason| not_thawed(folder, reason));
         let contents = [read(&names[0])?, read(&names[1])?];
-        // What is damaged is not copied.
+        // A damaged bucket is not copied.
         facts(index, &contents).map_err(|reason| not_thawed(folder, reason))?;
         let objects = names.map(|object| format!("{}/{FOLDER}/{name}/{object}", folder_of(index)));
         if let Some(id) = self.shared.live_with(&objects[0]) {
@@ -68,7 +68,7 @@ impl Store {
         self.shared.add_thawed(index, objects, &contents)
     }
 
-    /// Makes buckets live whose folders were put into `thaweddb` of an index that holds something or is configured, and
+    /// Makes buckets live whose folders were put into `thaweddb` of an index that is configured or contains events, and
     /// forgets those whose folders are gone.
     pub fn look_at_thawed(&self) -> Result<Thawed, StoreError> {
         if !self.is_writable() {
@@ -104,7 +104,7 @@ impl Shared {
         found.map(|bucket| bucket.id.to_string())
     }
 
-    /// Makes the bucket in a folder live, unless it is.
+    /// Makes the bucket in a folder live, unless it already is.
     fn look_at_folder(&self, index: &str, place: &str, path: &Path) -> Result<Option<String>, Fault> {
         let names = object_names(path)?;
         let objects = [0, 1].map(|at: usize| format!("{place}/{}", names[at]));
@@ -115,7 +115,7 @@ impl Shared {
         Ok(Some(self.add_thawed(index, objects, &contents)?))
     }
 
-    /// Notes a bucket whose objects are in their place.
+    /// Records a bucket whose objects are in place.
     fn add_thawed(&self, index: &str, objects: [String; 2], contents: &[Bytes; 2]) -> Result<String, StoreError> {
         let facts = facts(index, contents).map_err(|reason| not_thawed(Path::new(&objects[0]), reason))?;
         let _commit = lock(&self.commit);
@@ -126,7 +126,7 @@ impl Shared {
         let [object, filter] = objects;
         let created = self.clock.now_ns();
         let row = BucketRow { number, object, filter, created, ..facts };
-        // Of nothing else: its events were in no log of this store.
+        // Without inputs: its events were in no log of this store.
         self.catalog.commit_compaction(&CompactionCommit { bucket: &row, inputs: &[] })?;
         let bucket = SealedBucket::new(row);
         let id = bucket.id.to_string();
@@ -134,7 +134,7 @@ impl Shared {
         Ok(id)
     }
 
-    /// Forgets thawed buckets of which both objects are gone; gives their ids.
+    /// Forgets thawed buckets whose objects are both gone; returns their ids.
     fn forget_thawed(&self) -> Result<Vec<String>, StoreError> {
         let _commit = lock(&self.commit);
         let thawed: Vec<Arc<SealedBucket>> =
@@ -163,7 +163,7 @@ fn not_thawed(folder: &Path, reason: Fault) -> StoreError {
     StoreError::NotThawed { path: folder.to_owned(), reason }
 }
 
-/// The bucket as the catalog will have it, without what its place decides; the whole content is checked.
+/// The bucket's catalog row without location-dependent parts; verifies the whole content.
 fn facts(index: &str, contents: &[Bytes; 2]) -> Result<BucketRow, Fault> {
     let [object, filter] = contents;
     let reader = BucketReader::open(Arc::new(MemoryObject(object.clone())))?;
@@ -220,7 +220,7 @@ fn read_object(path: &Path) -> Result<Bytes, Fault> {
     read().map_err(|error| Fault::io(path.display(), error))
 }
 
-/// Folders in one, if it is there, by name.
+/// Subfolders by name; empty if there are none.
 fn folders_in(above: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(above) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! The answer to an append, given when it is known.
+//! The future result of an append.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -13,17 +13,17 @@ struct Slot {
     given: Condvar,
 }
 
-/// Waits for an append. Dropping it does not take the append back.
+/// Handle to wait for an append. Dropping it does not cancel the append.
 #[derive(Debug)]
 #[must_use = "the events are stored only when `wait` says so"]
 pub struct Ticket {
     slot: Arc<Slot>,
-    /// Of parts that were appended before.
+    /// Tickets of earlier parts.
     before: Vec<Ticket>,
 }
 
 impl Ticket {
-    /// Returns when the events survive a crash and every later snapshot shows them, or when that failed.
+    /// Waits until the events are durable and visible to every later snapshot, or have failed.
     pub fn wait(self) -> Result<(), StoreError> {
         self.before.into_iter().try_for_each(Ticket::wait)?;
         let mut outcome = lock(&self.slot.outcome);
@@ -35,17 +35,17 @@ impl Ticket {
         }
     }
 
-    /// Whether `wait` would return at once.
+    /// Whether `wait` would return immediately.
     pub fn is_done(&self) -> bool {
         lock(&self.slot.outcome).is_some() && self.before.iter().all(Ticket::is_done)
     }
 
-    /// This ticket, which waits for those too.
+    /// This ticket, which also waits for `before`.
     pub(crate) fn after(self, before: Vec<Ticket>) -> Ticket {
         Ticket { before, ..self }
     }
 
-    /// A ticket whose outcome is known.
+    /// A ticket with a known result.
     pub(crate) fn done(outcome: Outcome) -> Ticket {
         let (promise, ticket) = promise();
         promise.keep(outcome);
@@ -53,7 +53,7 @@ impl Ticket {
     }
 }
 
-/// The other end of a ticket. One that is dropped unkept, because its thread ended, tells `Closed`.
+/// The sending end of a ticket. If dropped without a result, because its thread ended, it sends `Closed`.
 #[derive(Debug)]
 pub(crate) struct Promise(Option<Arc<Slot>>);
 

@@ -1,10 +1,10 @@
 //! The steps of one merge.
 //!
-//! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (the
-//! objects' names), put both objects, `commit_compaction`, then one critical section that puts the new bucket in the
-//! place of the old ones. A crash before the commit leaves objects that the next start deletes; after it, the old buckets
-//! are retired and their objects go as those of expired buckets do. In memory are one slab of the inputs and the objects
-//! of the output, which `max_merge_stored_bytes` bounds.
+//! Order: read, regroup and encode, slab by slab; read again, decode and compare, slab by slab; `begin_seal` (records
+//! the objects' names), put both objects, `commit_compaction`, then one critical section that replaces the old buckets
+//! by the new one. A crash before the commit leaves objects that the next start deletes; after it, the old buckets are
+//! retired and their objects are deleted like those of expired buckets. Memory holds one input slab and the output
+//! objects, which `max_merge_stored_bytes` bounds.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Damage, StoreError, data_dir};
 
-/// How a slab is added to what becomes the new bucket.
+/// Adds a slab to the new bucket.
 pub(crate) type AddSlab = fn(&mut BucketEncoder, &SlabSource<'_>) -> Result<(), BucketError>;
 
-/// Why buckets were not merged. Nothing is changed.
+/// Why buckets were not merged. Nothing has changed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The store stops.
+    /// The store is stopping.
     Stopped,
-    /// Trying again may help.
+    /// A retry may succeed.
     Later(StoreError),
-    /// A bucket was retired, or some of its events were deleted, meanwhile.
+    /// A bucket was retired, or some of its events were deleted, in the meantime.
     Changed,
-    /// A bucket, by its number, cannot be read.
+    /// A bucket, given by number, cannot be read.
     Damaged(u64, Damage),
-    /// Trying again gives the same.
+    /// A retry would fail the same way.
     Never(String),
 }
 
@@ -53,7 +53,7 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// Makes one bucket of `inputs`, which are neighbours in order of arrival.
+/// Merges `inputs`, which are neighbours in the order of arrival, into one bucket.
 pub(crate) fn merge(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -85,18 +85,18 @@ fn stored_bytes(inputs: &[Arc<SealedBucket>]) -> u64 {
     inputs.iter().map(|bucket| bucket.row.stored_bytes()).sum()
 }
 
-/// Old and new objects are there together for a while. That must not take the room that appends need.
+/// Old and new objects coexist for a while, which must not take the space that appends need.
 fn check_room(shared: &Shared, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let path = data_dir::objects(&shared.options.dir);
     let needed = shared.options.free_bytes_min.saturating_add(stored_bytes(inputs));
-    // A file system that does not tell says so when it is written to.
+    // A file system that reports no free space will fail the write.
     match shared.log_files.free_bytes(&shared.options.dir) {
         Ok(free) if free < needed => Err(StoreError::Full { path }.into()),
         _ => Ok(()),
     }
 }
 
-/// What a merged bucket holds.
+/// Content of a merged bucket.
 #[derive(Debug, Default)]
 struct Content {
     slabs: u32,
@@ -118,7 +118,7 @@ impl Content {
     }
 }
 
-/// Gives the events of the inputs that are not deleted to `visit`, slab by slab as the output will have them.
+/// Passes the inputs' events that are not deleted to `visit`, slab by slab as the output will contain them.
 fn for_each_slab(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -129,7 +129,7 @@ fn for_each_slab(
     for bucket in inputs {
         let damaged =
             |reason: String| Failure::Damaged(bucket.row.number, Damage { bucket: bucket.id.to_string(), reason });
-        // Not through the caches: what searches want stays in them.
+        // Bypasses the caches, to keep in them what searches need.
         let open = shared.readers.open_anew(bucket).map_err(|error| damaged(error.to_string()))?;
         let (mut events, mut raw_bytes) = (0, 0);
         let pages = open.infos.iter().map(Vec::len).sum::<usize>().max(1) as u64;
@@ -159,7 +159,7 @@ fn for_each_slab(
     regroup.into_rest().iter().try_for_each(|slab| visit(&slab.source()))
 }
 
-/// Encodes, without locators where these make more of the buckets than they were.
+/// Encodes; drops locators if they make the result larger than its inputs.
 fn encode_checked(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -175,7 +175,7 @@ fn encode_checked(
     Ok(if bytes(&bare.0) < bytes(&located.0) { bare } else { located })
 }
 
-/// Encodes and proves that it decodes to the same events, of which the inputs tell once more.
+/// Encodes and verifies that the result decodes to the same events, by reading the inputs again.
 fn encode_proven(
     shared: &Shared,
     inputs: &[Arc<SealedBucket>],
@@ -198,7 +198,7 @@ fn encode_proven(
         Ok((encoded, content))
     };
     match proven(true) {
-        // A fault of the shaper is no reason to leave the buckets as they are.
+        // An error in the shaper is no reason to leave the buckets unmerged; they are encoded as text.
         Err(Failure::Never(fault)) => {
             let plain = proven(false)?;
             shared.tell(format!("buckets merge as plain text, their columns do not hold: {fault}; please report this"));
@@ -208,8 +208,8 @@ fn encode_proven(
     }
 }
 
-/// Does what nothing interrupts: a store that stops does not wait for it, and it finds by `compaction_encodes` that
-/// nothing will be changed.
+/// Runs work that cannot be interrupted. A stopping store does not wait for it, because `compaction_encodes` guarantees
+/// that nothing will be changed afterwards.
 fn unwaited<T>(shared: &Shared, work: impl FnOnce() -> Result<T, BucketError>) -> Result<T, Failure> {
     let encodes = |encodes: bool| {
         let mut state = shared.state();
@@ -244,7 +244,7 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
         object_bytes: 0,
         filter_bytes: 0,
         created: 0,
-        // A bucket that is only rewritten has not multiplied its size.
+        // A bucket that is merely rewritten has not grown.
         level: if inputs.len() == 1 { level.max(1) } else { level + 1 },
         thawed: false,
         remote: None,
@@ -252,8 +252,8 @@ fn row_of(shared: &Shared, inputs: &[Arc<SealedBucket>], content: &Content) -> R
     })
 }
 
-/// Origins of the events of `inputs` one after the other. Numbers that follow each other directly need one entry:
-/// nothing ever comes between.
+/// Origins of the events of `inputs`, concatenated. Consecutive numbers need one entry, because nothing can come
+/// between them.
 fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
     let mut origins: Vec<Origin> = Vec::new();
     let (mut first_row, mut last) = (0, None);
@@ -263,7 +263,7 @@ fn origins_of(inputs: &[Arc<SealedBucket>]) -> Vec<Origin> {
             if last.is_none_or(|last: u64| last + 1 != origin.number) {
                 let gone = deleted.as_ref().map_or(0, |deleted| deleted.before(origin.first_row));
                 let origin = Origin { first_row: first_row + origin.first_row - gone, number: origin.number };
-                // Of the one before nothing is left.
+                // The previous bucket has no events left.
                 origins.pop_if(|before| before.first_row == origin.first_row);
                 origins.push(origin);
             }
@@ -287,7 +287,7 @@ fn put(shared: &Shared, row: &mut BucketRow, encoded: EncodedBucket, pace: &mut 
     Ok(())
 }
 
-/// Puts the bucket in the place of its inputs, in the catalog and in the state.
+/// Replaces the inputs by the new bucket, in the catalog and in the state.
 fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Result<(), Failure> {
     let _commit = lock(&shared.commit);
     let is_live = |bucket: &Arc<SealedBucket>| {
@@ -299,7 +299,8 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     }
     let live = BucketRow { state: BucketState::Live, ..row.clone() };
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
-    // After an error nobody knows whether it is committed: the objects stay, the next start sees what holds.
+    // After an error it is unknown whether the transaction was committed: the objects stay, and the next start resolves
+    // it.
     if !shared.catalog.commit_compaction(&CompactionCommit { bucket: &live, inputs: &numbers })? {
         withdraw(shared, row);
         return Err(Failure::Never("the catalog does not have all of them as live".to_owned()));
@@ -321,7 +322,7 @@ fn commit(shared: &Shared, row: &BucketRow, inputs: &[Arc<SealedBucket>]) -> Res
     Ok(())
 }
 
-/// Deletes the objects of a merge that failed. What cannot be deleted now is deleted at the next start.
+/// Deletes the objects of a failed merge; leftovers are deleted at the next start.
 fn withdraw(shared: &Shared, row: &BucketRow) {
     let blobs = shared.readers.blobs();
     let deleted = blobs.delete(&row.object).and_then(|()| blobs.delete(&row.filter));

@@ -1,10 +1,10 @@
-//! Compaction: small sealed buckets of one index become a larger one that is packed better.
+//! Compaction: small sealed buckets of one index are merged into larger ones with better compression.
 //!
-//! What to merge is chosen in `policy`, the steps of one merge are in `merge`. The thread here merges beside ingest, at
-//! the pace of `pace`; it begins when no slab waits for its seal and none was sealed for a moment.
-//! [`Store::compact_all`] merges at once. Deleted events are left out, and a bucket with many of them is rewritten.
+//! `policy` chooses what to merge, `merge` has the steps of one merge. The compaction thread works beside ingest at the
+//! rate of `pace`; it begins when no slab waits to be sealed and none was sealed recently. [`Store::compact_all`]
+//! merges at once. Merges leave out deleted events, and buckets with many of them are rewritten.
 //!
-//! Not here: when the objects of merged buckets are deleted (`retire`).
+//! Not here: deleting the objects of merged buckets (`retire`).
 
 mod merge;
 mod pace;
@@ -28,10 +28,10 @@ use self::pace::Pace;
 use self::policy::Request;
 pub use self::report::{CompactionReport, Merge};
 
-/// How long compaction rests after a failure, such as a full disk.
+/// Pause after a failure, such as a full disk.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// What the compaction thread does until the store closes.
+/// The compaction thread.
 pub(crate) fn run(shared: &Shared) {
     while wait_for_work(shared) {
         let turn = lock(&shared.compacting);
@@ -51,7 +51,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Waits until there is something to merge and nothing to seal; `false` when the store closes.
+/// Waits until there is something to merge and nothing to seal; returns `false` when the store closes.
 fn wait_for_work(shared: &Shared) -> bool {
     let mut state = shared.state();
     loop {
@@ -69,7 +69,7 @@ fn wait_for_work(shared: &Shared) -> bool {
     }
 }
 
-/// How long the last seal must still be ago before a merge begins.
+/// How much longer no slab may be sealed before a merge begins.
 fn quiet_left(shared: &Shared, state: &State) -> Duration {
     let Some(sealed_at) = state.sealed_at else { return Duration::ZERO };
     let quiet = Duration::from_secs(shared.options.compaction.quiet_secs);
@@ -77,24 +77,24 @@ fn quiet_left(shared: &Shared, state: &State) -> Duration {
     quiet.saturating_sub(Duration::from_nanos(u64::try_from(passed).unwrap_or(0)))
 }
 
-/// Whether there is something to merge and nothing to seal, which goes first.
+/// Whether there is something to merge and nothing to seal, which has priority.
 pub(crate) fn is_due(shared: &Shared, state: &State) -> bool {
     let sealing = state.closed.values().any(|slab| !matches!(slab.progress, Progress::Quarantined(_)));
     !sealing && !choose(shared, state, Request::Background).is_empty()
 }
 
-/// The buckets to merge next; none when nothing is to be done.
+/// The buckets to merge next; none if there is nothing to do.
 fn choose(shared: &Shared, state: &State, request: Request) -> Vec<Arc<SealedBucket>> {
     let is_whole = |bucket: &SealedBucket| {
         let number = bucket.row.number;
-        // What is on its volume alone was used least, and would come over the network in small parts.
+        // A bucket only on its volume is little used, and would be fetched in small parts.
         let is_here = bucket.copies.is_local();
         is_here && !state.not_compacted.contains(&number) && shared.readers.faults.of(number).is_none()
     };
     policy::choose(state, &is_whole, &shared.options.compaction, request)
 }
 
-/// One merge. Of what fails for good the operator hears, and it is not tried again.
+/// Runs one merge. A permanent failure is reported to the operator and not retried.
 pub(crate) fn merge_noted(
     shared: &Shared,
     inputs: Vec<Arc<SealedBucket>>,
@@ -104,7 +104,7 @@ pub(crate) fn merge_noted(
     let numbers: Vec<u64> = inputs.iter().map(|bucket| bucket.row.number).collect();
     let ids: Vec<&str> = inputs.iter().map(|bucket| &*bucket.id).collect();
     let names = format!("{} to {}", ids.first().unwrap_or(&""), ids.last().unwrap_or(&""));
-    // Buckets that make the encoder fail in an unforeseen way must not take the thread with them.
+    // Buckets that make the encoder panic must not end the thread.
     let outcome = catch_unwind(AssertUnwindSafe(|| merge::merge(shared, &inputs, pace, add)));
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Never("the encoder panicked, please report this".into())));
     shared.state().compaction_encodes = false;
@@ -129,7 +129,7 @@ pub(crate) fn merge_noted(
 }
 
 impl Shared {
-    /// Writes a bucket anew without its deleted events; what goes wrong is told. The caller holds `compacting`.
+    /// Rewrites a bucket without its deleted events; errors are reported. The caller holds `compacting`.
     pub(crate) fn rewrite(&self, bucket: &Arc<SealedBucket>) {
         if let Err(error) = self.bring_here(bucket) {
             self.tell(format!("bucket {} is not written anew: {error}", bucket.id));
@@ -140,12 +140,13 @@ impl Shared {
 }
 
 impl Store {
-    /// Merges neighbouring sealed buckets as far as their limits allow, however few, and returns when it is done.
+    /// Merges neighbouring sealed buckets as far as their limits allow, regardless of minimum counts; returns when
+    /// done.
     pub fn compact_all(&self) -> Result<CompactionReport, StoreError> {
         self.compact_with(BucketEncoder::add_slab)
     }
 
-    /// As [`Store::compact_all`], with slabs encoded in another way: for tests.
+    /// As [`Store::compact_all`] with another slab encoder, for tests.
     pub(crate) fn compact_with(&self, add: AddSlab) -> Result<CompactionReport, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -179,7 +180,7 @@ impl Store {
     }
 }
 
-/// Somebody waits for a compaction: a resting one goes on at once.
+/// A caller waits for a compaction, so a pausing one continues at once.
 struct Waiting<'a>(&'a Shared);
 
 impl Waiting<'_> {

@@ -1,7 +1,7 @@
-//! How fast a compaction may go: its share of a core and of the disk.
+//! Rate limit of a compaction: its share of a core and of disk bandwidth.
 //!
-//! Work is done in steps, a page or an object each; after a step the compaction rests for as long as its budget asks
-//! for. A step that cannot be divided, such as encoding, is followed by a longer rest.
+//! Work consists of steps of one page or object each; after each step the compaction rests as its budget requires. A
+//! step that cannot be divided, such as encoding, is followed by a longer rest.
 
 use std::time::Duration;
 
@@ -11,38 +11,38 @@ use crate::options::CompactionOptions;
 use crate::state::Shared;
 use crate::sync::wait_for;
 
-/// Shortest rest; shorter ones are put together, because waking up costs too.
+/// Shortest rest; shorter ones are accumulated, because waking up has a cost.
 const REST_NS_MIN: i64 = 2_000_000;
-/// Share of a core that stands for all of it.
+/// Percentage that means a whole core.
 const PERCENT_MAX: i64 = 100;
 
-/// The store stops.
+/// The store is stopping.
 #[derive(Debug)]
 pub(crate) struct Stopped;
 
-/// The pace of one compaction.
+/// The rate limit of one compaction.
 #[derive(Debug)]
 pub(crate) struct Pace<'a> {
     shared: &'a Shared,
     budget: Option<&'a CompactionOptions>,
-    /// Elapsed time at which the step began.
+    /// Monotonic time at which the step began.
     since: i64,
-    /// Rest that is due.
+    /// Accumulated rest.
     owed_ns: i64,
 }
 
 impl<'a> Pace<'a> {
-    /// Within the budget of the options, as long as nobody waits for the compaction.
+    /// Limited by the options' budget, unless someone waits for the compaction.
     pub(crate) fn within_budget(shared: &'a Shared) -> Pace<'a> {
         Pace { budget: Some(&shared.options.compaction), ..Pace::full(shared) }
     }
 
-    /// Without rest.
+    /// Unlimited.
     pub(crate) fn full(shared: &'a Shared) -> Pace<'a> {
         Pace { shared, budget: None, since: shared.clock.elapsed_ns(), owed_ns: 0 }
     }
 
-    /// Ends a step that read or wrote `bytes`, and rests.
+    /// Ends a step that transferred `bytes`, and rests.
     pub(crate) fn step(&mut self, bytes: u64) -> Result<(), Stopped> {
         let worked = self.shared.clock.elapsed_ns().saturating_sub(self.since);
         if let Some(budget) = self.budget {
@@ -67,7 +67,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// Rest after a step that took `worked_ns` and moved `bytes`.
+/// Rest after a step of `worked_ns` that transferred `bytes`.
 fn rest_after(worked_ns: i64, bytes: u64, budget: &CompactionOptions) -> i64 {
     let percent = i64::from(budget.cpu_percent).clamp(1, PERCENT_MAX);
     let by_cpu = worked_ns.saturating_mul(PERCENT_MAX - percent) / percent;

@@ -1,11 +1,11 @@
-//! Which buckets become one.
+//! Merge policy: which buckets are merged.
 //!
 //! Candidates are neighbours: buckets of one index with nothing between them in the order of arrival, so that the
-//! merged bucket can take their place. In the background only buckets of one level merge, and only some at once: an
-//! event is then rewritten as often as the bucket it is in multiplies its size, and not for every bucket that follows.
+//! merged bucket can replace them. In the background only buckets of the same level merge, and only a minimum number at
+//! once: an event is then rewritten a logarithmic number of times rather than for every bucket that follows.
 //!
-//! When nothing is to be merged, buckets are rewritten that hold deleted events: many of them in the background, any on
-//! request.
+//! If nothing is to be merged, buckets with deleted events are rewritten: those with many in the background, all of
+//! them on request.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::options::{CompactionOptions, MERGE_COUNT_MAX, MergeOptions};
 use crate::sealed::SealedBucket;
 use crate::state::State;
 
-/// Fewest buckets that a merge on request takes.
+/// Minimum inputs of a merge on request.
 const INPUTS_MIN: usize = 2;
 
-/// Part of a bucket's events that is deleted, as its reciprocal, from which on it is written anew in the background.
+/// Reciprocal of the deleted share from which a bucket is rewritten in the background.
 const REWRITE_PART: u64 = 4;
 
-/// Who asks for a merge.
+/// The origin of a merge request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Nobody: what is worth it.
+    /// The background thread: only worthwhile merges.
     Background,
-    /// A person: everything that fits together.
+    /// A user: every merge that fits the limits.
     Explicit,
 }
 
-/// The next buckets to merge, in order of arrival; none when nothing is to be done.
+/// The next buckets to merge, in order of arrival; none if there is nothing to do.
 pub(crate) fn choose(
     state: &State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -41,7 +41,7 @@ pub(crate) fn choose(
         if request == Request::Background && !options.merge_of(index).background {
             continue;
         }
-        // A thawed bucket stays where it was put, and goes with its folder.
+        // Thawed buckets stay in their folder.
         let mut buckets: Vec<&Arc<SealedBucket>> = state.sealed_of(index).filter(|bucket| !bucket.row.thawed).collect();
         buckets.sort_unstable_by_key(|bucket| bucket.first_origin());
         let unsealed: Vec<u64> = state.unsealed_of(index).collect();
@@ -68,7 +68,7 @@ pub(crate) fn choose(
     to_rewrite(state, is_whole, options, request).into_iter().collect()
 }
 
-/// A bucket that is worth writing anew without its deleted events. A thawed one stays as it came.
+/// A bucket worth rewriting without its deleted events. Thawed buckets stay unchanged.
 fn to_rewrite(
     state: &State,
     is_whole: &dyn Fn(&SealedBucket) -> bool,
@@ -86,7 +86,7 @@ fn to_rewrite(
     state.lossy().find(|bucket| rewritable(bucket)).cloned()
 }
 
-/// Buckets that would become one.
+/// Buckets to be merged into one.
 #[derive(Debug)]
 struct Group<'a> {
     options: &'a CompactionOptions,
@@ -98,7 +98,7 @@ struct Group<'a> {
     stored_bytes: u64,
     /// Smallest and largest `_time`.
     times: (i64, i64),
-    /// Longest time span of one of them.
+    /// Longest time span of any of them.
     widest: i64,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Group<'a> {
         let row = &bucket.row;
         let (first, end) = (self.times.0.min(row.time_min), self.times.1.max(row.time_max));
         let limit = i64::try_from(self.merge.max_merge_time_span_secs).unwrap_or(i64::MAX);
-        // What is as wide already keeps its events that long anyway.
+        // A bucket this wide keeps its events that long anyway.
         let widest = self.widest.max(span(row.time_min, row.time_max)).max(limit.saturating_mul(NS_PER_SEC));
         (self.request == Request::Explicit || last.row.level == row.level)
             && self.inputs.len() < self.merge.max_merge_count.clamp(INPUTS_MIN, MERGE_COUNT_MAX)
@@ -144,7 +144,7 @@ impl<'a> Group<'a> {
         self.inputs.push(bucket.clone());
     }
 
-    /// Whether a merge is worth it.
+    /// Whether the merge is worthwhile.
     fn is_due(&self) -> bool {
         match self.request {
             Request::Background => {

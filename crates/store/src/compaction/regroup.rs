@@ -1,16 +1,16 @@
-//! Events of many slabs, page by page, into as few slabs as hold them.
+//! Regroups events of many slabs, page by page, into as few slabs as possible.
 //!
-//! Order is kept. A slab that is nearly full already is not mixed with others: nothing would be gained.
+//! Order is preserved. A slab that is nearly full is not mixed with others, which would gain nothing.
 
 use std::collections::BTreeMap;
 
 use quarry_bucket::{MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES, SlabSource, TARGET_SLAB_RAW_BYTES};
 use quarry_event::{EventBatch, Metadata, Page, TimeNs};
 use quarry_stdx::number::u32_of;
-/// Part of a slab's limits from which on it counts as full, in eighths.
+/// Part of a slab's limits from which it counts as full, in eighths.
 const FULL_EIGHTHS: u64 = 6;
 
-/// What a slab holds at most.
+/// Maximum content of a slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabLimits {
     pub(crate) events: usize,
@@ -18,9 +18,9 @@ pub(crate) struct SlabLimits {
 }
 
 impl SlabLimits {
-    /// Those of sealing.
+    /// The limits of sealing.
     pub(crate) const TARGET: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: TARGET_SLAB_RAW_BYTES };
-    /// What the container allows.
+    /// The limits of the bucket format.
     const MOST: SlabLimits = SlabLimits { events: MAX_SLAB_EVENTS, raw_bytes: MAX_SLAB_RAW_BYTES };
 }
 
@@ -36,10 +36,10 @@ pub(crate) struct Slab {
 #[derive(Debug)]
 pub(crate) struct Regroup {
     limits: SlabLimits,
-    /// Limits of the slab that is filled now.
+    /// Limits of the slab being filled.
     current: SlabLimits,
     slabs: Vec<Slab>,
-    /// The last slab takes no more events.
+    /// The last slab accepts no more events.
     closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl Regroup {
         Regroup { limits, current: limits, slabs: Vec::new(), closed: true }
     }
 
-    /// Begins with the pages of another slab, which holds so much.
+    /// Begins with the pages of another slab of this size.
     pub(crate) fn start_slab(&mut self, events: u64, raw_bytes: u64) {
         let is_full = events * 8 >= self.limits.events as u64 * FULL_EIGHTHS
             || raw_bytes * 8 >= self.limits.raw_bytes as u64 * FULL_EIGHTHS;
@@ -56,7 +56,7 @@ impl Regroup {
         self.current = if is_full { SlabLimits::MOST } else { self.limits };
     }
 
-    /// Ends the slab that was begun.
+    /// Ends the current slab.
     pub(crate) fn end_slab(&mut self) {
         self.closed |= self.current.raw_bytes != self.limits.raw_bytes;
         self.current = self.limits;
@@ -82,20 +82,20 @@ impl Regroup {
         }
     }
 
-    /// The slabs that take no more events, in order.
+    /// The slabs that accept no more events, in order.
     pub(crate) fn take_closed(&mut self) -> Vec<Slab> {
         let open = usize::from(!self.closed).min(self.slabs.len());
         self.slabs.drain(..self.slabs.len() - open).collect()
     }
 
-    /// All slabs that are left, in order.
+    /// All remaining slabs, in order.
     pub(crate) fn into_rest(self) -> Vec<Slab> {
         self.slabs
     }
 }
 
 impl Slab {
-    /// The slab as the encoder wants it.
+    /// The slab in the encoder's form.
     pub(crate) fn source(&self) -> SlabSource<'_> {
         SlabSource { events: &self.events, index_times: Some(&self.index_times) }
     }
@@ -146,7 +146,7 @@ impl Slab {
     }
 }
 
-/// Where the text of row `row` starts.
+/// Offset of the text of row `row`.
 fn start_of(page: &Page, row: usize) -> usize {
     if row == 0 { 0 } else { page.ends[row - 1] as usize }
 }
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// A page whose events are the given texts; event times and index times are their lengths.
+    /// A page with the given texts; event times and index times are their lengths.
     fn page(host: &str, texts: &[&str]) -> Page {
         let ends = texts.iter().scan(0, |end, text| {
             *end += text.len() as u32;
@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Texts of each slab, after a check that the other columns go with them.
+    /// Texts of each slab, after checking that the other columns match them.
     fn slabs(slabs: &[Slab]) -> Vec<Vec<String>> {
         let texts = |slab: &Slab| -> Vec<String> {
             let source = slab.source();

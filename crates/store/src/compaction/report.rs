@@ -1,4 +1,4 @@
-//! What a compaction did, for people to read.
+//! Report of a compaction.
 
 use crate::Damage;
 use crate::state::State;
@@ -8,17 +8,17 @@ use crate::state::State;
 pub struct Merge {
     /// Id of the new bucket.
     pub bucket: String,
-    /// Ids of the buckets it takes the place of, in order of arrival.
+    /// Ids of the buckets it replaces, in order of arrival.
     pub inputs: Vec<String>,
     /// Number of events.
     pub events: u64,
-    /// Bytes of the objects of the inputs.
+    /// Object bytes of the inputs.
     pub bytes_before: u64,
     /// Bytes of its objects.
     pub bytes_after: u64,
 }
 
-/// What [`crate::Store::compact_all`] did.
+/// Result of [`crate::Store::compact_all`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CompactionReport {
     /// Sealed buckets before.
@@ -31,7 +31,7 @@ pub struct CompactionReport {
     pub bytes_after: u64,
     /// The merges, in the order they were done.
     pub merges: Vec<Merge>,
-    /// What was left alone and why; the bucket's name is empty where the fault is of several together.
+    /// Buckets that were skipped, with the reason; the name is empty if it concerns several together.
     pub skipped: Vec<Damage>,
 }
 

@@ -1,4 +1,4 @@
-//! A deletion becomes true: in the catalog, then in the state.
+//! Commits a deletion: in the catalog, then in the state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,11 @@ use crate::sync::lock;
 use crate::{Store, StoreError};
 
 impl Store {
-    /// Deletes events; gives how many of each index, by name. Those that went meanwhile, by retention or by another
-    /// deletion, are not counted.
+    /// Deletes events; returns their number per index. Events already gone, by retention or another deletion, are not
+    /// counted.
     ///
-    /// After an error nothing is deleted; after one of the catalog, whether the deletion holds shows at the next start.
+    /// After an error nothing is deleted. After a catalog error, the next start shows whether the deletion was
+    /// committed.
     pub fn delete(&self, deletion: &Deletion) -> Result<BTreeMap<String, u64>, StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -59,13 +60,13 @@ impl Shared {
             }
         }
         drop(state);
-        // There may be something to write anew.
+        // Some buckets may now have to be rewritten.
         self.seal_done.notify_all();
         Ok(counts)
     }
 }
 
-/// The live buckets that a deletion changes, with all their deleted rows afterwards.
+/// The live buckets affected by a deletion, with all their deleted rows afterwards.
 fn changes(deletion: &Deletion, state: &State) -> Vec<(Arc<SealedBucket>, RowSet)> {
     let with_live = deletion.now().into_iter().filter_map(|(number, rows)| Some((state.sealed.get(&number)?, rows)));
     let changed = with_live.filter_map(|(bucket, mut rows)| {

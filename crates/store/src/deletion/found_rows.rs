@@ -1,35 +1,35 @@
-//! The events that a search found, by bucket and row, and where they are by now.
+//! The events found by a deleting search, by bucket and row, and their current location.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::row_set::{Ranks, RowSet};
 
-/// Memory of the rows of one deletion; at a bit per event, or 576 bytes where events lie far apart.
+/// Memory limit for the rows of one deletion: a bit per event, or 576 bytes per scattered event.
 pub const DELETION_BYTES_MAX: usize = 256 << 20;
 
-/// Counts who may still read a bucket's objects, and tells where its events went.
+/// Reference count of a bucket's objects, and where its events went.
 #[derive(Debug)]
 pub(crate) struct Hold {
     /// Number of the bucket.
     pub(crate) bucket: u64,
-    /// Set once it is merged.
+    /// Set when it is merged.
     pub(crate) moved: OnceLock<Moved>,
 }
 
-/// Where the rows of a bucket are since it was merged.
+/// Location of a bucket's rows after it was merged.
 #[derive(Debug)]
 pub(crate) struct Moved {
     /// The merged bucket.
     pub(crate) to: Arc<Hold>,
-    /// Row of its first event there.
+    /// Its first row there.
     pub(crate) first_row: u64,
-    /// Rows that were deleted by then and were left out.
+    /// Rows that were already deleted and therefore left out.
     pub(crate) dropped: Option<Arc<RowSet>>,
 }
 
 impl Moved {
-    /// Where rows are now.
+    /// The current location of rows.
     fn rows(&self, rows: &RowSet) -> RowSet {
         let mut there = RowSet::default();
         match &self.dropped {
@@ -44,7 +44,7 @@ impl Moved {
     }
 }
 
-/// Events that are to be deleted together.
+/// Events to be deleted together.
 #[derive(Debug, Default)]
 pub struct Deletion {
     buckets: BTreeMap<u64, (Arc<Hold>, RowSet)>,
@@ -52,7 +52,7 @@ pub struct Deletion {
 }
 
 impl Deletion {
-    /// Notes rows of a bucket; each counts once.
+    /// Adds rows of a bucket; duplicates count once.
     pub(crate) fn add(&mut self, bucket: &Arc<Hold>, rows: impl Iterator<Item = u64>) {
         let (_, set) = self.buckets.entry(bucket.bucket).or_insert_with(|| (Arc::clone(bucket), RowSet::default()));
         let before = set.bytes();
@@ -65,12 +65,12 @@ impl Deletion {
         self.buckets.values().map(|(_, rows)| rows.len()).sum()
     }
 
-    /// Memory held, about; the limit is [`DELETION_BYTES_MAX`].
+    /// Approximate memory use; the limit is [`DELETION_BYTES_MAX`].
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its rows by the bucket they are in by now.
+    /// Its rows by the buckets they are in now.
     pub(crate) fn now(&self) -> BTreeMap<u64, RowSet> {
         let mut found: BTreeMap<u64, RowSet> = BTreeMap::new();
         for (bucket, rows) in self.buckets.values() {

@@ -1,14 +1,14 @@
-//! Deleted events: taken out of every later search for good.
+//! Deletion of events from all later searches.
 //!
-//! A bucket never changes, so what is deleted of it is a set of its rows beside it, in the catalog. A search notes the
-//! events it found in a [`Deletion`], which [`crate::Store::delete`] commits in one catalog transaction and shows in one
-//! critical section: later snapshots lack all of them, a crash leaves all or none. Only sealed events can be deleted:
-//! [`crate::Store::seal_selected`] goes first.
+//! A bucket never changes, so its deleted events are a set of rows in the catalog. A search collects the events it
+//! found in a [`Deletion`]; [`crate::Store::delete`] commits it in one catalog transaction and publishes it in one
+//! critical section. Later snapshots lack all of these events; a crash leaves all or none. Only sealed events can be
+//! deleted, so [`crate::Store::seal_selected`] runs first.
 //!
-//! A merge leaves deleted events out. One that ends while a deletion is being collected moves rows: what holds a bucket
-//! tells where to ([`Hold`]). A bucket of which nothing is left is retired at once.
+//! A merge leaves deleted events out. If a merge ends while a deletion is being collected, its rows move: [`Hold`]
+//! knows where. A bucket without remaining events is retired at once.
 //!
-//! Not here: how a segment is read without its deleted events (`sealed::live`), who may delete what (engine).
+//! Not here: reading a segment without its deleted events (`sealed::live_rows`), permissions (engine).
 
 mod commit;
 mod found_rows;

@@ -1,24 +1,24 @@
 //! A set of rows of one bucket, as bitmaps of 4,096 rows each.
 //!
-//! A run of rows in which nothing is set takes no memory, so that a set costs at most a bit per row of the runs it
-//! touches. Encoded, a run is named and then given in the shortest of three ways: all of it, a list, a bitmap.
+//! Empty runs take no memory, so a set costs at most a bit per row of the runs it touches. Encoded, each run has its
+//! number and the shortest of three forms: all, a list, a bitmap.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Rows of one run.
+/// Rows per run.
 const RUN_ROWS: u64 = 4_096;
-/// Words of a run's bitmap.
+/// Words in a run's bitmap.
 const WORDS: usize = 64;
-/// Bytes that a run takes in memory, about: its bitmap and its place in the map.
+/// Approximate memory of a run: its bitmap and its map entry.
 const RUN_BYTES: usize = WORDS * 8 + 64;
-/// First byte of what is encoded.
+/// First byte of the encoding.
 const VERSION: u8 = 1;
-/// How a run is encoded.
+/// Forms of an encoded run.
 const ALL: u8 = 0;
 const BITMAP: u8 = 1;
 const LIST: u8 = 2;
-/// Rows up to which a list is shorter than a bitmap.
+/// Maximum rows for which a list is shorter than a bitmap.
 const LISTED_MAX: u32 = 255;
 
 type Bits = [u64; WORDS];
@@ -36,7 +36,7 @@ impl RowSet {
         self.len
     }
 
-    /// Memory held, about.
+    /// Approximate memory use.
     pub(crate) fn bytes(&self) -> usize {
         self.runs.len() * RUN_BYTES
     }
@@ -94,7 +94,7 @@ impl RowSet {
         runs.map(|(run, bits)| of_run(*run, bits)).sum()
     }
 
-    /// Its rows, ascending.
+    /// Its rows in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         self.runs.iter().flat_map(|(run, bits)| {
             bits.iter().enumerate().flat_map(move |(word, bits)| {
@@ -104,7 +104,7 @@ impl RowSet {
         })
     }
 
-    /// The set as bytes.
+    /// Encodes the set.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
         for (run, bits) in &self.runs {
@@ -127,7 +127,7 @@ impl RowSet {
         bytes
     }
 
-    /// The set that [`RowSet::encode`] made bytes of; `None` for other bytes.
+    /// Decodes the output of [`RowSet::encode`]; `None` for other bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<RowSet> {
         let (version, mut bytes) = bytes.split_first()?;
         if *version != VERSION {
@@ -179,7 +179,7 @@ fn take<const BYTES: usize>(bytes: &mut &[u8]) -> Option<[u8; BYTES]> {
     Some(*taken)
 }
 
-/// Word and bit of a row in the bitmap of its run.
+/// Word and bit of a row in its run's bitmap.
 fn place(row: u64) -> (usize, u64) {
     let row = row % RUN_ROWS;
     ((row / 64) as usize, 1 << (row % 64))
@@ -189,7 +189,7 @@ fn count(bits: &Bits) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// Rows from `from` to before `until`.
+/// Number of rows in `from..until`.
 fn count_part(bits: &Bits, from: u32, until: u32) -> u64 {
     let of_word = |(word, bits): (u32, &u64)| {
         let (first, end) = (word * 64, word * 64 + 64);
@@ -203,10 +203,10 @@ fn count_part(bits: &Bits, from: u32, until: u32) -> u64 {
     (0..).zip(bits).map(of_word).sum()
 }
 
-/// How many rows of a set lie before a row.
+/// Rank queries: how many rows of a set precede a row.
 pub(crate) struct Ranks<'a> {
     set: &'a RowSet,
-    /// Runs and how many rows lie before each.
+    /// Runs, and the number of rows before each.
     before: Vec<(u64, u64)>,
 }
 

@@ -1,10 +1,10 @@
-//! Events in memory: searchable from the moment they are acknowledged until their bucket takes over.
+//! Events in memory: searchable from their acknowledgment until their bucket replaces them.
 //!
-//! A slab's rows lie in one piece that only grows ([`SlabRows`]), behind a lock that a writer holds while it adds a batch
-//! and a search while it copies a page. A snapshot remembers how many rows it saw, and never reads more. So a batch is
-//! copied ([`Copying`]) before the slab, which others look at, is told of it.
+//! A slab's rows are contiguous and append-only ([`SlabRows`]), behind a lock that a writer holds while it adds a batch
+//! and a search while it copies a page. A snapshot remembers how many rows it saw and never reads more. A batch is
+//! therefore first copied ([`Copying`]) and then published to the slab, which others read.
 //!
-//! Not here: which slab a batch goes to and when a slab is closed.
+//! Not here: choosing the slab of a batch, closing slabs.
 
 mod rows;
 mod segment;
@@ -25,14 +25,14 @@ pub(crate) use segment::{HotSegment, SLABS_PER_BUCKET_MAX};
 pub(crate) use slabs::{HotKey, HotSlabs};
 pub(crate) use spare_memory::Spares;
 
-/// Memory of a slab beside its events: what it is made of, and its places in maps.
+/// Memory of a slab besides its events: its structures and map entries.
 const SLAB_BYTES: usize = 2 << 10;
-/// Memory of an event beside its text: end, time, index time and metadata code.
+/// Memory of an event besides its text: end, time, index time and metadata code.
 const EVENT_BYTES: usize = 24;
-/// Memory of a metadata entry or an indexed field beside its texts.
+/// Memory of a metadata entry or an indexed field besides its texts.
 const ENTRY_BYTES: usize = 128;
 
-/// A batch being moved into slabs, row by row from the front.
+/// A batch being moved into slabs, row by row.
 #[derive(Debug)]
 pub(crate) struct BatchRows {
     batch: EventBatch,
@@ -46,17 +46,17 @@ impl BatchRows {
         BatchRows { batch, fields, next: 0 }
     }
 
-    /// Rows that are not moved yet.
+    /// Rows not moved yet.
     pub(crate) fn left(&self) -> usize {
         self.batch.len() - self.next
     }
 
-    /// Bytes of text of the next `rows` rows.
+    /// Text bytes of the next `rows` rows.
     pub(crate) fn bytes(&self, rows: usize) -> usize {
         text_of(&self.batch.ends, &(self.next..self.next + rows)).len()
     }
 
-    /// Most rows from the front, at least one, whose text fits `room`.
+    /// Maximum number of next rows, at least one, whose text fits `room`.
     pub(crate) fn rows_within(&self, room: usize) -> usize {
         let start = text_of(&self.batch.ends, &(self.next..self.next)).start;
         let fitting = self.batch.ends[self.next..].partition_point(|end| *end as usize - start <= room);
@@ -68,18 +68,18 @@ impl BatchRows {
         &self.batch.metas
     }
 
-    /// The batch, for its memory.
+    /// The batch, for reuse of its memory.
     pub(crate) fn into_batch(self) -> EventBatch {
         self.batch
     }
 
-    /// Fields of the rows before `end` that are not moved yet.
+    /// Fields of unmoved rows before `end`.
     fn fields_before(&mut self, end: usize) -> Vec<IndexedField> {
         std::iter::from_fn(|| self.fields.next_if(|field| (field.row as usize) < end)).collect()
     }
 }
 
-/// The slab of one index that takes new events.
+/// The slab of an index that accepts new events.
 #[derive(Debug)]
 pub(crate) struct HotSlab {
     number: u64,
@@ -88,13 +88,13 @@ pub(crate) struct HotSlab {
     rows: Arc<RwLock<SlabRows>>,
     code_of: BTreeMap<Metadata, u32>,
     metas: Vec<Metadata>,
-    /// The slab's metadata as the last snapshot shared it.
+    /// The slab's metadata as shared by the last snapshot.
     shared_metas: Option<Arc<[Metadata]>>,
-    /// Pages that take no more rows.
+    /// Complete pages.
     full: Vec<Arc<PageFacts>>,
-    /// The page behind them, if it has rows.
+    /// The growing page after them, if it has rows.
     growing: Option<PageFacts>,
-    /// The same as the last snapshot shared it.
+    /// The same as shared by the last snapshot.
     shared_growing: Option<Arc<PageFacts>>,
     events: usize,
     raw_bytes: usize,
@@ -102,26 +102,26 @@ pub(crate) struct HotSlab {
     entry_bytes: usize,
     /// Smallest and largest `_time`; 0 without events.
     times: (TimeNs, TimeNs),
-    /// Elapsed time of the last append.
+    /// Monotonic time of the last append.
     pub(crate) appended_at: i64,
 }
 
-/// A copy of events into a slab that nobody sees yet.
+/// A copy of events into a slab, not visible yet.
 #[derive(Debug)]
 pub(crate) struct Copying {
     rows: Arc<RwLock<SlabRows>>,
-    /// Rows that are there.
+    /// Rows already present.
     first: usize,
     /// The slab's codes of the batch's metadata.
     codes: Vec<u32>,
-    /// Those of them that the slab does not know yet, in order of their codes.
+    /// New metadata entries, in order of their codes.
     new_metas: Vec<Metadata>,
 }
 
-/// Events that were copied into a slab.
+/// Events copied into a slab.
 #[derive(Debug)]
 pub(crate) struct Copied {
-    /// What is known of them, cut where pages are.
+    /// Facts about them, split at page boundaries.
     pages: Vec<PageFacts>,
     new_metas: Vec<Metadata>,
     events: usize,
@@ -130,7 +130,7 @@ pub(crate) struct Copied {
 }
 
 impl Copying {
-    /// Copies the next `rows` rows of a batch behind the slab's.
+    /// Copies the next `rows` rows of a batch to the end of the slab.
     pub(crate) fn copy(self, source: &mut BatchRows, rows: usize) -> Copied {
         assert!(rows <= source.left(), "only rows that are left are copied");
         let taken = source.next..source.next + rows;
@@ -159,7 +159,7 @@ impl HotSlab {
         HotSlab::in_memory_of(index, number, SlabRows::default())
     }
 
-    /// A slab that takes over the memory of `rows`, which are empty.
+    /// A slab that reuses the memory of `rows`, which are empty.
     pub(crate) fn in_memory_of(index: &Arc<str>, number: u64, rows: SlabRows) -> HotSlab {
         HotSlab {
             number,
@@ -196,7 +196,7 @@ impl HotSlab {
         self.raw_bytes
     }
 
-    /// Memory it takes, as far as it is filled.
+    /// Memory in use.
     pub(crate) fn memory_bytes(&self) -> usize {
         SLAB_BYTES + self.raw_bytes + self.events * EVENT_BYTES + self.entry_bytes
     }
@@ -217,7 +217,7 @@ impl HotSlab {
         self.publish(copied);
     }
 
-    /// Begins a copy of events with these metadata. There must be one at a time, and none after the slab is closed.
+    /// Begins a copy of events with these metadata. Only one copy at a time, and none after the slab is closed.
     pub(crate) fn begin_copy(&self, metas: &[Metadata]) -> Copying {
         let mut new_metas: Vec<Metadata> = Vec::new();
         let mut new_codes: BTreeMap<&Metadata, usize> = BTreeMap::new();
@@ -235,7 +235,7 @@ impl HotSlab {
         Copying { rows: self.rows.clone(), first: self.events, codes, new_metas }
     }
 
-    /// Shows what was copied to later snapshots.
+    /// Makes copied events visible to later snapshots.
     pub(crate) fn publish(&mut self, copied: Copied) {
         let Copied { pages, new_metas, events, raw_bytes, field_bytes } = copied;
         let in_pages: usize = pages.iter().map(|page| page.info.events as usize).sum();
@@ -271,7 +271,7 @@ impl HotSlab {
         self.entry_bytes += field_bytes;
     }
 
-    /// What a search sees of it now.
+    /// Its current state as a segment.
     pub(crate) fn segment(&mut self) -> Arc<HotSegment> {
         let mut pages = self.full.clone();
         if let Some(growing) = &self.growing {
@@ -282,7 +282,7 @@ impl HotSlab {
         Arc::new(HotSegment::new(self.number, bucket, index, metas, self.rows.clone(), pages))
     }
 
-    /// The slab as it stays.
+    /// The closed slab.
     pub(crate) fn close(mut self) -> Arc<HotSegment> {
         self.segment()
     }

@@ -1,7 +1,7 @@
-//! The events of one slab in memory, in one piece: as the bucket encoder wants them, so that sealing copies nothing.
+//! The events of one slab in memory, contiguous and in the bucket encoder's form, so that sealing copies nothing.
 //!
-//! Rows are only ever added at the end. A search copies the rows of the page it reads, which lets slabs that are sealed
-//! give their memory to new ones.
+//! Rows are only appended. A search copies the rows of the page it reads, so that the memory of sealed slabs can be
+//! reused.
 
 use quarry_event::{EventBatch, IndexedField, Page, PageColumns, TimeNs};
 use quarry_stdx::number::u32_of;
@@ -9,14 +9,14 @@ use std::ops::Range;
 
 use crate::PageInfo;
 
-/// Events of a slab. `events.metas` are those of the slab; `events.index_time` has no meaning.
+/// Events of a slab. `events.metas` are those of the slab; `events.index_time` is unused.
 #[derive(Debug, Default)]
 pub(crate) struct SlabRows {
     pub(crate) events: EventBatch,
     pub(crate) index_times: Vec<TimeNs>,
 }
 
-/// What is known of one page without looking at its rows.
+/// Facts about one page, available without reading its rows.
 #[derive(Clone, Debug)]
 pub(crate) struct PageFacts {
     pub(crate) info: PageInfo,
@@ -25,7 +25,7 @@ pub(crate) struct PageFacts {
 }
 
 impl PageFacts {
-    /// The facts of a page to which the rows of `more` were added at its end.
+    /// The facts of a page extended by the rows of `more`.
     pub(crate) fn with(mut self, more: &PageFacts) -> PageFacts {
         let info = &mut self.info;
         info.events += more.info.events;
@@ -42,7 +42,7 @@ impl PageFacts {
 }
 
 impl SlabRows {
-    /// Makes room for a slab of this size.
+    /// Reserves room for a slab of this size.
     pub(crate) fn reserve(&mut self, events: usize, raw_bytes: usize) {
         self.events.raw.reserve(raw_bytes);
         self.events.ends.reserve(events);
@@ -51,7 +51,7 @@ impl SlabRows {
         self.index_times.reserve(events);
     }
 
-    /// Forgets the events and keeps their memory.
+    /// Clears the events and keeps their memory.
     pub(crate) fn clear(&mut self) {
         let EventBatch { raw, ends, time, index_time, meta, metas, fields, .. } = &mut self.events;
         raw.clear();
@@ -59,7 +59,7 @@ impl SlabRows {
         time.clear();
         meta.clear();
         *index_time = 0;
-        // What is in these differs from slab to slab.
+        // Their size differs from slab to slab.
         (*metas, *fields) = (Vec::new(), Vec::new());
         self.index_times.clear();
     }
@@ -70,7 +70,7 @@ impl SlabRows {
         raw.capacity() + (ends.capacity() + meta.capacity()) * 4 + (time.capacity() + self.index_times.capacity()) * 8
     }
 
-    /// Adds rows of a batch whose metadata `codes` translates, and its fields, which belong to them.
+    /// Adds rows of a batch with metadata translated by `codes`, and their fields.
     pub(crate) fn add(&mut self, batch: &EventBatch, rows: Range<usize>, fields: Vec<IndexedField>, codes: &[u32]) {
         let text = text_of(&batch.ends, &rows);
         let (row, byte) = (self.events.len(), self.events.raw.len());
@@ -112,7 +112,7 @@ impl SlabRows {
         PageFacts { info, codes }
     }
 
-    /// The wanted columns of the page of these rows, without its metadata.
+    /// The requested columns of the page of these rows, without metadata.
     pub(crate) fn page(&self, rows: Range<usize>, columns: PageColumns) -> Page {
         let events = &self.events;
         let mut out = Page {
@@ -140,7 +140,7 @@ impl SlabRows {
     }
 }
 
-/// Where the text of these rows is.
+/// Text range of these rows.
 pub(crate) fn text_of(ends: &[u32], rows: &Range<usize>) -> Range<usize> {
     let end_before = |row: usize| if row == 0 { 0 } else { ends[row - 1] as usize };
     end_before(rows.start)..end_before(rows.end)

@@ -1,4 +1,4 @@
-//! A slab in memory as a search sees it.
+//! A slab in memory as a segment for searches.
 
 use std::sync::{Arc, RwLock, RwLockReadGuard};
 
@@ -11,10 +11,10 @@ use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 use quarry_stdx::number::usize_of;
 
-/// Slabs of one bucket at most, so that bucket number and slab number make one sequence number.
+/// Maximum slabs per bucket, so that bucket number and slab number form one sequence number.
 pub(crate) const SLABS_PER_BUCKET_MAX: u64 = 4_096;
 
-/// Pages of a slab; rows that came later are not seen.
+/// Pages of a slab; later rows are not visible.
 #[derive(Debug)]
 pub(crate) struct HotSegment {
     number: u64,
@@ -67,12 +67,12 @@ impl HotSegment {
         read(&self.rows)
     }
 
-    /// The rows for their memory, if nobody else sees them.
+    /// The rows, for reuse of their memory, if nobody else uses them.
     pub(crate) fn into_rows(self) -> Option<SlabRows> {
         Arc::into_inner(self.rows).and_then(|rows| rows.into_inner().ok())
     }
 
-    /// Pages of `among` that `query` keeps; only metadata is known without reading the text.
+    /// Pages in `among` that may match `query`; without reading the text, only metadata can exclude pages.
     fn pages_of(&self, query: &TermQuery, among: u64) -> u64 {
         match query {
             TermQuery::Token(_) | TermQuery::Prefix(_) | TermQuery::Value { .. } | TermQuery::Field { .. } => among,

@@ -1,14 +1,14 @@
-//! All slabs that take events: by index and pipeline set, with what is asked of them together at hand.
+//! All hot slabs, by index and pipeline set, with their aggregates.
 //!
-//! There may be as many as there are indexes, nearly all of them next to empty. What is asked once per append or seal
-//! must not depend on their number.
+//! There may be as many as there are indexes, nearly all of them almost empty. Queries made per append or seal must not
+//! depend on their number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::hot::HotSlab;
 
-/// Whose events a hot slab takes.
+/// Key of a hot slab.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HotKey {
     pub(crate) index: Arc<str>,
@@ -30,7 +30,7 @@ impl HotSlabs {
         self.slabs.get(key)
     }
 
-    /// Adds a slab where there is none.
+    /// Adds a slab under an unused key.
     pub(crate) fn insert(&mut self, key: HotKey, slab: HotSlab) {
         drop(self.remove(&key));
         self.bytes += slab.memory_bytes();
@@ -53,7 +53,7 @@ impl HotSlabs {
         self.bytes = self.bytes - before + slab.memory_bytes();
     }
 
-    /// Every slab, to be shown; what it holds must not change.
+    /// Every slab, for making segments; the content must not change.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (&HotKey, &mut HotSlab)> {
         self.slabs.iter_mut()
     }
@@ -87,8 +87,7 @@ impl HotSlabs {
         self.slabs.range(ends).map(|(_, slab)| slab.number())
     }
 
-    /// Keys of the largest slabs that must go so that the others hold `bytes` at most; of equals those that got
-    /// nothing for longest.
+    /// Keys of the largest slabs to close so that the rest has at most `bytes`; ties go to those idle longest.
     pub(crate) fn largest_beyond(&self, bytes: usize) -> Vec<HotKey> {
         let mut slabs: Vec<(&HotKey, &HotSlab)> = self.slabs.iter().collect();
         slabs.sort_by_key(|(_, slab)| (std::cmp::Reverse(slab.memory_bytes()), slab.appended_at));

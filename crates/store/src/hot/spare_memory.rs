@@ -1,7 +1,7 @@
-//! Memory of what is done with, kept for what comes next while events keep coming.
+//! Reuse of the memory of sealed slabs and stored batches while events keep arriving.
 //!
-//! A stream of events needs the same few large blocks over and over. Giving them back each time would let the operating
-//! system clear every page of them again, which costs more than filling them.
+//! A stream of events needs the same few large blocks repeatedly. Returning them each time would make the operating
+//! system zero their pages again, which costs more than filling them.
 
 use std::sync::Mutex;
 
@@ -11,15 +11,15 @@ use quarry_event::EventBatch;
 use crate::hot::SlabRows;
 use crate::sync::lock;
 
-/// Slabs kept.
+/// Maximum slabs kept.
 const SLABS_MAX: usize = 2;
-/// Bytes of a slab that is kept: a full one with its columns.
+/// Maximum bytes of a slab that is kept: a full one with its columns.
 const SLAB_BYTES_MAX: usize = 96 << 20;
-/// Batches kept.
+/// Maximum batches kept.
 const BATCHES_MAX: usize = 8;
-/// Text bytes of a batch that is kept: little more than inputs fill.
+/// Maximum text bytes of a batch that is kept.
 const BATCH_BYTES_MAX: usize = 6 << 20;
-/// Text bytes of a batch that is large.
+/// Text bytes from which a batch counts as large.
 const BATCH_BYTES_MIN: usize = 256 << 10;
 
 /// Empty slabs and batches.
@@ -35,7 +35,7 @@ impl Spares {
         (BATCH_BYTES_MIN..=SLAB_BYTES_MAX).contains(&rows.capacity())
     }
 
-    /// Keeps the memory of a slab that is sealed, if fewer than `most` are kept already.
+    /// Keeps the memory of a sealed slab if fewer than `most` are kept.
     pub(crate) fn keep_slab(&self, mut rows: SlabRows, most: usize) {
         if !Spares::takes(&rows) {
             return;
@@ -47,8 +47,8 @@ impl Spares {
         }
     }
 
-    /// Empty rows for a slab that begins with `first`. Where that is large the slab will likely be filled, and gets room
-    /// for `raw_bytes` of text at once, so that it does not move while it grows; else it begins small.
+    /// Empty rows for a slab that begins with `first`. If that batch is large, the slab will probably be filled, so
+    /// room for `raw_bytes` is reserved at once to avoid moving it while it grows; otherwise it starts small.
     pub(crate) fn slab(&self, first: &EventBatch, raw_bytes: usize) -> SlabRows {
         if first.raw.len() < BATCH_BYTES_MIN {
             return SlabRows::default();
@@ -59,7 +59,7 @@ impl Spares {
         rows
     }
 
-    /// Keeps the memory of a batch whose events are moved.
+    /// Keeps the memory of a batch whose events were moved.
     pub(crate) fn keep_batch(&self, mut batch: EventBatch) {
         if !(BATCH_BYTES_MIN..=BATCH_BYTES_MAX).contains(&batch.raw.capacity()) {
             return;
@@ -75,12 +75,12 @@ impl Spares {
         }
     }
 
-    /// An empty batch that was used before.
+    /// A reused empty batch.
     pub(crate) fn batch(&self) -> Option<EventBatch> {
         lock(&self.batches).pop()
     }
 
-    /// Gives all memory back.
+    /// Releases all memory.
     pub(crate) fn clear(&self) {
         let slabs = std::mem::take(&mut *lock(&self.slabs));
         let batches = std::mem::take(&mut *lock(&self.batches));

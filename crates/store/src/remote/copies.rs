@@ -1,6 +1,6 @@
-//! Which copies of a bucket there are, what its objects are called on a volume, and which volumes indexes have.
+//! Copies of a bucket, object keys on volumes, and the volume of each index.
 //!
-//! Not here: what moves a bucket from one state to the next.
+//! Not here: state transitions of a bucket.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,45 +13,46 @@ use quarry_catalog::{BucketRow, RemoteCopy, RemoteState};
 use crate::object_names::folder_of;
 use crate::sync::lock;
 
-/// What a path says for the name of its index.
+/// Placeholder for the index name in a path.
 const INDEX_NAME: &str = "$_index_name";
-/// What is known of all slabs is about so small a part of a bucket, and the checksums of its blocks a tenth of that.
+/// Divisor for the size of the end of a bucket that is read first: the metadata of all slabs is about this small a
+/// part, and block checksums a tenth of that.
 const SHARE_OF_END: u64 = 200;
-/// Setting of the catalog that tells the objects of this data directory from those of others on the same volume.
+/// Catalog setting with the id that separates this data directory's objects from others on the same volume.
 pub(crate) const STORE_ID: &str = "store_id";
 
-/// Where buckets are kept besides the data directory.
+/// Remote volumes and their use.
 #[derive(Clone, Debug)]
 pub struct RemoteOptions {
     /// The volumes of indexes.conf, by name.
     pub volumes: BTreeMap<String, Arc<dyn BlobStore>>,
-    /// Where indexes keep their buckets that `of_index` does not name; `None` for here alone.
+    /// Default location of buckets; `None` for local only.
     pub default: Option<RemotePath>,
-    /// The same for indexes that say it for themselves.
+    /// Location of indexes with their own setting.
     pub of_index: BTreeMap<String, Option<RemotePath>>,
-    /// Bytes that local copies of uploaded buckets and cached blocks take together.
+    /// Maximum bytes of local copies of uploaded buckets plus cached blocks.
     pub cache_bytes_max: u64,
-    /// Bytes of the disk that these leave free beyond what the store must keep free.
+    /// Bytes of disk space these leave free in addition to the store's reserve.
     pub eviction_padding: u64,
-    /// Seconds for which the local copy of a bucket stays before those of older ones, by its newest event.
+    /// Age in seconds up to which local copies of recent buckets are kept before older ones, by newest event.
     pub hotlist_recency_secs: u64,
-    /// Buckets that are uploaded at once.
+    /// Maximum concurrent uploads.
     pub uploads_max: usize,
-    /// Sixteen hexadecimal digits for a data directory that has no id yet, drawn by chance.
+    /// Id for a data directory that has none: sixteen random hexadecimal digits.
     pub new_store_id: String,
 }
 
-/// A place on a volume.
+/// A location on a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemotePath {
     /// Name of the volume.
     pub volume: String,
-    /// Path below that of the volume; `$_index_name` in it stands for the index. Its parts are names of objects.
+    /// Path below that of the volume; `$_index_name` stands for the index. Each part must be a valid object name.
     pub path: String,
 }
 
 impl RemoteOptions {
-    /// Where an index keeps its buckets.
+    /// The location for an index's buckets.
     pub(super) fn place_of(&self, index: &str, store_id: &str) -> Option<RemotePath> {
         let own = self.of_index.get(index);
         let RemotePath { volume, path } = own.map_or(self.default.as_ref(), Option::as_ref)?;
@@ -61,7 +62,7 @@ impl RemoteOptions {
     }
 }
 
-/// Which copies of a live bucket there are; shared by all who hold the bucket.
+/// The copies of a live bucket, shared by all users of the bucket.
 #[derive(Debug, Default)]
 pub(crate) struct Copies(Mutex<Option<RemoteCopy>>);
 
@@ -82,7 +83,7 @@ impl Copies {
         lock(&self.0).as_ref().map(|copy| copy.state)
     }
 
-    /// Whether the objects in the data directory are whole.
+    /// Whether the local objects are complete.
     pub(crate) fn is_local(&self) -> bool {
         self.state().is_none_or(RemoteState::is_local_whole)
     }
@@ -94,7 +95,7 @@ impl Copies {
     }
 }
 
-/// Which object of a bucket.
+/// An object of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Object,
@@ -120,8 +121,8 @@ impl Part {
         }
     }
 
-    /// How much of its end is read first: of a bucket, what is known of all slabs; of a filter nothing but the checksums of
-    /// the store, which are left to it.
+    /// How much of its end is read first: of a bucket, the metadata of all slabs; of a filter, only the block
+    /// checksums, which the blob store reads.
     fn end_bytes(self, row: &BucketRow) -> u64 {
         match self {
             Part::Object => row.object_bytes / SHARE_OF_END,
@@ -129,8 +130,8 @@ impl Part {
         }
     }
 
-    /// Its key on a volume. It is made of what the catalog says, and unlike any other: a number that comes again, because
-    /// an older catalog was put back, comes at another time.
+    /// Its key on a volume. It is derived from the catalog row and unique: if an older catalog is restored, a reused
+    /// number has another creation time.
     pub(crate) fn key(self, row: &BucketRow, folder: &str) -> String {
         let ending = match self {
             Part::Object => "bucket",
@@ -140,22 +141,22 @@ impl Part {
     }
 }
 
-/// An object that was opened.
+/// An open object.
 #[derive(Clone)]
 pub(crate) struct OpenObject {
     pub(crate) object: Arc<dyn ReadAt>,
-    /// The same; what is read of this one stays in the cache for longer.
+    /// The same with cache protection: blocks read through it are evicted later.
     pub(crate) lasting: Arc<dyn ReadAt>,
 }
 
 impl OpenObject {
-    /// One that no cache is before.
+    /// An object without a cache.
     pub(crate) fn of(object: Arc<dyn ReadAt>) -> OpenObject {
         OpenObject { lasting: Arc::clone(&object), object }
     }
 }
 
-/// The volumes a store reads, and the cache before them.
+/// The volumes of a store, and their cache.
 pub(crate) struct Remotes {
     volumes: BTreeMap<String, Arc<dyn BlobStore>>,
     pub(crate) cache: Option<Arc<BlockCache>>,
@@ -184,7 +185,7 @@ impl Remotes {
         self.volumes.get(name).ok_or_else(|| BlobError::Settings { reason: reason() })
     }
 
-    /// An object of a bucket as its volume has it, through the cache.
+    /// Opens an object of a bucket on its volume, through the cache.
     pub(crate) fn open(&self, row: &BucketRow, part: Part, copy: &RemoteCopy) -> Result<OpenObject, BlobError> {
         let key = part.key(row, &copy.folder);
         let volume = Arc::clone(self.volume(&copy.volume)?);
@@ -200,7 +201,7 @@ impl Remotes {
         }
     }
 
-    /// Deletes the objects of a bucket, and what the cache has of them.
+    /// Deletes the objects of a bucket and their cached blocks.
     pub(crate) fn delete(&self, row: &BucketRow, copy: &RemoteCopy) -> Result<(), BlobError> {
         let volume = self.volume(&copy.volume)?;
         Part::ALL.into_iter().try_for_each(|part| {

@@ -1,8 +1,8 @@
-//! Lets local copies of uploaded buckets go.
+//! Eviction of local copies of uploaded buckets.
 //!
-//! Copies and cached blocks share the room that the cache may take; each may use what the other leaves, and half of it
-//! in any case. The least used copies go first, those of recent events last. Searches that hold a bucket go on reading:
-//! its open file stays readable, and what they open later they find on the volume.
+//! Copies and cached blocks share the configured space; each may use what the other leaves, and at least half of it.
+//! The least used copies are evicted first, those of recent events last. Searches that hold a bucket are not affected:
+//! open files stay readable, and later reads use the volume.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::state::Shared;
 use crate::sync::lock;
 
 impl Shared {
-    /// Deletes local copies until what is left has room.
+    /// Deletes local copies until the rest fits.
     pub(super) fn evict(&self) -> Result<(), StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(()) };
         let _turn = self.uploads.turn();
@@ -30,7 +30,7 @@ impl Shared {
         let mut bytes: u64 = copies.iter().map(|bucket| bucket.row.stored_bytes()).sum();
         let half = remote.cache_bytes_max / 2;
         let mut room = remote.cache_bytes_max - cache.figures().bytes.min(half);
-        // On a full disk copies go before cached blocks: a block is there because a search has read it.
+        // On a full disk, copies are evicted before cached blocks, because every cached block was read by a search.
         let needed = self.options.free_bytes_min.saturating_add(remote.eviction_padding);
         if let Ok(disk) = rustix::fs::statvfs(&self.options.dir) {
             let missing = needed.saturating_sub(disk.f_bavail.saturating_mul(disk.f_frsize));

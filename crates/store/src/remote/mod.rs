@@ -1,11 +1,11 @@
-//! Buckets on remote stores: which index keeps its buckets where, and what an object is called there.
+//! Buckets on remote volumes.
 //!
-//! A bucket is sealed into the data directory as ever, and its commit does not wait for a network. A thread then puts
-//! its objects on the volume of its index ([`upload`]); once they are there the local ones may go, the least used first,
-//! when there is no room for them ([`evict`]). From then on searches read ranges of the remote objects, through a cache
-//! of blocks. The catalog notes each step before it begins.
+//! A bucket is sealed into the data directory as usual; its commit does not wait for the network. A thread then uploads
+//! its objects to the volume of its index ([`upload`]). Once uploaded, local objects may be evicted for lack of space,
+//! least used first ([`evict`]); searches then read ranges of the remote objects through a block cache. Each step is
+//! recorded in the catalog before it begins.
 //!
-//! Not here: requests to the store and blocks of its objects (`blob`), how a search asks for them ([`crate::sealed`]).
+//! Not here: requests to the store and the block cache (`blob`), reads by searches ([`crate::sealed`]).
 
 pub(crate) mod copies;
 mod evict;

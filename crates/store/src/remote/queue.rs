@@ -1,6 +1,6 @@
-//! Buckets that wait for their upload, and whose turn it is to upload or to evict.
+//! Buckets waiting for upload, and the lock for uploading and evicting.
 //!
-//! Not here: what is done in that turn.
+//! Not here: the work itself.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -8,39 +8,39 @@ use std::time::Duration;
 
 use crate::sync::{lock, wait_for};
 
-/// What waits for its upload.
+/// The upload queue.
 #[derive(Debug, Default)]
 pub(crate) struct Uploads {
     waiting: Mutex<Waiting>,
     work: Condvar,
-    /// Held by who uploads or evicts.
+    /// Held while uploading or evicting.
     turn: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Numbers of buckets that are not uploaded, as far as their indexes have a volume.
+    /// Numbers of buckets not uploaded yet; some may be of indexes without a volume.
     pub(super) buckets: BTreeSet<u64>,
-    /// Damaged ones, which stay here.
+    /// Damaged buckets, which stay local.
     pub(super) damaged: BTreeSet<u64>,
-    /// Whether the failure of uploads was told since the last that worked.
+    /// Whether a failure was reported since the last successful upload.
     pub(super) is_told: bool,
     stopping: bool,
 }
 
 impl Uploads {
-    /// What waits.
+    /// The queue's state.
     pub(super) fn waiting(&self) -> MutexGuard<'_, Waiting> {
         lock(&self.waiting)
     }
 
-    /// Notes a bucket that may have to be uploaded.
+    /// Adds a bucket that may have to be uploaded.
     pub(crate) fn add(&self, number: u64) {
         lock(&self.waiting).buckets.insert(number);
         self.work.notify_all();
     }
 
-    /// The turn to upload or to evict.
+    /// The lock for uploading or evicting.
     pub(super) fn turn(&self) -> MutexGuard<'_, ()> {
         lock(&self.turn)
     }
@@ -55,7 +55,7 @@ impl Uploads {
         lock(&self.waiting).stopping
     }
 
-    /// Rests for a time, or until there is something new to do.
+    /// Pauses for a time, or until there is new work.
     pub(super) fn rest(&self, time: Duration, only_stop: bool) {
         let waiting = lock(&self.waiting);
         if !waiting.stopping && (only_stop || waiting.buckets.is_empty()) {

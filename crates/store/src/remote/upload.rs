@@ -1,8 +1,8 @@
-//! Puts sealed buckets on the volumes of their indexes.
+//! Uploads sealed buckets to the volumes of their indexes.
 //!
-//! Oldest first, some at once. What is uploaded was read back from the disk and held against its checksums, so that
-//! damage stays here and is told, instead of replacing what is whole. A volume that is out of reach holds up nothing but
-//! the end of local copies: buckets wait, the thread tries again, at first after seconds, then after up to a minute.
+//! Oldest first, several at once. Objects are read back from disk and verified against their checksums before upload,
+//! so that local damage is reported and never replaces an intact copy. An unreachable volume delays only uploads and
+//! evictions: they are retried after seconds at first, later after up to a minute.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::state::Shared;
 use crate::sync::lock;
 use crate::{Store, StoreError};
 
-/// How long uploads rest after a failure, at first and at most.
+/// First and longest pause after a failure.
 const RETRY: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// How long the thread rests when there is nothing to do; it is woken when there is.
+/// Idle pause of the thread; new work wakes it.
 const REST: Duration = Duration::from_secs(60);
-/// Bytes of objects that are uploaded at once; a larger one goes alone.
+/// Maximum bytes uploaded concurrently; a larger object is uploaded alone.
 const TOGETHER_BYTES_MAX: u64 = 256 << 20;
 
-/// What the thread does until the store closes.
+/// The upload thread.
 pub(crate) fn run(shared: &Shared) {
     let mut retry = RETRY;
     while !shared.uploads.is_stopping() {
@@ -53,8 +53,7 @@ pub(crate) fn run(shared: &Shared) {
 }
 
 impl Store {
-    /// Uploads every sealed bucket of indexes with a volume, and lets local copies go that have no room; returns when it is
-    /// done.
+    /// Uploads every sealed bucket of indexes with a volume and evicts local copies that do not fit; returns when done.
     pub fn upload_all(&self) -> Result<(), StoreError> {
         if !self.is_writable() {
             return Err(StoreError::ReadOnly);
@@ -64,11 +63,11 @@ impl Store {
     }
 }
 
-/// Buckets of one place that are uploaded together.
+/// Buckets for one location that are uploaded together.
 type Together = (RemotePath, Vec<Arc<SealedBucket>>);
 
 impl Shared {
-    /// Uploads some of the oldest buckets that wait; `false` when none does.
+    /// Uploads some of the oldest waiting buckets; `false` if none waits.
     fn upload_some(&self) -> Result<bool, StoreError> {
         let _turn = self.uploads.turn();
         let Some((place, buckets)) = self.next_uploads()? else { return Ok(false) };
@@ -110,7 +109,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// The oldest buckets that wait, of one place; what needs no upload is forgotten.
+    /// The oldest waiting buckets of one location; drops those that need no upload.
     fn next_uploads(&self) -> Result<Option<Together>, StoreError> {
         let Some(remote) = &self.options.remote else { return Ok(None) };
         let store_id = self.store_id()?;
@@ -126,7 +125,7 @@ impl Shared {
                 done.push(number);
                 continue;
             };
-            // What was begun goes on where it was begun, whatever indexes.conf says by now.
+            // An upload already begun continues at its location, whatever indexes.conf says now.
             let begun = bucket.copies.remote().map(|copy| RemotePath { volume: copy.volume, path: copy.folder });
             let Some(place) = begun.or_else(|| remote.place_of(&bucket.row.index, &store_id)) else {
                 done.push(number);
@@ -147,7 +146,7 @@ impl Shared {
         Ok(together)
     }
 
-    /// What tells the objects of this data directory from those of others.
+    /// The id of this data directory.
     fn store_id(&self) -> Result<String, StoreError> {
         if let Some(known) = self.catalog.setting(STORE_ID)? {
             return Ok(known);
@@ -158,7 +157,7 @@ impl Shared {
         Ok(drawn)
     }
 
-    /// Puts both objects of a bucket whose upload is noted, and notes its end.
+    /// Uploads both objects of a bucket whose upload is recorded, and records completion.
     fn upload(&self, bucket: &Arc<SealedBucket>) -> Result<(), StoreError> {
         let Some(copy) = bucket.copies.remote() else { return Ok(()) };
         let row = &bucket.row;
@@ -184,7 +183,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The content of both objects, compared with their checksums and sizes.
+    /// The content of both objects, verified against checksums and sizes.
     fn whole_objects(&self, bucket: &SealedBucket) -> Result<[Bytes; 2], StoreError> {
         let damaged = |reason: String| StoreError::Corrupt { bucket: bucket.id.to_string(), reason };
         let read = |part: Part| -> Result<Bytes, StoreError> {
@@ -201,7 +200,7 @@ impl Shared {
         Ok(objects)
     }
 
-    /// Makes sure that the objects of a bucket are in the data directory.
+    /// Ensures that the objects of a bucket are in the data directory.
     pub(crate) fn bring_here(&self, bucket: &SealedBucket) -> Result<(), StoreError> {
         let _turn = lock(&self.copies_turn);
         let Some(copy) = bucket.copies.remote().filter(|copy| !copy.state.is_local_whole()) else { return Ok(()) };
@@ -221,7 +220,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Lists what a start finds that is not uploaded, and ends what a crash left of evictions.
+    /// At start, lists buckets not uploaded yet and completes interrupted evictions.
     pub(crate) fn resume_uploads(&self) -> Result<(), StoreError> {
         let buckets: BTreeMap<u64, Arc<SealedBucket>> = self.state().sealed.clone();
         for (number, bucket) in &buckets {

@@ -1,8 +1,8 @@
-//! What is left of a slab, or of a part of one, some of whose events are deleted.
+//! The remaining events of a slab, or of a part of one, after deletions.
 //!
-//! Whoever reads a segment sees its pages without those events, as if they had never come: fewer events in a page, in
-//! the same order. A page that lost events is read as text, because the columns of a shaped page have the rows of the
-//! whole page; the other pages are read as ever.
+//! Readers of a segment see its pages without deleted events, as if they had never arrived: fewer events in a page, in
+//! the same order. A page with deleted events is read as text, because the columns of a shaped page contain the rows of
+//! the whole page; other pages are read as usual.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use crate::deletion::RowSet;
 use quarry_event::{Page, PageSet};
 use quarry_stdx::number::u32_of;
 
-/// A segment without its deleted events.
+/// The remaining events of a segment.
 #[derive(Debug)]
 pub(crate) struct Live {
     deleted: Arc<RowSet>,
-    /// Number of events of each page before.
+    /// Number of events of each page before deletion.
     all: Vec<u32>,
-    /// Its pages as they are left; a page may have no event.
+    /// Its pages after deletion; a page may be empty.
     pub(crate) infos: Vec<PageInfo>,
-    /// Pages that lost events.
+    /// Pages with deleted events.
     touched: PageSet,
-    /// Pages with events.
+    /// Pages with remaining events.
     pub(crate) filled: PageSet,
 }
 
 impl Live {
-    /// Pages `pages` of a bucket without the rows `deleted`; `None` when none of these is in them.
+    /// Pages `pages` of a bucket without the rows `deleted`; `None` if no row is affected.
     pub(crate) fn new(deleted: &Arc<RowSet>, pages: &[PageInfo]) -> Option<Live> {
         assert!(pages.len() <= u64::BITS as usize, "a bit stands for a page");
         let (mut touched, mut filled) = (0u64, 0u64);
@@ -37,7 +37,7 @@ impl Live {
             let events = page.events - gone;
             touched |= u64::from(gone > 0) << number;
             filled |= u64::from(events > 0) << number;
-            // Times stay those of the page, which hold for what is left of it too; how the text divides is not known.
+            // Times are those of the whole page, which are valid bounds; text bytes are estimated.
             let raw_bytes = page.raw_bytes * u64::from(events) / u64::from(page.events.max(1));
             infos.push(PageInfo { events, raw_bytes, ..*page });
         }
@@ -50,30 +50,30 @@ impl Live {
         })
     }
 
-    /// Whether a page lost events.
+    /// Whether a page has deleted events.
     pub(crate) fn is_touched(&self, page: usize) -> bool {
         self.touched.contains(page)
     }
 
-    /// Rows within the bucket of the events that a page has left.
+    /// Rows within the bucket of a page's remaining events.
     pub(crate) fn rows_of(&self, page: usize) -> Vec<u64> {
         let (Some(info), Some(all)) = (self.infos.get(page), self.all.get(page)) else { return Vec::new() };
         let rows = rows_left(info.first_row, *all as usize, &self.deleted);
         rows.into_iter().map(|row| info.first_row + u64::from(row)).collect()
     }
 
-    /// What is left of a page.
+    /// A page without its deleted events.
     pub(crate) fn left_of(&self, number: usize, page: Page) -> Page {
         if self.is_touched(number) { left_of(&page, &self.deleted) } else { page }
     }
 }
 
-/// Rows of a page, counted from its first, that are not deleted.
+/// Remaining rows of a page, relative to its first row.
 fn rows_left(first_row: u64, events: usize, deleted: &RowSet) -> Vec<u32> {
     (0..u32_of(events)).filter(|row| !deleted.contains(first_row + u64::from(*row))).collect()
 }
 
-/// A page without deleted rows of its bucket; columns that were not read stay empty.
+/// A page without deleted rows; columns that were not read stay empty.
 fn left_of(page: &Page, deleted: &RowSet) -> Page {
     let rows = rows_left(page.first_row, page.len(), deleted);
     let pick = |values: &[i64]| rows.iter().filter_map(|row| values.get(*row as usize).copied()).collect();

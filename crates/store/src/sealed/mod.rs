@@ -1,8 +1,8 @@
-//! Sealed buckets: opened when a search needs them, through bounded caches.
+//! Sealed buckets, opened on demand through bounded caches.
 //!
-//! A search may hold more buckets than files may be open, so that a reader reaches its object through a cache of open
-//! files and opens it again when it fell out. That is why the objects of a retired bucket are deleted only when no
-//! search holds it any more ([`SealedBucket`] is counted).
+//! A search may hold more buckets than files may be open, so a reader accesses its object through a cache of open files
+//! and reopens it after eviction. Objects of a retired bucket are therefore deleted only when no search holds the
+//! bucket any more ([`SealedBucket`] is reference-counted).
 
 mod cut;
 mod fault;
@@ -33,9 +33,9 @@ use self::fault::Faults;
 pub(crate) use self::live_rows::Live;
 pub(crate) use self::segment::SealedSegment;
 
-/// Bytes up to which a term filter on a volume is read whole, as single cells take as long.
+/// Size up to which a remote term filter is read whole, because single cells would take as long.
 const WHOLE_FILTER_BYTES: u64 = 256 << 10;
-/// Buckets on volumes that one search opens at once.
+/// Remote buckets that one search opens concurrently.
 const OPENED_AT_ONCE: usize = 16;
 
 /// A live bucket.
@@ -43,15 +43,15 @@ const OPENED_AT_ONCE: usize = 16;
 pub(crate) struct SealedBucket {
     pub(crate) row: BucketRow,
     pub(crate) id: Arc<str>,
-    /// Where its events are in the order of arrival: the buckets they were sealed in, by ascending row and number.
+    /// The sealed buckets its events came from, by ascending row and number.
     pub(crate) origins: Vec<Origin>,
-    /// Its events that are deleted.
+    /// Its deleted events.
     pub(crate) deleted: Option<Arc<RowSet>>,
-    /// Shared with what the bucket was before its last events were deleted.
+    /// Shared between the versions of a bucket before and after deletions.
     pub(crate) hold: Arc<Hold>,
-    /// Which copies of its objects there are.
+    /// The copies of its objects.
     pub(crate) copies: Arc<Copies>,
-    /// Number of its last use among those of all buckets.
+    /// Sequence number of its last use, across all buckets.
     pub(crate) used: Arc<AtomicU64>,
 }
 
@@ -67,7 +67,7 @@ impl SealedBucket {
         SealedBucket { row, id, origins, deleted: None, hold, copies, used: Arc::default() }
     }
 
-    /// The bucket with these rows deleted, all that were deleted before among them.
+    /// The bucket with these rows deleted, which include all earlier ones.
     pub(crate) fn without(&self, deleted: RowSet) -> SealedBucket {
         SealedBucket {
             row: self.row.clone(),
@@ -80,29 +80,29 @@ impl SealedBucket {
         }
     }
 
-    /// Number of events that are deleted.
+    /// Number of deleted events.
     pub(crate) fn deleted_events(&self) -> u64 {
         self.deleted.as_ref().map_or(0, |deleted| deleted.len())
     }
 
-    /// Whether no search holds the bucket, nor what it was before some of its events were deleted.
+    /// Whether no search holds the bucket, in this or an earlier version.
     pub(crate) fn is_free(bucket: &Arc<SealedBucket>) -> bool {
         Arc::strong_count(bucket) == 1 && Arc::strong_count(&bucket.hold) == 1
     }
 
-    /// Number of the bucket its first event was sealed in.
+    /// Number of the sealed bucket of its first event.
     pub(crate) fn first_origin(&self) -> u64 {
         self.origins.first().map_or(self.row.number, |origin| origin.number)
     }
 
-    /// Number of the bucket event `row` was sealed in, or of an earlier one with nothing between them.
+    /// Number of the sealed bucket of event `row`, or of an earlier one with nothing in between.
     pub(crate) fn origin_of(&self, row: u64) -> u64 {
         let after = self.origins.partition_point(|origin| origin.first_row <= row);
         self.origins[..after].last().map_or(self.row.number, |origin| origin.number)
     }
 }
 
-/// An open bucket: its directory and what the store's trait wants to know of each slab.
+/// An open bucket: its directory and per-slab facts.
 pub(crate) struct OpenBucket {
     pub(crate) reader: BucketReader,
     pub(crate) infos: Vec<Vec<PageInfo>>,
@@ -117,24 +117,24 @@ impl fmt::Debug for OpenBucket {
 /// Bucket number, slab, page.
 pub(crate) type PageKey = (u64, u32, u32);
 
-/// Stores opened in this process so far.
+/// Number of stores opened in this process.
 static INSTANCES: AtomicU64 = AtomicU64::new(0);
 
-/// Everything that is shared between searches of sealed buckets.
+/// State shared by all searches of sealed buckets.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    /// Which of the stores opened in this process this is.
+    /// Which store of this process this is.
     pub(crate) instance: u64,
     objects: Arc<Objects>,
     open: Cache<u64, Arc<OpenBucket>>,
     filters: Cache<u64, Arc<TermFilter>>,
-    /// Those of which single cells are read.
+    /// Filters of which single cells are read.
     ranged_filters: Cache<u64, Arc<RangedFilter>>,
     pub(crate) faults: Faults,
     pub(crate) pages: Cache<PageKey, Arc<Page>>,
-    /// What searches hold of far buckets.
+    /// Memory budget of read-ahead in remote buckets.
     pub(crate) read_ahead: ReadAheadBudget,
-    /// Uses of buckets so far.
+    /// Sequence number of bucket uses.
     uses: AtomicU64,
 }
 
@@ -151,7 +151,7 @@ impl fmt::Debug for Objects {
 }
 
 impl Objects {
-    /// The bucket's object, as it is kept open.
+    /// The bucket's object from the cache of open files.
     fn get(&self, row: &BucketRow, copies: &Copies) -> Result<Arc<dyn ReadAt>, ReadError> {
         if let Some(object) = self.open.get(&row.number) {
             return Ok(object);
@@ -162,7 +162,7 @@ impl Objects {
         Ok(opened.object)
     }
 
-    /// Opens an object of a bucket here, or on its volume where the local copy is gone.
+    /// Opens an object of a bucket locally, or on its volume if there is no local copy.
     fn open(&self, row: &BucketRow, copies: &Copies, part: Part) -> Result<OpenObject, BlobError> {
         let local = || self.blobs.open(part.name(row));
         let Some(copy) = copies.remote().filter(|copy| copy.state.is_remote_whole()) else {
@@ -173,26 +173,26 @@ impl Objects {
             return remote();
         }
         match local() {
-            // It went this moment, or somebody took it away.
+            // It was just evicted, or removed from outside.
             Err(BlobError::NotFound { .. }) => remote(),
             opened => opened.map(OpenObject::of),
         }
     }
 
-    /// Whether the object of a bucket that is read is on a volume whose reads are held against checksums.
+    /// Whether the bucket's object is read from a volume that verifies checksums.
     fn checks_reads(&self, copies: &Copies) -> bool {
         let far = copies.remote().filter(|copy| !copy.state.is_local_whole());
         far.is_some_and(|copy| self.remotes.volume(&copy.volume).is_ok_and(|volume| volume.checks_reads()))
     }
 }
 
-/// An object whose file is opened when it is read.
+/// An object whose file is opened on first read.
 struct LazyObject {
     objects: Arc<Objects>,
-    /// Not the bucket itself, which would never be free.
+    /// Not the bucket itself, whose reference count would never drop.
     row: BucketRow,
     copies: Arc<Copies>,
-    /// What its directory is read through while the bucket is opened.
+    /// The object through which the directory is read while the bucket is opened.
     directory: Mutex<Option<Arc<dyn ReadAt>>>,
     len: u64,
 }
@@ -244,18 +244,18 @@ impl Readers {
         &*self.objects.blobs
     }
 
-    /// Volumes and the cache of what was read of them.
+    /// The volumes and their cache.
     pub(crate) fn remotes(&self) -> &Remotes {
         &self.objects.remotes
     }
 
-    /// Closes the file of a bucket's object, so that its space is free once it is deleted.
+    /// Closes the file of a bucket's object, so that its space is freed on deletion.
     pub(crate) fn close_object(&self, number: u64) {
         self.objects.open.remove_if(|key| *key == number);
     }
 
-    /// Opens buckets that are on volumes beside one another: each waits for a network, where none of it is cached. Those
-    /// that fail are tried again, and told of, by whoever wants them.
+    /// Opens remote buckets concurrently, because each waits for the network unless it is cached. Failures are ignored
+    /// here; the reader tries again and reports them.
     pub(crate) fn open_ahead(&self, buckets: &[Arc<SealedBucket>]) {
         let is_far =
             |bucket: &&Arc<SealedBucket>| !bucket.copies.is_local() && self.open.get(&bucket.row.number).is_none();
@@ -271,31 +271,31 @@ impl Readers {
         };
         std::thread::scope(|scope| {
             for _ in 0..OPENED_AT_ONCE.min(far.len()) - 1 {
-                // A thread that does not start is not missed.
+                // A thread that fails to start is not needed.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, some));
             }
             some();
         });
     }
 
-    /// Opens a bucket or takes it from the cache.
+    /// Opens a bucket, or returns it from the cache.
     pub(crate) fn open(&self, bucket: &SealedBucket) -> Result<Arc<OpenBucket>, StoreError> {
         bucket.used.store(self.uses.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         if let Some(open) = self.open.get(&bucket.row.number) {
             return Ok(open);
         }
         let opened = match self.is_ranged(bucket) {
-            // Both wait for a network.
+            // Both wait for the network.
             true => std::thread::scope(|scope| {
                 let filter = || drop(self.ranged_filter(bucket));
-                // A thread that does not start is not missed.
+                // A thread that fails to start is not needed.
                 drop(std::thread::Builder::new().name("quarry-open".to_owned()).spawn_scoped(scope, filter));
                 self.open_anew(bucket)
             }),
             false => self.open_anew(bucket),
         };
         let open = Arc::new(opened.map_err(|error| damage(&bucket.id, &error))?);
-        // Its content is read when a search asks for terms; that it is there costs little to know.
+        // Its content is read when a search asks for terms; checking its existence is cheap.
         if let Err(error) = self.filter_object(bucket) {
             self.faults.note(bucket, &error);
         }
@@ -303,7 +303,7 @@ impl Readers {
         Ok(open)
     }
 
-    /// Opens a bucket whatever the cache holds.
+    /// Opens a bucket bypassing the cache.
     pub(crate) fn open_anew(&self, bucket: &SealedBucket) -> Result<OpenBucket, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Object);
         let opened = opened.map_err(|error| ReadError::Failed { offset: 0, len: 0, reason: error.to_string() })?;
@@ -318,7 +318,7 @@ impl Readers {
         let reader = BucketReader::open(Arc::clone(&object) as Arc<dyn ReadAt>);
         *lock(&object.directory) = None;
         let reader = reader?;
-        // It is opened once for all reads.
+        // Opened once for all reads.
         self.objects.open.put(bucket.row.number, opened.object, 1);
         let info_of = |page: &quarry_bucket::PageInfo| PageInfo {
             first_row: page.first_row,
@@ -331,8 +331,8 @@ impl Readers {
         Ok(OpenBucket { reader, infos })
     }
 
-    /// Whether a slab of the bucket may hold a match, by its term filter. Without a filter that can be read it may.
-    /// `has_fields` tells whether the slab has index-time fields.
+    /// Whether a slab may match, by its term filter; `true` if the filter cannot be read. `has_fields` says whether the
+    /// slab has index-time fields.
     pub(crate) fn may_match(&self, bucket: &SealedBucket, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         let number = bucket.row.number;
         if !asks_for_terms(query) {
@@ -373,12 +373,12 @@ impl Readers {
         }
     }
 
-    /// Whether of the bucket's term filter single cells are read: it is on a volume, and large.
+    /// Whether single cells of the bucket's term filter are read: it is remote and large.
     fn is_ranged(&self, bucket: &SealedBucket) -> bool {
         bucket.row.filter_bytes > WHOLE_FILTER_BYTES && self.objects.checks_reads(&bucket.copies)
     }
 
-    /// The bucket's term filter by its cells, opened when it is first asked; `None` where it must be read whole.
+    /// The bucket's term filter by cells, opened on first use; `None` if it must be read whole.
     fn ranged_filter(&self, bucket: &SealedBucket) -> Result<Option<Arc<RangedFilter>>, BucketError> {
         let number = bucket.row.number;
         if let Some(filter) = self.ranged_filters.get(&number) {
@@ -391,7 +391,7 @@ impl Readers {
         Ok(filter)
     }
 
-    /// The term filter's object, if it is there and as long as it should be.
+    /// The term filter's object, if it exists and has the expected size.
     fn filter_object(&self, bucket: &SealedBucket) -> Result<Arc<dyn ReadAt>, BucketError> {
         let opened = self.objects.open(&bucket.row, &bucket.copies, Part::Filter);
         let failed = |reason: String| ReadError::Failed { offset: 0, len: 0, reason };
@@ -408,7 +408,7 @@ impl Readers {
         TermFilter::open(&object.read_at(0, usize_of(object.len()))?)
     }
 
-    /// Reads every byte of both objects of a bucket and holds them against their checksums and the catalog.
+    /// Reads every byte of both objects of a bucket and verifies them against checksums and the catalog.
     pub(crate) fn check(&self, bucket: &SealedBucket) -> Result<(), Fault> {
         let number = bucket.row.number;
         self.objects.open.remove_if(|key| *key == number);
@@ -430,7 +430,7 @@ impl Readers {
         }
     }
 
-    /// Forgets what the caches hold of a bucket.
+    /// Drops cached state of a bucket.
     pub(crate) fn forget(&self, number: u64) {
         self.objects.open.remove_if(|key| *key == number);
         self.open.remove_if(|key| *key == number);
@@ -441,12 +441,12 @@ impl Readers {
     }
 }
 
-/// A failure of one bucket, by its name.
+/// An error of one bucket, by name.
 pub(crate) fn damage(bucket: &str, error: &BucketError) -> StoreError {
     StoreError::Corrupt { bucket: bucket.to_owned(), reason: error.to_string() }
 }
 
-/// Whether a filter can say anything about the query.
+/// Whether a filter can exclude anything for the query.
 fn asks_for_terms(query: &TermQuery) -> bool {
     match query {
         TermQuery::Token(_) | TermQuery::Field { .. } | TermQuery::None => true,

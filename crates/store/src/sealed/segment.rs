@@ -1,4 +1,4 @@
-//! A sealed slab, or a part of one, as a search sees it.
+//! A sealed slab, or a part of one, as a segment for searches.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_stdx::number::u32_of;
 
-/// Bytes of the columns of one event in a cached page.
+/// Memory of the columns of one event in a cached page.
 const COLUMN_BYTES_PER_EVENT: usize = 16;
 
 /// One slab of an open bucket.
@@ -20,15 +20,15 @@ pub(crate) struct SealedSegment {
     pub(crate) open: Arc<OpenBucket>,
     pub(crate) readers: Arc<Readers>,
     pub(crate) slab: usize,
-    /// Which of the slab's events these are; `None` for all of them.
+    /// Which events of the slab; `None` for all.
     pub(crate) cut: Option<Cut>,
-    /// What is left of these; `None` when none is deleted.
+    /// Remaining events after deletions; `None` if none is deleted.
     pub(crate) live: Option<Live>,
-    /// Number of events of the whole slab that are deleted.
+    /// Number of deleted events in the whole slab.
     pub(crate) deleted: u64,
-    /// The snapshot names the bucket as damaged.
+    /// The snapshot already reports the bucket as damaged.
     pub(crate) listed: bool,
-    /// The bucket as this search reads it, where it is on a volume.
+    /// The bucket as read by this search, if it is on a volume.
     pub(crate) ahead: OnceLock<BucketReader>,
 }
 
@@ -37,7 +37,7 @@ impl SealedSegment {
         self.ahead.get().unwrap_or(&self.open.reader)
     }
 
-    /// Page of the slab that is the first of these.
+    /// The slab's page that is the first of this segment.
     fn first_page(&self) -> usize {
         self.cut.as_ref().map_or(0, |cut| cut.first_page)
     }
@@ -58,7 +58,7 @@ impl SealedSegment {
         Ok(Page { raw: text.raw.clone(), ends: text.ends.clone(), ..rest })
     }
 
-    /// What a page of this segment is, deleted events and all.
+    /// A page of this segment, including deleted events.
     fn read_part(&self, page: usize, columns: PageColumns) -> Result<Page, StoreError> {
         match &self.cut {
             Some(cut) => Ok(cut.part_of(self.read_whole(cut.first_page + page, columns)?)),
@@ -66,7 +66,7 @@ impl SealedSegment {
         }
     }
 
-    /// Whether deleted events are left out of a page.
+    /// Whether a page has deleted events.
     fn is_touched(&self, page: usize) -> bool {
         self.live.as_ref().is_some_and(|live| live.is_touched(page))
     }
@@ -76,7 +76,7 @@ impl SealedSegment {
         self.pages().first().map_or(0, |page| page.first_row)
     }
 
-    /// The page with its text, from the cache when it is there.
+    /// The page with its text, from the cache if possible.
     fn read_text(&self, page: usize) -> Result<Arc<Page>, StoreError> {
         let key = (self.bucket.row.number, u32_of(self.slab), u32_of(page));
         if let Some(cached) = self.readers.pages.get(&key) {
@@ -109,7 +109,7 @@ impl Segment for SealedSegment {
             slab: u32::try_from(self.slab).ok()?,
             deleted: self.deleted,
         };
-        // Where a cut lies depends on what else the search reads.
+        // The position of a cut depends on what else the search reads.
         self.cut.is_none().then_some(whole)
     }
 
@@ -153,7 +153,7 @@ impl Segment for SealedSegment {
         fields: &dyn FieldColumns,
         most: usize,
     ) -> Result<Option<Vec<u32>>, StoreError> {
-        // The columns of a page have the rows of the whole page.
+        // The columns of a page contain the rows of the whole page.
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
@@ -162,7 +162,7 @@ impl Segment for SealedSegment {
     }
 
     fn damage(&self) -> Option<Damage> {
-        // Once per bucket is enough.
+        // Reported once per bucket.
         if self.listed || self.first_row() > 0 { None } else { self.readers.faults.of(self.bucket.row.number) }
     }
 
@@ -199,7 +199,7 @@ impl Segment for SealedSegment {
     }
 
     fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        // The columns of a page have the rows of the whole page: a part of it is read as text.
+        // The columns of a page contain the rows of the whole page, so a part of it is read as text.
         if self.cut.is_some() {
             return Ok(None);
         }
@@ -225,7 +225,7 @@ impl Segment for SealedSegment {
     fn read_ahead(&self, pages: PageSet, is_certain: bool) {
         if self.is_far() {
             let pages = PageSet(pages.0 << self.first_page());
-            // Who says it again says the same.
+            // Repeated calls have no further effect.
             let budget = &self.readers.read_ahead;
             self.ahead.get_or_init(|| self.open.reader.reading_ahead(self.slab, pages, is_certain, budget));
         }
@@ -247,7 +247,7 @@ impl Segment for SealedSegment {
     }
 }
 
-/// One page of a shaped slab, opened.
+/// An open page of a shaped slab.
 struct SealedPage {
     bucket: Arc<SealedBucket>,
     page: quarry_bucket::ShapedPage,

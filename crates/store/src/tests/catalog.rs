@@ -1,4 +1,4 @@
-//! A catalog that is gone or damaged is told, and no object is ever written over.
+//! A missing or damaged catalog is reported, and no object is ever overwritten.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use tempfile::tempdir;
 use super::{all, append, expected, open, small, texts};
 use crate::{Store, StoreError, StoreOptions};
 
-/// What opening for writing and for reading say.
+/// Results of opening for writing and for reading.
 fn open_both(options: &StoreOptions) -> [Result<Arc<Store>, StoreError>; 2] {
     let clock = || ManualClock::shared(0);
     let read = Store::open_read_only(options.clone(), clock());
@@ -93,7 +93,7 @@ fn a_folder_without_data_is_no_store_to_read() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// Takes the right to write from everything below `path`, or gives it back.
+/// Removes or restores write permission for everything below `path`.
 fn set_writable(path: &Path, writable: bool) {
     let mut rights = fs::metadata(path).unwrap().permissions();
     let mode = if path.is_dir() { 0o755 } else { 0o644 };
@@ -104,7 +104,7 @@ fn set_writable(path: &Path, writable: bool) {
     }
 }
 
-/// Means little for the superuser, whom no right stops.
+/// Not meaningful for the superuser, who ignores permissions.
 #[test]
 fn a_folder_that_takes_no_writes_can_be_searched() {
     let dir = tempdir().unwrap();

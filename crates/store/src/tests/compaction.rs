@@ -1,4 +1,4 @@
-//! Merged buckets hold what their parts held, in the same order, for every search at every moment.
+//! Merged buckets contain what their inputs contained, in the same order, for every search at any time.
 
 use std::fs;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub(super) fn objects(store: &Store) -> Vec<String> {
     store.shared.readers.blobs().list().unwrap()
 }
 
-/// Texts as a search gives them that wants the newest first.
+/// Texts in the order of a newest-first search.
 fn newest_first(snapshot: &Snapshot) -> Vec<String> {
     let mut events = Vec::new();
     for segment in &snapshot.segments {
@@ -93,7 +93,7 @@ fn a_merge_changes_no_event_and_no_order() {
 
 #[test]
 fn a_merge_takes_no_more_room_than_its_parts() {
-    // Ids that hardly repeat: nothing is gained by merging them, and what is kept to find them costs room.
+    // Ids that hardly repeat: merging gains nothing, and locators cost space.
     let text = |at: u64| {
         let mixed =
             |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -303,7 +303,7 @@ fn the_background_merges_beside_appends_seals_and_searches() {
     let dir = tempdir().unwrap();
     let mut options = small(dir.path());
     options.compaction.bucket_merging = true;
-    // The clock of tests stands still.
+    // The test clock stands still.
     options.compaction.quiet_secs = 0;
     options.compaction.cpu_percent = 100;
     options.compaction.bytes_per_second = 0;
@@ -355,9 +355,9 @@ fn the_background_merges_what_is_there_and_rests_until_somebody_waits() {
     seal(&store, &["main"], 4, 5);
     drop(store);
     options.compaction.bucket_merging = true;
-    // The clock of tests stands still.
+    // The test clock stands still.
     options.compaction.quiet_secs = 0;
-    // With this budget one page takes hours.
+    // With this budget, one page takes hours.
     options.compaction.bytes_per_second = 1;
     let store = open(&options);
     store.compact_all().unwrap();

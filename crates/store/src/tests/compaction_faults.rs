@@ -1,4 +1,4 @@
-//! A merge that fails, at whatever step, changes nothing and loses nothing.
+//! A merge that fails at any step changes nothing and loses nothing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,12 +16,12 @@ use super::faults::Room;
 use super::{all, append, expected, open, small, texts};
 use crate::{LocalDisk, Store, StoreError, StoreOptions, data_dir};
 
-/// Objects that fail after so many acts that change something.
+/// Objects that fail after a number of modifying operations.
 #[derive(Debug)]
 struct Failing {
     objects: Arc<Memory>,
     acts_left: AtomicU64,
-    /// The put that fails has written its object nevertheless.
+    /// A put that fails has written its object nevertheless.
     writes_late: bool,
 }
 
@@ -69,7 +69,7 @@ fn open_on(options: &StoreOptions, blobs: Arc<dyn BlobStore>) -> Arc<Store> {
     Store::open_with(options.clone(), Arc::new(LocalDisk), blobs, catalog, ManualClock::shared(0)).unwrap()
 }
 
-/// Nothing is there that no bucket has, and nothing else is on record.
+/// There are no unknown objects and no leftover records.
 fn assert_tidy(store: &Store) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let mut names: Vec<String> = live.iter().flat_map(|row| [row.object.clone(), row.filter.clone()]).collect();
@@ -80,7 +80,7 @@ fn assert_tidy(store: &Store) {
     }
 }
 
-/// Merges with objects that fail after `acts` acts; says whether all of the merges were done.
+/// Merges with objects that fail after `acts` operations; returns whether all merges were done.
 fn fail_after(acts: u64, writes_late: bool) -> bool {
     let dir = tempdir().unwrap();
     let options = small(dir.path());
@@ -229,10 +229,10 @@ fn a_merge_does_not_take_the_room_that_appends_need() {
     assert_eq!(texts(&all(&store)), expected("main", 0..20));
 }
 
-/// Lets [`patient`] go on.
+/// Lets [`patient`] continue.
 static GATE: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
-/// Takes until [`GATE`] is open.
+/// Blocks until [`GATE`] is open.
 fn patient(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let opened = GATE.1.wait_while(GATE.0.lock().unwrap(), |open| !*open).unwrap();
     drop(opened);
@@ -263,7 +263,7 @@ fn a_store_that_stops_does_not_wait_for_an_encoder_and_takes_nothing_from_it() {
 /// The store whose buckets [`retiring`] retires.
 static AGING: OnceLock<Arc<Store>> = OnceLock::new();
 
-/// The buckets become too old meanwhile.
+/// Makes the buckets expire during the merge.
 fn retiring(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {
     let retired = AGING.get().unwrap().retention(&[("main".to_owned(), 10)]).unwrap();
     assert_eq!(retired, ["main~1", "main~2"]);

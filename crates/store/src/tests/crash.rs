@@ -1,5 +1,5 @@
-//! A machine that dies at any byte: what was acknowledged is there once, what was not is there at most once, and the
-//! checkpoint says exactly what is there.
+//! A machine that fails at any byte: acknowledged data is stored once, other data at most once, and the checkpoint
+//! matches exactly what is stored.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn append(store: &Store, number: u64) -> Result<Ticket, StoreError> {
     store.append(AppendRequest { batch, checkpoint: Some(checkpoint("a.log", number + 1)) })
 }
 
-/// Number of batches in the store, which must be the first ones, each once, with the checkpoint that goes with them.
+/// Number of batches in the store, which must be the first ones, each once, with the matching checkpoint.
 fn stored_batches(store: &Store) -> u64 {
     let found = store.checkpoints_of(b"a.log", "").unwrap();
     let batches = found.first().map_or(0, |logged| logged.checkpoint.offset);
@@ -50,7 +50,7 @@ fn stored_batches(store: &Store) -> u64 {
     batches
 }
 
-/// Appends up to `until` in bursts; gives how many were acknowledged and how many were tried.
+/// Appends up to `until` in bursts; returns the numbers acknowledged and attempted.
 fn work(store: &Store, from: u64, until: u64, burst: u64) -> (u64, u64) {
     let mut acknowledged = from;
     for first in (from..until).step_by(burst as usize) {
@@ -66,7 +66,7 @@ fn work(store: &Store, from: u64, until: u64, burst: u64) -> (u64, u64) {
     (acknowledged, until)
 }
 
-/// Runs until the machine dies after `bytes`, then on a good one; says whether it died.
+/// Runs until the machine fails after `bytes`, then on a good one; returns whether it failed.
 fn crash_after(bytes: u64, burst: u64) -> bool {
     let dir = tempdir().unwrap();
     let options = options(dir.path());

@@ -1,4 +1,4 @@
-//! A damaged bucket is named, and everything else still answers.
+//! A damaged bucket is reported, and everything else can still be searched.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Deleted events are as if they had never come, for every search that begins afterwards, whatever happens around.
+//! Deleted events are gone for every search that begins later, whatever else happens.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,7 +17,7 @@ use super::{all, append, expected, open, small, texts, try_append};
 use crate::tests::sample;
 use crate::{Deletion, IndexSelector, RetentionRule, Snapshot, Store, StoreError, StoreOptions, data_dir};
 
-/// The events of a snapshot whose number is one of these; the last of them must be sealed.
+/// The events of a snapshot with these numbers; the last of them must be sealed.
 fn found(snapshot: &Snapshot, is_wanted: impl Fn(u64) -> bool) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in snapshot.segments.iter().filter(|segment| segment.stored().is_some()) {
@@ -114,14 +114,14 @@ fn a_merge_leaves_deleted_events_out_for_good() {
         append(&store, "other", first, 10);
         store.seal_all().unwrap();
     }
-    // Of the second and the last bucket of an index nothing is left, of the third only its end.
+    // The second and the last bucket of an index become empty; only the end of the third remains.
     let is_deleted = |number: u64| (8..25).contains(&number) || number % 10 == 4 || number >= 50;
     drop(store.delete(&found(&all(&store), is_deleted)).unwrap());
     let check = |store: &Store| {
         for index in ["main", "other"] {
             assert_eq!(texts(&of_index(store, index)), left(index, 0..60, is_deleted));
         }
-        // Seen together, buckets are cut where others came between.
+        // Seen together, buckets are split where others arrived in between.
         let together = texts(&all(store));
         let of_index =
             |index: &str| together.iter().filter(|text| text.starts_with(index)).cloned().collect::<Vec<_>>();
@@ -136,7 +136,7 @@ fn a_merge_leaves_deleted_events_out_for_good() {
     let stats = store.stats();
     assert!(stats.iter().all(|stats| (stats.buckets, stats.deleted) == (1, 0)), "{stats:?}");
     assert_eq!(store.shared.catalog.deletions().unwrap(), []);
-    // One bucket is written anew on request alone, unless it lost much.
+    // One bucket is rewritten only on request, unless it lost much.
     let also = |number: u64| number == 30;
     drop(store.delete(&found(&of_index(&store, "main"), also)).unwrap());
     assert_eq!(store.compact_all().unwrap().merges.len(), 1);
@@ -163,7 +163,7 @@ fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
     let quick = |number: u64| number.is_multiple_of(3) || (8..14).contains(&number);
     let quick = |number: u64| number < 40 && quick(number);
     drop(store.delete(&found(&all(&store), quick)).unwrap());
-    // A snapshot from between: its buckets are the same objects with other deleted events.
+    // A snapshot in between: its buckets are the same objects with other deleted events.
     let middle = found(&all(&store), |number| number == 2);
     drop(store.delete(&found(&all(&store), |number| number == 4)).unwrap());
     store.compact_all().unwrap();
@@ -184,7 +184,7 @@ fn events_that_were_moved_before_their_deletion_are_found_where_they_are() {
     assert_eq!(store.shared.readers.blobs().list().unwrap().len(), 2);
 }
 
-/// What an encoder deletes while it works.
+/// Events to delete while an encoder works.
 static WHILE_MERGING: OnceLock<(Arc<Store>, Mutex<Option<Deletion>>)> = OnceLock::new();
 
 fn add_and_delete(encoder: &mut BucketEncoder, slab: &SlabSource<'_>) -> Result<(), BucketError> {

@@ -1,4 +1,4 @@
-//! Disks and objects that fail on demand.
+//! Simulated disks and objects that fail on demand.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -11,10 +11,10 @@ use quarry_bucket::ReadAt;
 
 use crate::{Disk, DiskFile, LocalDisk};
 
-/// What a put costs of a budget, so that some crashes fall between puts.
+/// Cost of a put, so that some crashes fall between puts.
 const PUT_COST: u64 = 120;
 
-/// A machine that stops after it has written so many bytes. Nothing works afterwards.
+/// A machine that stops after writing a number of bytes. Nothing works afterwards.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine(Arc<Mutex<MachineState>>);
 
@@ -43,7 +43,7 @@ impl Machine {
         if self.is_dead() { Err(gone()) } else { Ok(()) }
     }
 
-    /// Takes from the budget; gives what there is of it.
+    /// Spends from the budget; returns how much was left.
     fn spend(&self, bytes: u64) -> u64 {
         let mut state = self.0.lock().unwrap();
         if state.dead {
@@ -55,7 +55,7 @@ impl Machine {
         spent
     }
 
-    /// Loses a part of what was not synced, as a crash may.
+    /// Loses a part of the unsynced data, as a crash may.
     pub(crate) fn lose_unsynced(&self, seed: u64) {
         for (path, (written, synced)) in &self.0.lock().unwrap().files {
             if written > synced && path.exists() {
@@ -130,7 +130,7 @@ impl BlobStore for MachineBlobs {
     fn put(&self, name: &str, bytes: &[u8]) -> Result<(), BlobError> {
         let failed = || BlobError::Io { action: "write", path: name.into(), reason: gone().to_string() };
         let spent = self.0.spend(PUT_COST);
-        // A put that is cut off is there whole or not at all.
+        // An interrupted put is stored completely or not at all.
         if spent > PUT_COST / 2 {
             self.1.put(name, bytes)?;
         }
@@ -154,7 +154,7 @@ impl BlobStore for MachineBlobs {
     }
 }
 
-/// A file system with so much room. Files can be made while there is any.
+/// A file system with limited space. Files can be created while there is any.
 #[derive(Clone, Debug)]
 pub(crate) struct Room(Arc<Mutex<RoomState>>);
 
@@ -163,7 +163,7 @@ struct RoomState {
     bytes: u64,
     /// The next sync fails after everything was written.
     sync_fails: bool,
-    /// Writes that still succeed before one fails; none fails without it.
+    /// Writes that succeed before one fails; `None` if none fails.
     writes_left: Option<u64>,
     used: BTreeMap<PathBuf, u64>,
 }
@@ -181,7 +181,7 @@ impl Room {
         self.0.lock().unwrap().sync_fails = true;
     }
 
-    /// Lets one write fail, after `writes` that do not.
+    /// Makes one write fail after `writes` successful ones.
     pub(crate) fn fail_write_after(&self, writes: u64) {
         self.0.lock().unwrap().writes_left = Some(writes);
     }
@@ -202,7 +202,7 @@ impl Room {
 
 impl Disk for Room {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        // What stands beside the segments is small and may fail: it is not what is counted here.
+        // Small files beside the segments may fail too, but are not counted here.
         if path.extension().is_none() {
             return LocalDisk.create(path);
         }

@@ -1,4 +1,4 @@
-//! A full disk refuses events and takes them again when there is room; a store that cannot seal says so.
+//! A full disk refuses events and accepts them again when there is space; a store that cannot seal says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -170,7 +170,7 @@ fn slabs_that_are_sealed_out_of_order_come_once_after_a_restart() {
     drop(store);
     let store = open();
     assert_eq!(texts(&all(&store)), expected("main", 0..60));
-    // A retired bucket does not come back from the log either, although an older one still holds the log.
+    // A retired bucket is not restored from the log either, although an older one still keeps the log.
     clock.advance_ns(2_000_000_000);
     assert_eq!(store.retention(&[("main".to_owned(), 1)]).unwrap(), ["main~2", "main~3"]);
     drop(store);

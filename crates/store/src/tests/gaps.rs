@@ -1,4 +1,4 @@
-//! A part of a file that was not stored is never behind a checkpoint.
+//! A checkpoint never covers a part of a file that was not stored.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn offset(store: &Store, source: &str) -> u64 {
     found.first().map_or(0, |logged| logged.checkpoint.offset)
 }
 
-/// The checkpoint of `source` says exactly what is stored.
+/// The checkpoint of `source` matches exactly what is stored.
 fn assert_whole(store: &Store, source: &str) -> u64 {
     let offset = offset(store, source);
     let mut stored = texts(&all(store));

@@ -1,4 +1,4 @@
-//! Damage of the log is told, costs no more than what it hit, and never hides behind a checkpoint.
+//! Damage of the log is reported, affects only the damaged records, and is never hidden by a checkpoint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,12 +95,12 @@ fn any_flipped_bit_costs_one_record_and_is_told() {
     }
 }
 
-/// Lets the mark be as old as it may be after the end of the machine: record `lsn` was the newest then.
+/// Makes the mark as old as it may be after a machine failure: record `lsn` was the newest then.
 fn set_mark(dir: &Path, lsn: u64) {
     DurableMark::new(Arc::new(LocalDisk), &dir.join("wal")).set(lsn).unwrap();
 }
 
-/// The data directory of `from` once more.
+/// A copy of the data directory `from`.
 fn copy(from: &Path, to: &Path) -> StoreOptions {
     for folder in ["wal", "."] {
         fs::create_dir_all(to.join(folder)).unwrap();
@@ -134,7 +134,7 @@ fn a_stored_last_record_that_is_cut_or_damaged_is_told() {
         let store = open(&options);
         let stored = seen.0.len() as u64;
         assert_eq!((offset(&store, "a"), stored < RECORDS), (stored, !seen.1.is_empty()));
-        // What comes afterwards is no part of the damage.
+        // Later records are not part of the damage.
         append(&store, "b", 50);
         drop(store);
         assert_eq!(look(&open(&options)).0.len() as u64, stored + 1);

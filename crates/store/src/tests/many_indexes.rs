@@ -1,4 +1,4 @@
-//! Hundreds of indexes with next to nothing each: little memory, few commits, the same events.
+//! Hundreds of nearly empty indexes: little memory, few commits, the same events.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn each(range: std::ops::Range<u64>) -> Vec<String> {
 #[derive(Debug, Default)]
 struct Counting {
     puts: AtomicUsize,
-    /// The object whose name holds this cannot be put.
+    /// Puts of objects whose name contains this fail.
     refused: Option<&'static str>,
     inner: Memory,
 }
@@ -98,7 +98,7 @@ fn one_event_in_each_index_is_found_hot_sealed_and_after_a_restart() {
     let store = open_on(&options(dir.path()), blobs.clone());
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     store.seal_all().unwrap();
-    // Two sealers: each may find a few first.
+    // With two sealers, each may find a few first.
     assert!(blobs.puts.load(Ordering::SeqCst) < INDEXES as usize / 10, "{blobs:?}");
     assert_eq!(texts(&all(&store)), each(0..INDEXES));
     let one = store.snapshot(&IndexSelector::new(["i77"]), &TimeRange::ALL);

@@ -1,4 +1,5 @@
-//! Buckets on a volume: searched whole wherever their copies are, whatever fails and whenever the machine dies.
+//! Buckets on a volume are searched completely wherever their copies are, whatever fails and whenever the machine
+//! stops.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,10 +21,10 @@ use super::{all, append, expected, open, sample, small, texts};
 use crate::remote::copies::Part;
 use crate::{AppendRequest, LocalDisk, RemoteOptions, RemotePath, Store, StoreError, StoreOptions, data_dir};
 
-/// Acts that are left to a machine; it is dead afterwards.
+/// Operations left to a machine; it is dead afterwards.
 type Acts = Arc<AtomicU64>;
 
-/// Objects that fail when the machine is dead or they are out of reach.
+/// Objects that fail when the machine is dead or they are unreachable.
 #[derive(Debug)]
 struct Objects {
     store: Arc<dyn BlobStore>,
@@ -100,7 +101,7 @@ fn states(store: &Store) -> Vec<Option<RemoteState>> {
     store.shared.state().sealed.values().map(|bucket| bucket.copies.state()).collect()
 }
 
-/// The volume has what the catalog says and nothing else, and so has the data directory.
+/// The volume and the data directory contain exactly what the catalog says.
 fn assert_tidy(store: &Store, volume: &dyn BlobStore) {
     let live = store.shared.catalog.buckets(BucketState::Live).unwrap();
     let keys = |row: &BucketRow| {
@@ -147,7 +148,7 @@ fn uploaded_buckets_are_searched_from_the_volume_when_their_copies_are_gone() {
     }
     let key = &volume.list().unwrap()[0];
     assert!(key.starts_with("buckets/main/00000000000005ee/0000000001-"), "{key}");
-    // What is too old goes everywhere.
+    // An expired bucket is removed everywhere.
     let store = open(&options(dir.path(), volume.clone(), 0));
     assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
     assert_eq!((volume.list().unwrap().len(), texts(&all(&store)).len()), (0, 15));
@@ -166,7 +167,7 @@ fn a_search_that_began_reads_on_while_copies_go() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted); 5]);
     assert_eq!(texts(&before), expected("main", 0..25));
-    // Somebody took a copy away that should be there.
+    // A copy was removed from outside.
     let options = StoreOptions { remote: options.remote.clone(), ..small(dir.path()) };
     drop((store, before));
     let store = open(&options);
@@ -192,14 +193,14 @@ fn a_volume_that_is_out_of_reach_holds_up_nothing_and_loses_nothing() {
     let error = store.upload_all().unwrap_err();
     assert!(error.to_string().contains("out of reach"), "{error}");
     assert_eq!(states(&store)[2], Some(RemoteState::Uploading));
-    // What is here is found; of what is not, the search says so.
+    // Local data is found; the search reports what is missing.
     let found = all(&store);
     assert_eq!((found.segments.len(), found.damaged.len()), (1, 2));
     assert!(found.damaged[0].reason.contains("out of reach"), "{:?}", found.damaged);
     assert_eq!(store.retention(&[("main".to_owned(), 0)]).unwrap().len(), 3);
     assert!(store.messages().iter().any(|message| message.text.contains("objects of retired bucket main~1 stay")));
     drop((found, store));
-    // Also over a restart, which waits for no network.
+    // The same after a restart, which does not wait for the network.
     let store = open(&options);
     assert_eq!((all(&store).segments.len(), volume.list().unwrap().len()), (0, 4));
     volume.is_down.store(false, Ordering::SeqCst);
@@ -261,7 +262,7 @@ fn merged_and_archived_buckets_leave_nothing_on_the_volume() {
     store.upload_all().unwrap();
     assert_eq!(states(&store), [Some(RemoteState::Evicted)]);
     drop(store);
-    // What is only on the volume is not merged over the network.
+    // Buckets only on the volume are not merged over the network.
     let store = open(&options(dir.path(), volume.clone(), u64::MAX));
     seal_more(&store);
     assert_eq!(store.compact_all().unwrap().buckets_after, 2);

@@ -1,25 +1,25 @@
-//! The one buffer through which records reach a segment.
+//! The write buffer between records and a segment.
 //!
-//! It is aligned like a page of memory and keeps each byte at the place within its page that it gets within a block of
-//! the file. So a disk can take it as it is, past the cache of the operating system: the log is read once in a blue
-//! moon, and text that goes through that cache costs a copy and fresh pages per byte.
-/// Bytes of a block: memory and file are aligned to it. Disks that move data themselves ask for this much or less.
+//! It is page-aligned and keeps each byte at the same offset within a page as within a block of the file, so that it
+//! can be written with direct I/O. The log is hardly ever read, and writing it through the page cache would cost a copy
+//! and fresh pages per byte.
+/// Block size to which memory and file are aligned. Disks require this alignment or less for direct I/O.
 pub(crate) const BLOCK_BYTES: usize = 4 << 10;
-/// Bytes that are gathered into one write.
+/// Bytes collected into one write.
 const GATHER_BYTES: usize = 1 << 20;
 
 use quarry_stdx::number::usize_of;
 
-/// Bytes on their way to a file, from a given offset on.
+/// Bytes to be written to a file, starting at a given offset.
 #[derive(Debug)]
 pub(crate) struct Gather {
     bytes: Vec<u8>,
     /// First aligned byte; room for `GATHER_BYTES` follows.
     base: usize,
-    /// Gathered and not written yet.
+    /// Collected and not written yet.
     from: usize,
     upto: usize,
-    /// Offset in the file of `from`.
+    /// File offset of `from`.
     at: u64,
 }
 
@@ -29,7 +29,7 @@ impl Gather {
         Gather { bytes: Vec::new(), base: 0, from: 0, upto: 0, at: 0 }
     }
 
-    /// Forgets what was gathered; the next byte belongs at `offset` of the file.
+    /// Discards collected bytes; the next byte belongs at `offset` of the file.
     pub(crate) fn begin(&mut self, offset: u64) {
         if self.bytes.is_empty() {
             self.bytes = vec![0; GATHER_BYTES + BLOCK_BYTES];
@@ -60,7 +60,7 @@ impl Gather {
         Ok(())
     }
 
-    /// Writes what is left; gives the offset behind it.
+    /// Writes the rest; returns the offset after it.
     pub(crate) fn end<E>(&mut self, put: &mut impl FnMut(&[u8], u64) -> Result<(), E>) -> Result<u64, E> {
         self.put(put)?;
         Ok(self.at)

@@ -1,10 +1,10 @@
-//! The newest record that is known to be durable, in a small file beside the segments.
+//! The mark: the newest record known to be durable, in a small file beside the segments.
 //!
-//! A record that cannot be read at the end of the log was either being written when the machine stopped, or it was
-//! stored, answered for, and damaged since. The first is normal and the second must be told. The mark tells them apart:
-//! it is written after each sync of the log and before anyone is answered. It is not synced itself, which would double
-//! the cost of a group. It survives the end of the process that way; after the end of the machine it may be some
-//! seconds old, and is still never ahead of what is durable.
+//! An unreadable record at the end of the log was either being written when the machine stopped, or was stored,
+//! acknowledged, and damaged later. The first is normal; the second must be reported. The mark distinguishes them: it
+//! is written after each sync of the log and before any acknowledgment. It is not synced itself, which would double the
+//! cost of a group. So it survives the end of the process. After a failure of the machine it may be some seconds old,
+//! but is never ahead of what is durable.
 
 use std::fs;
 use std::io;
@@ -25,12 +25,12 @@ pub(crate) fn mark_path(folder: &Path) -> PathBuf {
     folder.join("durable")
 }
 
-/// What the file says.
+/// Content of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FoundMark {
     /// Records up to this one were durable.
     Durable(u64),
-    /// There is no file, or nothing was written to it.
+    /// There is no file, or it is empty.
     Absent,
     /// It is damaged.
     Broken,
@@ -60,7 +60,7 @@ fn encode(lsn: u64) -> [u8; BYTES] {
     out
 }
 
-/// The mark of a log that is written to. Until the first record it says what it said before.
+/// The mark of a log being written. Until the first record it keeps its previous value.
 #[derive(Debug)]
 pub(crate) struct DurableMark {
     disk: Arc<dyn Disk>,
@@ -85,7 +85,7 @@ impl DurableMark {
         Ok(())
     }
 
-    /// Makes the mark itself durable.
+    /// Makes the mark durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.as_ref().map_or(Ok(()), |file| file.sync())
     }

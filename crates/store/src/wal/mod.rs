@@ -1,9 +1,9 @@
-//! The write-ahead log: what is acknowledged is in a log segment or in a sealed bucket, never only in memory.
+//! The write-ahead log: acknowledged data is in a log segment or a sealed bucket, never only in memory.
 //!
-//! A segment is a file named by the sequence number (lsn) of its first record: a header and framed records. Only the
-//! newest segment is written to; a torn tail can only be there. The layout is drawn in docs/formats/wal.md.
+//! A segment is a file named after the sequence number (lsn) of its first record: a header and framed records. Only the
+//! newest segment is appended to, so only it can have a torn tail. The layout is in docs/formats/wal.md.
 //!
-//! Not here: which bucket a record goes to (`log_thread`) and when a segment may go (`log_files`).
+//! Not here: choosing the bucket of a record (`log_thread`), deleting segments (`log_files`).
 
 pub(crate) mod gather;
 pub(crate) mod mark;
@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// First bytes of every segment.
+/// Magic of every segment.
 const MAGIC: &[u8; 8] = b"QRYLOG\r\n";
-/// Newest layout known here.
+/// Newest supported version.
 pub(crate) const VERSION: u32 = 2;
-/// Magic, version, padding, first lsn, checksum of what precedes.
+/// Magic, version, padding, first lsn, checksum of these.
 pub(crate) const HEADER_BYTES: usize = 32;
-/// End of the name of a damaged segment that is kept for people to look at.
+/// Extension of a damaged segment that is kept for inspection.
 pub(crate) const DAMAGED: &str = "damaged";
-/// End of a segment's file name.
+/// Extension of a segment.
 const EXTENSION: &str = "log";
 
-/// File of the segment that starts with record `first_lsn`.
+/// Path of the segment that starts with record `first_lsn`.
 pub(crate) fn segment_path(folder: &Path, first_lsn: u64) -> PathBuf {
     folder.join(format!("{first_lsn:020}.{EXTENSION}"))
 }
 
-/// First lsn of a segment's file, or `None` for a file that is no segment.
+/// First lsn of a segment's file; `None` if the file is not a segment.
 pub(crate) fn first_lsn_of(path: &Path) -> Option<u64> {
     let stem = path.file_stem()?.to_str()?;
     (path.extension()? == EXTENSION).then_some(())?;
@@ -50,14 +50,14 @@ pub(crate) fn header(first_lsn: u64) -> [u8; HEADER_BYTES] {
     out
 }
 
-/// What a segment's first bytes say.
+/// Classification of a segment's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Header {
     /// A segment that can be read.
     Known,
-    /// A whole header of a newer version.
+    /// A valid header of a newer version.
     Newer(u32),
-    /// Cut short or damaged.
+    /// Truncated or damaged.
     Broken,
 }
 

@@ -1,8 +1,8 @@
 //! Reading the log at start.
 //!
-//! The newest segment may end in a torn record: that record was never acknowledged and is cut off. Anything else that
-//! cannot be read is damage. Reading then goes on at the next whole record, however far away it is, and says from which
-//! record on something may be lost.
+//! The newest segment may end in a torn record, which was never acknowledged and is truncated. Anything else that is
+//! unreadable is damage. Reading then continues at the next valid record, however far away, and reports from which
+//! record on data may be lost.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,25 +13,25 @@ use crate::StoreError;
 use crate::wal::record::{FRAME_BYTES, Record, decode, len_of_frame};
 use crate::wal::{HEADER_BYTES, Header, VERSION, first_lsn_of, read_header};
 
-/// Whether the files may be changed while they are read.
+/// Whether files may be changed while they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repair {
-    /// Torn tails are cut, damaged segments are replaced by what is whole of them.
+    /// Truncate torn tails and replace damaged segments by their intact runs.
     Cut,
-    /// Nothing is changed.
+    /// Change nothing.
     Leave,
 }
 
-/// What reading comes across, in order.
+/// An item found while reading, in order.
 #[derive(Debug)]
 pub(crate) enum WalItem {
-    /// A whole record.
+    /// A valid record.
     Record(Box<Record>),
-    /// Records from the first number to before the second one are missing here; `None` where the end is not known.
+    /// Records from the first number up to the second (exclusive) are missing; `None` if the end is unknown.
     Lost(u64, Option<u64>),
 }
 
-/// Whole records that follow each other.
+/// Consecutive valid records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) first_lsn: u64,
@@ -42,22 +42,22 @@ pub(crate) struct Run {
 /// A segment that was read.
 #[derive(Debug, Default)]
 pub(crate) struct ReadSegment {
-    /// Its whole records.
+    /// Its runs of valid records.
     pub(crate) runs: Vec<Run>,
-    /// What is wrong with it, unless it is an ordinary torn tail.
+    /// Damage other than an ordinary torn tail.
     pub(crate) damage: Option<String>,
-    /// Bytes behind the last whole record are a torn tail.
+    /// The bytes after the last valid record are a torn tail.
     pub(crate) torn: bool,
 }
 
 impl ReadSegment {
-    /// Bytes up to the end of the last whole record; 0 without any.
+    /// Bytes up to the end of the last valid record; 0 if there is none.
     pub(crate) fn bytes(&self) -> u64 {
         self.runs.last().map_or(0, |run| run.bytes.end as u64)
     }
 }
 
-/// Files of a folder that belong to the log, oldest first, with the record they start with.
+/// Log files in a folder, oldest first, with their first record.
 fn list(folder: &Path, lsn_of: impl Fn(&Path) -> Option<u64>) -> Result<Vec<PathBuf>, StoreError> {
     let failed = |error: io::Error| StoreError::from_io("list", folder, &error);
     let mut found = Vec::new();
@@ -85,8 +85,8 @@ pub(crate) fn list_damaged(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
     list(folder, |path| path.extension().is_some_and(|extension| extension == super::DAMAGED).then_some(0))
 }
 
-/// Reads one segment and hands over every whole record. `following` is the first record of the next segment; the newest
-/// has none, and only its tail may be torn. Records up to `through`, where that is known, were whole once.
+/// Reads one segment and passes on every valid record. `following` is the first record of the next segment; the newest
+/// has none, and only its tail may be torn. Records up to `through`, if known, were once complete.
 pub(crate) fn read_segment(
     path: &Path,
     following: Option<u64>,
@@ -146,24 +146,25 @@ pub(crate) fn read_segment(
     Ok(read)
 }
 
-/// Goes through the bytes of a segment.
+/// Iterator over the bytes of a segment.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// The record that comes next in a whole segment.
+    /// The expected lsn of the next record.
     expected: u64,
     /// First record of the next segment.
     following: Option<u64>,
 }
 
 impl Walk<'_> {
-    /// The next whole record, at `self.at`; what had to be skipped is added to `bad`.
+    /// The next valid record at or after `self.at`; skipped ranges are added to `bad`.
     fn next(&mut self, bad: &mut Vec<Range<usize>>) -> Option<(Record, usize)> {
         let from = self.at;
         if let Some(found) = self.record_at(from) {
             return Some(found);
         }
-        // A record with a whole frame tells where the next one starts; its text must not be searched for records.
+        // The frame of a damaged record, if intact, gives the start of the next; the record's text must not be searched
+        // for records.
         let behind = self.bytes.get(from..).and_then(len_of_frame).map_or(from + 1, |len| from.saturating_add(len));
         let last = self.bytes.len().saturating_sub(FRAME_BYTES);
         let (at, found) = (behind..=last).find_map(|at| self.record_at(at).map(|found| (at, found)))?;
@@ -179,7 +180,7 @@ impl Walk<'_> {
     }
 }
 
-/// Cuts a torn tail off.
+/// Truncates a torn tail.
 pub(crate) fn cut(path: &Path, len: u64) -> Result<(), StoreError> {
     let shorten = || -> io::Result<()> {
         let file = OpenOptions::new().write(true).open(path)?;

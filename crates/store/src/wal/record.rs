@@ -1,8 +1,8 @@
-//! One record: a batch, the bucket it goes to and the file checkpoint that becomes true with it.
+//! Encoding of a record: a batch, its bucket, and the file checkpoint that takes effect with it.
 //!
-//! The body is encoded by the thread that appends, so that threads share the work; the log thread only fills in the
-//! frame (lsn, bucket) in front of it. Ends, times and metadata codes are copied as whole columns; the text, most of the
-//! body, stays in its batch until it is written.
+//! The body is encoded on the appending thread, so that threads share the work; the log thread only fills in the frame
+//! (lsn, bucket). Ends, times and metadata codes are copied as whole columns; the text, most of the body, stays in its
+//! batch until it is written.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::StoreError;
 
 /// Body length, reserved, lsn, bucket number, checksum of the body, checksum of the frame.
 pub(crate) const FRAME_BYTES: usize = 40;
-/// Bytes of a record's body at most: room for a full batch with its columns and index-time fields.
+/// Maximum size of a body: room for a full batch with its columns and index-time fields.
 pub(crate) const BODY_BYTES_MAX: usize = 1 << 30;
-/// Flag of a body: a checkpoint follows.
+/// Body flag: a checkpoint follows.
 const WITH_CHECKPOINT: u8 = 1;
-/// Flag of a body: the name of a sender's request follows.
+/// Body flag: the id of a sender's request follows.
 const WITH_SENT: u8 = 2;
-/// Flag of a body with a checkpoint: its milestones follow it.
+/// Body flag: the checkpoint has milestones.
 const WITH_MILESTONES: u8 = 4;
 
-/// A record as it is read back.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) lsn: u64,
     pub(crate) bucket: u64,
     pub(crate) batch: EventBatch,
     pub(crate) checkpoint: Option<FileCheckpoint>,
-    /// The part of a sender's request that it holds.
+    /// The part of a sender's request it contains.
     pub(crate) sent: Option<UnansweredPart>,
 }
 
-/// A record on its way to the log: all of it but the text of its batch.
+/// An encoded record without the text of its batch.
 #[derive(Debug)]
 pub(crate) struct EncodedRecord {
     /// Frame, counts, metadata and columns.
@@ -46,7 +46,7 @@ pub(crate) struct EncodedRecord {
 }
 
 impl EncodedRecord {
-    /// Encodes a record with an unfilled frame.
+    /// Encodes a record without its frame.
     pub(crate) fn new(
         batch: &EventBatch,
         checkpoint: Option<&FileCheckpoint>,
@@ -71,7 +71,7 @@ impl EncodedRecord {
         Ok(EncodedRecord { front, raw_bytes: batch.raw.len(), back })
     }
 
-    /// Bytes of the whole record.
+    /// Size of the whole record.
     pub(crate) fn len(&self) -> usize {
         self.front.len() + self.raw_bytes + self.back.len()
     }
@@ -92,12 +92,12 @@ impl EncodedRecord {
     }
 }
 
-/// Reads the record at the start of `bytes`; gives it and its length, or `None` when it is torn or damaged.
+/// Decodes the record at the start of `bytes`; returns it with its length, or `None` if it is torn or damaged.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let mut cursor = Cursor(frame);
     let body_bytes = cursor.u32()? as usize;
-    // Tested first because it is cheap and settles most places when a damaged log is searched for records.
+    // Checked first: it is cheap and rejects most positions when a damaged log is searched for records.
     if cursor.u32()? != 0 || body_bytes > bytes.len() - FRAME_BYTES {
         return None;
     }
@@ -113,7 +113,7 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     Some((Record { lsn, bucket, batch, checkpoint, sent }, FRAME_BYTES + body_bytes))
 }
 
-/// Length of the record at the start of `bytes` by its frame, which is whole; the record may be damaged or cut.
+/// Length of the record at the start of `bytes`, from an intact frame; the record itself may be damaged or truncated.
 pub(crate) fn len_of_frame(bytes: &[u8]) -> Option<usize> {
     let frame = bytes.get(..FRAME_BYTES)?;
     let checksum = u64::from_le_bytes(*frame[32..].first_chunk()?);
@@ -225,7 +225,7 @@ fn decode_body(cursor: &mut Cursor<'_>) -> Option<(EventBatch, Option<FileCheckp
     for _ in 0..fields {
         let row = cursor.u32()?;
         let name = cursor.str()?;
-        // Neighbours usually repeat a handful of names.
+        // Neighbouring fields usually repeat a few names.
         let name = last_name.take().filter(|last| **last == *name).unwrap_or_else(|| name.into());
         last_name = Some(name.clone());
         batch.fields.push(IndexedField { row, name, value: cursor.str()?.into() });

@@ -1,8 +1,8 @@
-//! Replacing a damaged segment by segments of what is whole of it.
+//! Salvage: replaces a damaged segment by segments of its intact runs.
 //!
-//! The damaged file is kept under another name first; only then are its runs of whole records written as segments of
-//! their own, the last one first, and the damaged file goes at the end. After a crash in between, reading finds the
-//! damage again, leaves out what a later segment has already, and salvaging starts over.
+//! The damaged file is first kept under another name. Then its runs of valid records are written as segments of their
+//! own, the last one first, and finally the damaged file is removed. After a crash in between, reading finds the damage
+//! again, skips what a later segment already has, and salvaging starts over.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,12 +12,12 @@ use crate::StoreError;
 use crate::wal::read::Run;
 use crate::wal::{DAMAGED, header, segment_path};
 
-/// End of a file that becomes a segment when it is whole.
+/// Extension of a segment being written.
 const UNFINISHED: &str = "unfinished";
-/// Names tried for a damaged file.
+/// Candidate names for a damaged file.
 const NAMES_MAX: u32 = 1_000;
 
-/// Replaces the segment at `path` by its `runs`; gives the new segments, in the same order.
+/// Replaces the segment at `path` by its `runs`; returns the new segments in the same order.
 pub(crate) fn salvage(path: &Path, runs: &[Run]) -> Result<Vec<PathBuf>, StoreError> {
     replace(path, runs).map_err(|error| StoreError::from_io("keep what is whole of", path, &error))
 }
@@ -47,7 +47,7 @@ fn replace(path: &Path, runs: &[Run]) -> io::Result<Vec<PathBuf>> {
     Ok(written)
 }
 
-/// Gives the file a second name that stays.
+/// Gives the file a second, permanent name.
 fn keep_copy(path: &Path) -> io::Result<()> {
     let mut aside = path.with_extension(DAMAGED);
     for again in 2..NAMES_MAX {
@@ -56,7 +56,7 @@ fn keep_copy(path: &Path) -> io::Result<()> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 aside = path.with_extension(format!("{again}.{DAMAGED}"));
             }
-            // Some file systems know no second names.
+            // Some file systems do not support hard links.
             Err(_) => {
                 fs::copy(path, &aside)?;
                 File::open(&aside)?.sync_all()?;

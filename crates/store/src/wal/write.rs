@@ -1,7 +1,7 @@
-//! Writing the newest segment: a group of records and one fsync, whole or not at all.
+//! Writing the newest segment: a group of records and one fsync, all or nothing.
 //!
-//! After a failed write or fsync the file is cut back to the last good record before anything else happens, so that
-//! a record whose append was refused never comes back at the next start.
+//! After a failed write or fsync the file is first truncated to the last good record, so that a refused record never
+//! reappears at the next start.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::wal::gather::Gather;
 use crate::wal::{header, segment_path};
 
-/// The open end of the log.
+/// The end of the log being written.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     disk: Arc<dyn Disk>,
@@ -25,9 +25,9 @@ pub(crate) struct LogWriter {
 struct Current {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
-    /// Bytes that are whole and synced.
+    /// Bytes that are valid and synced.
     len: u64,
-    /// Bytes beyond `len` may be there.
+    /// Bytes beyond `len` may exist.
     uncut: bool,
 }
 
@@ -37,12 +37,12 @@ impl LogWriter {
         LogWriter { disk, folder, free_bytes_min, current: None, gather: Gather::new() }
     }
 
-    /// Bytes of the newest segment; `None` before the first record of it.
+    /// Size of the newest segment; `None` before its first record.
     pub(crate) fn current_bytes(&self) -> Option<u64> {
         self.current.as_ref().map(|current| current.len)
     }
 
-    /// Ends the newest segment; the next record starts another. `false` when it cannot end yet.
+    /// Closes the newest segment; the next record starts another. Returns `false` if it cannot be closed yet.
     pub(crate) fn rotate(&mut self) -> bool {
         let is_whole = self.current.as_ref().is_none_or(|current| !current.uncut);
         if is_whole {
@@ -80,7 +80,7 @@ impl LogWriter {
                 Ok(())
             }
             Err(error) => {
-                // When even this fails the next group tries again before it writes.
+                // If this fails too, the next group tries again before it writes.
                 drop(current.cut());
                 Err(error)
             }
@@ -101,7 +101,7 @@ impl LogWriter {
 }
 
 impl Current {
-    /// Takes away what a failed group left.
+    /// Truncates what a failed group left.
     fn cut(&mut self) -> Result<(), StoreError> {
         if self.uncut {
             let cut = self.file.truncate(self.len);
@@ -111,7 +111,7 @@ impl Current {
         Ok(())
     }
 
-    /// Writes behind the good bytes; gives the new length.
+    /// Appends after the valid bytes; returns the new length.
     fn append<'a>(
         &self,
         first_lsn: u64,
