@@ -1,4 +1,4 @@
-//! What can go wrong while data is received.
+//! Errors of inputs.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -20,17 +20,17 @@ pub enum InputError {
         /// Why.
         reason: String,
     },
-    /// A packed file is damaged.
+    /// A compressed file is damaged.
     #[error("{}: cannot be unpacked past byte {offset} of its content: {reason}", path.display())]
     Unpack {
         /// The file.
         path: PathBuf,
-        /// Unpacked bytes that were read.
+        /// Decompressed bytes read.
         offset: u64,
-        /// What the decoder says.
+        /// The decoder's error.
         reason: String,
     },
-    /// A name or glob matches nothing or cannot be used.
+    /// A name or glob matches nothing or is invalid.
     #[error("{pattern}: {reason}")]
     Pattern {
         /// As typed.
@@ -38,7 +38,7 @@ pub enum InputError {
         /// Why.
         reason: String,
     },
-    /// The configuration of the file's sourcetype cannot be used.
+    /// The configuration of the file's sourcetype is invalid.
     #[error("{}: {source}", path.display())]
     Pipeline {
         /// The file.
@@ -46,20 +46,20 @@ pub enum InputError {
         /// What is wrong with it.
         source: PipelineError,
     },
-    /// The sink did not take the events.
+    /// The sink refused the events.
     #[error("{}: events cannot be stored, so that adding stopped: {source}", path.display())]
     Sink {
         /// The file being read.
         path: PathBuf,
-        /// What the store says.
+        /// The sink's error.
         source: SinkError,
     },
-    /// A file could be read in part only; the events before the fault are stored.
+    /// A file could be read only in part; the events before the error are stored.
     #[error("{fault}; {} events before that place are added", report.events)]
     Partly {
-        /// What ended reading.
+        /// The error.
         fault: Box<InputError>,
-        /// What adding came to before.
+        /// What was added before it.
         report: Box<FileReport>,
     },
 }
@@ -87,7 +87,7 @@ impl InputError {
         InputError::Read { path: path.to_path_buf(), reason }
     }
 
-    /// What was added before the fault, if anything was.
+    /// What was added before the error, if anything.
     pub fn report(&self) -> Option<&FileReport> {
         match self {
             InputError::Partly { report, .. } => Some(report),

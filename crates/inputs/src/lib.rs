@@ -1,9 +1,9 @@
-//! Receivers of data: files, read once or watched, the HTTP Event Collector, text over TCP and UDP, and what programs
-//! write.
+//! Inputs: files (read once or watched), the HTTP Event Collector, text over TCP and UDP, forwarders, output of
+//! programs.
 //!
-//! An input unpacks bytes, feeds an index pipeline and hands events to a [`Sink`], which answers for their durability.
-//! Inputs know nothing of storage: what was read before is asked of the sink too, because positions and events must
-//! become durable together.
+//! An input decodes bytes, feeds an index pipeline and passes events to a [`Sink`], which is responsible for
+//! durability. Inputs have no storage of their own: positions are also looked up in the sink, because positions and
+//! events must become durable together.
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 pub mod changes;

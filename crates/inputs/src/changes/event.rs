@@ -10,14 +10,14 @@ use quarry_event::time::strftime;
 
 use super::{Action, Change, Entry};
 
-/// How times are written.
+/// Format of times.
 const TIME_FORMAT: &str = "%a %b %d %H:%M:%S %Y";
-/// Bytes of a file whose content is an event.
+/// Maximum size of a file whose content becomes an event.
 const FULL_BYTES_MAX: u64 = 1 << 20;
-/// Letters of permissions, from the owner's right to read on.
+/// Permission letters, from the owner's read permission on.
 const PERMISSIONS: [char; 9] = ['r', 'w', 'x', 'r', 'w', 'x', 'r', 'w', 'x'];
 
-/// The text of an event that tells a change seen at `now`.
+/// The text of an event for a change seen at `now`.
 pub fn event_text(change: &Change<'_>, now: TimeNs, zone: &TimeZone) -> String {
     let Entry { is_folder, size, user, group, mode, modified_ns, hash } = change.entry;
     let time = |time: TimeNs| strftime(time, TIME_FORMAT, zone);
@@ -27,7 +27,7 @@ pub fn event_text(change: &Change<'_>, now: TimeNs, zone: &TimeZone) -> String {
         Action::Delete => "delete",
     };
     let hex = hash.iter().flatten().fold(String::new(), |mut hex, byte| {
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         write!(hex, "{byte:02x}").ok();
         hex
     });
@@ -61,7 +61,8 @@ fn permissions(mode: u32) -> String {
     PERMISSIONS.into_iter().enumerate().map(letter).collect()
 }
 
-/// The content of a file for an event of its own, if it is a file of no more than `bytes_max`, and not too large at all.
+/// The content of a file for an event of its own, if it is a regular file of at most `bytes_max` and the absolute
+/// limit.
 pub fn full_text(path: &Path, entry: &Entry, bytes_max: u64) -> io::Result<Option<String>> {
     let most = bytes_max.min(FULL_BYTES_MAX);
     let is_file = entry.mode & 0o170_000 == 0o100_000;

@@ -1,6 +1,6 @@
-//! One look at a folder and all below it.
+//! One scan of a folder and everything below it.
 //!
-//! What cannot be looked at counts as it was before, and is told: it is not gone because nobody may read it.
+//! A path that cannot be read counts as unchanged and is reported: being unreadable does not mean it is gone.
 
 use std::collections::BTreeSet;
 use std::fs::Metadata;
@@ -12,24 +12,24 @@ use sha2::{Digest, Sha256};
 
 use super::{ChangeRules, Entries, Entry};
 
-/// Deepest folder below the one that is looked at.
+/// Maximum depth below the scanned path.
 const DEPTH_MAX: usize = 64;
-/// Problems of one look that are told.
+/// Maximum problems reported per scan.
 const PROBLEMS_MAX: usize = 20;
-/// Bytes of a content that are read at once.
+/// Size of a read of contents.
 const READ_BYTES: usize = 64 << 10;
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// What a look came to.
+/// Result of a scan.
 #[derive(Debug, Default)]
 pub struct Look {
-    /// What was seen.
+    /// Entries found.
     pub entries: Entries,
-    /// What could not be seen, in words.
+    /// Descriptions of what could not be read.
     pub problems: Vec<String>,
 }
 
-/// Looks at everything. `goes_on` is asked before each file and may wait; where it says no, there is no look.
+/// Scans everything. `goes_on` is called before each file and may wait; if it returns false, the scan is aborted.
 pub fn look(rules: &ChangeRules, before: &Entries, goes_on: &mut dyn FnMut() -> bool) -> Option<Look> {
     let room = rules.entries_max.saturating_sub(before.len());
     let mut walk = Walk { rules, before, goes_on, room, found: Look::default() };
@@ -40,13 +40,14 @@ struct Walk<'a> {
     rules: &'a ChangeRules,
     before: &'a Entries,
     goes_on: &'a mut dyn FnMut() -> bool,
-    /// New entries that may still be taken. Known ones always are: one that is left out would seem to be gone.
+    /// Remaining capacity for new entries. Known ones are always included, because a missing one would count as
+    /// deleted.
     room: usize,
     found: Look,
 }
 
 impl Walk<'_> {
-    /// Looks at a path and below it; false if the look ended. `above` are the folders on the way to it.
+    /// Scans a path and below; returns false if the scan was aborted. `above` are the folders on the path to it.
     fn visit(&mut self, path: &Path, depth: usize, above: &mut BTreeSet<(u64, u64)>) -> bool {
         if !(self.goes_on)() {
             return false;
@@ -96,7 +97,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What a path is; a link that leads nowhere is itself. The path of the stanza may always be a link.
+    /// Metadata of a path; a dangling link stands for itself. The stanza's own path may always be a link.
     fn metadata(&self, path: &Path, depth: usize) -> io::Result<Metadata> {
         if self.rules.follows_links || depth == 0 {
             path.metadata().or_else(|_| path.symlink_metadata())
@@ -134,7 +135,7 @@ impl Walk<'_> {
         self.found.entries.insert(path.to_path_buf(), entry);
     }
 
-    /// What is known of a path and below it stays as it is.
+    /// Keeps what is known of a path and below it.
     fn keep_below(&mut self, path: &Path, error: &io::Error) {
         self.tell(format!("{}: cannot be looked at: {error}", path.display()));
         let known = self.before.range(path.to_path_buf()..).take_while(|(known, _)| known.starts_with(path));
@@ -151,7 +152,7 @@ impl Walk<'_> {
     }
 }
 
-/// Hash of a file's content; `None` if it is longer by now.
+/// Hash of a file's content; `None` if it has grown beyond the limit.
 fn hash_of(path: &Path, bytes_max: u64) -> io::Result<Option<[u8; 32]>> {
     let mut file = std::fs::File::open(path)?.take(bytes_max.saturating_add(1));
     let (mut hasher, mut buffer, mut all) = (Sha256::new(), vec![0; READ_BYTES], 0);

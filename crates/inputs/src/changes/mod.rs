@@ -1,10 +1,10 @@
-//! What changed in a folder since it was looked at before: `[fschange:PATH]` of inputs.conf.
+//! Changes of files since the previous scan: `[fschange:PATH]` of inputs.conf.
 //!
-//! A look gives every file and folder with its size, owner, mode, time and, where asked for, the hash of its content.
-//! Two looks give changes, which are written as events. The look before is kept as text between runs, so that what
-//! changes while nobody looks is found by the next look.
+//! A scan records every file and folder with size, owner, mode, time and optionally a hash of the content. The
+//! difference of two scans is a list of changes, which become events. The last scan is saved as text, so that changes
+//! made while the program is not running are found by the next scan.
 //!
-//! Not here: when to look, where events and kept looks go.
+//! Not here: scheduling, storing events and saved scans.
 
 mod event;
 mod look;
@@ -24,10 +24,10 @@ pub use event::{event_text, full_text};
 pub use look::{Look, look};
 pub use saved_look::{KeptLook, parse_look, write_look};
 
-/// Files and folders of one stanza; those beyond it are left out, and that is told.
+/// Maximum entries of one stanza; more are ignored with a message.
 pub const ENTRIES_MAX: usize = 1 << 17;
 
-/// What is looked at.
+/// What to scan.
 #[derive(Debug)]
 pub struct ChangeRules {
     path: PathBuf,
@@ -40,54 +40,54 @@ pub struct ChangeRules {
     entries_max: usize,
 }
 
-/// A file or folder as it was seen.
+/// A file or folder as scanned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Whether it is a folder.
     pub is_folder: bool,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Number of its owner.
+    /// User id of its owner.
     pub user: u32,
-    /// Number of its group.
+    /// Group id.
     pub group: u32,
-    /// Kind and permissions.
+    /// File type and permissions.
     pub mode: u32,
     /// Last modification, nanoseconds since the epoch.
     pub modified_ns: i64,
-    /// SHA-256 of its content, where it is compared.
+    /// SHA-256 of its content, if compared.
     pub hash: Option<[u8; 32]>,
 }
 
-/// All that was seen, by path.
+/// Scanned entries by path.
 pub type Entries = BTreeMap<PathBuf, Entry>;
 
-/// What happened to a file or folder.
+/// Kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is new.
     Add,
-    /// It is not what it was.
+    /// It changed.
     Update,
-    /// It is gone.
+    /// It was removed.
     Delete,
 }
 
-/// A file or folder to which something happened.
+/// A changed file or folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// What happened.
+    /// Kind of change.
     pub action: Action,
-    /// Where.
+    /// Path.
     pub path: &'a Path,
-    /// As it is, or was before it went.
+    /// Its current entry, or the last one before removal.
     pub entry: &'a Entry,
-    /// What is different.
+    /// Changed attributes.
     pub different: Vec<&'static str>,
 }
 
 impl ChangeRules {
-    /// The rules of a stanza; the error names the pattern that cannot be used.
+    /// Compiles a stanza; the error names the invalid pattern.
     pub fn new(settings: &ChangeInput) -> Result<ChangeRules, InputError> {
         let compile = |pattern: &String| {
             Pattern::new(pattern)
@@ -109,7 +109,7 @@ impl ChangeRules {
         })
     }
 
-    /// Whether changes of a path are told. Of filters the first that fits decides.
+    /// Whether changes of a path are reported. The first matching filter decides.
     fn takes(&self, path: &Path, is_folder: bool) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let first = self.filters.iter().find(|(_, patterns)| patterns.iter().any(|one| one.is_match(bytes)));
@@ -117,14 +117,14 @@ impl ChangeRules {
         is_white && !self.is_black(path) && first.is_none_or(|(keeps, _)| *keeps)
     }
 
-    /// Whether a path is left out with all below it.
+    /// Whether a path and everything below it is excluded.
     fn is_black(&self, path: &Path) -> bool {
         self.blacklist.as_ref().is_some_and(|pattern| pattern.is_match(path.as_os_str().as_encoded_bytes()))
     }
 }
 
 impl Entry {
-    /// What is different from an earlier look. The size of a folder says nothing.
+    /// Attributes that differ from an earlier scan. The size of a folder is meaningless.
     fn different(&self, before: &Entry) -> Vec<&'static str> {
         let differs = [
             ("modtime", self.modified_ns != before.modified_ns),
@@ -132,14 +132,14 @@ impl Entry {
             ("gid", self.group != before.group),
             ("uid", self.user != before.user),
             ("mode", self.mode != before.mode),
-            // One that was not compared before tells nothing.
+            // A hash computed for the first time is not a change.
             ("hash", self.hash.is_some() && before.hash.is_some() && self.hash != before.hash),
         ];
         differs.into_iter().filter(|(_, is_so)| *is_so).map(|(name, _)| name).collect()
     }
 }
 
-/// What is different between two looks, by path: what is gone first, so that a name that was used again reads in order.
+/// Changes between two scans by path; deletions first, so that a reused name reads in order.
 pub fn changes<'a>(before: &'a Entries, after: &'a Entries) -> Vec<Change<'a>> {
     let is_gone = |(path, entry): (&'a PathBuf, &'a Entry)| {
         let change = Change { action: Action::Delete, path, entry, different: Vec::new() };

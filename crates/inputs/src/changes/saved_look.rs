@@ -1,7 +1,7 @@
-//! A look as text, kept between runs.
+//! A scan as text, saved between runs.
 //!
-//! A line per entry: `KIND SIZE USER GROUP MODE MODIFIED HASH PATH`, with bytes of the path that are no plain letters as
-//! `\xHH`. The first line has the number of the look, the last one counts, so that half a file is not taken for a whole.
+//! One line per entry: `KIND SIZE USER GROUP MODE MODIFIED HASH PATH`, with special bytes of the path as `\xHH`. The
+//! first line has the scan's number, the last one the count, so that a truncated file is detected.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -10,29 +10,29 @@ use std::path::{Path, PathBuf};
 
 use super::{ENTRIES_MAX, Entries, Entry};
 
-/// First word, and version of the layout.
+/// First word and format version.
 const HEADER: &str = "quarry-fschange 1";
 /// First word of the last line.
 const END: &str = "end";
 /// Stands for no hash.
 const NONE: &str = "-";
 
-/// A look that was kept.
+/// A saved scan.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct KeptLook {
-    /// Counts looks that found something.
+    /// Number of scans with changes so far.
     pub number: u64,
-    /// What was seen.
+    /// Entries.
     pub entries: Entries,
 }
 
-/// A look as text.
+/// A scan as text.
 pub fn write_look(number: u64, entries: &Entries) -> String {
     let mut text = format!("{HEADER} {number}\n");
     for (path, entry) in entries {
         let kind = if entry.is_folder { 'd' } else { 'f' };
         let Entry { size, user, group, mode, modified_ns, .. } = entry;
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         write!(text, "{kind} {size} {user} {group} {mode:o} {modified_ns} ").ok();
         match &entry.hash {
             Some(hash) => text.extend(hash.iter().map(|byte| format!("{byte:02x}"))),
@@ -55,7 +55,7 @@ fn write_path(path: &Path, text: &mut String) {
     }
 }
 
-/// The look that a text holds, if it is whole.
+/// Parses a saved scan; `None` if it is incomplete.
 pub fn parse_look(text: &str) -> Option<KeptLook> {
     let mut lines = text.lines();
     let number = lines.next()?.strip_prefix(HEADER)?.trim().parse().ok()?;

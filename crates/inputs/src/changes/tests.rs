@@ -1,4 +1,4 @@
-//! Looks at a folder that a test changes.
+//! Scans of a folder that a test changes.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl Place {
         file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
     }
 
-    /// Changes of files since the look before, and what could not be seen.
+    /// Changes since the previous scan, and what could not be read.
     fn look(&mut self) -> (Vec<String>, Vec<String>) {
         let found = look(&self.rules, &self.before, &mut || true).unwrap();
         let top = self.path("");
@@ -51,7 +51,7 @@ impl Place {
             format!("{:?} {name} {}", change.action, change.different.join(" ")).trim_end().to_owned()
         });
         let told = told.collect();
-        // What is kept is what was seen.
+        // The saved form must preserve the scan.
         let kept = parse_look(&write_look(7, &found.entries)).unwrap();
         assert_eq!(kept, KeptLook { number: 7, entries: found.entries });
         self.before = kept.entries;

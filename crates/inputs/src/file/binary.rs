@@ -1,8 +1,8 @@
-//! Whether a file looks like text at all.
+//! Detection of binary files.
 //!
-//! Told by the share of control characters at its start, which text in any character set has few of; archives are known by
-//! their first bytes. Files whose `CHARSET` is set, and those with `NO_BINARY_CHECK = true`, are not looked at. Not here:
-//! packed files, whose content counts.
+//! A file counts as binary by the share of control characters at its start, which is low for text in any encoding;
+//! archives are recognised by their first bytes. Files with `CHARSET` or `NO_BINARY_CHECK = true` are not checked. Not
+//! here: compressed files, whose content is checked instead.
 
 use std::fmt;
 
@@ -12,17 +12,17 @@ use quarry_pipeline::{SAMPLE_BYTES, SourceInfo};
 use super::open::Handle;
 use super::packing::{NotRead, not_read};
 
-/// One in so many bytes at most is a control character in a text.
+/// A text has at most one control character per this many bytes.
 const CONTROL_SHARE: usize = 20;
-/// First bytes of UTF-16, either way round.
+/// Byte-order marks of UTF-16.
 const WIDE_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
-/// Why nothing of a file is read.
+/// Why a file is skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// It looks like no text.
+    /// It is binary.
     Binary,
-    /// It is an archive, or packed in a way, that is not read.
+    /// It is an unsupported archive or compression format.
     Archive(NotRead),
 }
 
@@ -37,14 +37,14 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Why a file of which nothing was read yet is left out, if it is.
+/// Why a file not read yet is skipped, if so.
 pub(crate) fn left_out(handle: &Handle, info: &SourceInfo, props: &PropsResolver) -> std::io::Result<Option<LeftOut>> {
     let mut head = vec![0; SAMPLE_BYTES];
     let read = handle.reader()?.read_chunk(&mut head)?;
     Ok(left_out_by(&head[..read], info, props))
 }
 
-/// Why content that begins so is left out, if it is.
+/// Why content with this beginning is skipped, if so.
 pub fn left_out_by(head: &[u8], info: &SourceInfo, props: &PropsResolver) -> Option<LeftOut> {
     let named = info.sourcetype.clone().or_else(|| props.sourcetype_for_source(&info.source)).unwrap_or_default();
     let settings = props.resolve(&info.source, &info.host, &named);
@@ -59,7 +59,7 @@ fn is_binary(head: &[u8]) -> bool {
     if WIDE_MARKS.iter().any(|mark| head.starts_with(mark)) {
         return false;
     }
-    // Blanks of all kinds, backspace, bell and escape stand in texts for terminals.
+    // White space, backspace, bell and escape occur in terminal output.
     let is_control = |byte: &&u8| matches!(byte, 0..=6 | 14..=26 | 28..=31 | 127);
     head.iter().filter(is_control).count() * CONTROL_SHARE > head.len()
 }

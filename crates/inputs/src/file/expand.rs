@@ -1,4 +1,4 @@
-//! From what a user typed to a list of files: names, globs, folders with everything below, `-`.
+//! Expands user input to a list of files: names, globs, folders recursively, `-`.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use super::open::STDIN;
 use crate::InputError;
 
-/// Deepest folder below a named one.
+/// Maximum depth below a named folder.
 const FOLDER_DEPTH_MAX: usize = 64;
 
-/// Files named by `patterns`, each once, in order. A name or glob that matches nothing is an error.
+/// Files named by `patterns`, each once, in order. A name or glob without a match is an error.
 pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InputError> {
     let (files, mut wrong) = expand_each(patterns);
     if wrong.is_empty() { Ok(files) } else { Err(wrong.swap_remove(0)) }
 }
 
-/// As [`expand`], with the files of the other patterns where some are wrong.
+/// As [`expand`], but returns the files of valid patterns together with the errors of others.
 pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
     let (mut files, mut wrong) = (Vec::new(), Vec::new());
     let mut seen = BTreeSet::new();
@@ -31,7 +31,7 @@ pub fn expand_each(patterns: &[String]) -> (Vec<PathBuf>, Vec<InputError>) {
     (files, wrong)
 }
 
-/// A name that exists is taken as it is, even with `[` or `*` in it; otherwise it is a glob.
+/// An existing name is taken literally, even with `[` or `*`; otherwise it is a glob.
 fn matches(pattern: &str, found: &mut Vec<PathBuf>) -> Result<(), InputError> {
     let literal = Path::new(pattern);
     if literal.symlink_metadata().is_ok() {
@@ -64,7 +64,8 @@ fn walk(path: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Input
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(read)?;
     entries.sort();
     for entry in entries {
-        // Links inside a folder are not followed and sockets or pipes not opened: only what a user would call a log.
+        // Inside a folder, links are not followed and sockets and pipes are skipped: only ordinary log files are
+        // wanted.
         let kind = entry.symlink_metadata().map_err(read)?.file_type();
         if kind.is_dir() || kind.is_file() {
             walk(&entry, depth + 1, found)?;

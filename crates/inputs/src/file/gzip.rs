@@ -1,8 +1,8 @@
-//! gzip: members in a row as one content, each proven by its checksum and length before the next one begins.
+//! gzip: concatenated members as one content, each verified by checksum and length before the next begins.
 //!
-//! The decoder of one member checks its trailer; this reader goes from member to member, passes over zero padding and
-//! stops before bytes that are no member, as the gzip program does. It says which kind of fault it met, because wrong
-//! content is another matter than content that ends early.
+//! The decoder of a member checks its trailer; this reader proceeds from member to member, skips zero padding and stops
+//! before other bytes, as the gzip program does. It distinguishes kinds of errors, because wrong content must be
+//! treated differently from truncated content.
 
 use std::io::{self, BufRead, Chain, Cursor, Read};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::bufread::GzDecoder;
 
-/// First bytes of every member.
+/// Magic bytes of a member.
 pub(crate) const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 
-/// A source with the bytes before it that were looked at.
+/// A source preceded by bytes already read from it.
 pub(crate) type Rejoined<R> = Chain<Cursor<Vec<u8>>, R>;
 
 /// Puts `taken` back before `source`.
@@ -23,18 +23,18 @@ pub(crate) fn rejoin<R: BufRead>(taken: Vec<u8>, source: R) -> Rejoined<R> {
 
 /// Reads the content of all members.
 pub(crate) struct GzipReader<R> {
-    /// The member being read; none at the end.
+    /// The current member; `None` at the end.
     member: Option<GzDecoder<Rejoined<R>>>,
     has_garbage: Arc<AtomicBool>,
 }
 
 impl<R: BufRead> GzipReader<R> {
-    /// A reader of `source`, which begins with a member; `has_garbage` becomes true when other bytes follow the last.
+    /// A reader of `source`, which begins with a member; `has_garbage` is set if other bytes follow the last.
     pub(crate) fn new(source: R, has_garbage: Arc<AtomicBool>) -> GzipReader<R> {
         GzipReader { member: Some(GzDecoder::new(rejoin(Vec::new(), source))), has_garbage }
     }
 
-    /// Goes on to what follows a member that was read to its end.
+    /// Proceeds after a member was read completely.
     fn next_member(&mut self) -> io::Result<()> {
         let Some(ended) = self.member.take() else { return Ok(()) };
         let (_, mut source) = ended.into_inner().into_inner();
@@ -75,13 +75,13 @@ impl<R: BufRead> Read for GzipReader<R> {
     }
 }
 
-/// The fault of `member` in words; a wrong checksum or length becomes `InvalidData`, no other fault does.
+/// Describes the error of `member`; only a wrong checksum or length becomes `InvalidData`.
 fn fault_of<R: BufRead>(error: io::Error, member: &mut GzDecoder<R>) -> io::Error {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             io::Error::new(error.kind(), "the file ends early; it was cut off, or is still being written")
         }
-        // The decoder is at its end after a wrong trailer, and repeats every other fault.
+        // After a wrong trailer the decoder is at its end; other errors would repeat.
         io::ErrorKind::InvalidInput if member.header().is_some() && matches!(member.read(&mut [0]), Ok(0)) => {
             let text = "its checksum or length does not match; events read from it may be wrong, and the repaired file \
                         will be added from its start";

@@ -1,26 +1,27 @@
-//! Knowing a file again, and where reading it stopped.
+//! Recognising a file, and finding where reading it stopped.
 //!
-//! A position counts only if the 256 bytes before it are still the same ones: a file that was truncated and written
-//! anew, or another file with the same first bytes, is read from its start. A position whose head and offset are both
-//! below 256 bytes proves little, so it counts only for the file of that path, for a file that has nothing beyond it, or
-//! for one in the same folder whose origin holds these bytes no more ([`super::rotation`]).
+//! A position is valid only if the 256 bytes before it are unchanged: a file that was truncated and rewritten, or
+//! another file with the same first bytes, is read from its start. If head and offset of a position are both below 256
+//! bytes, it is weak evidence. Then it applies only to the file with its path, to a file that has nothing beyond it, or
+//! to one in the same folder whose origin no longer has these bytes ([`super::rotation`]).
 //!
-//! A file that ends before a position of another one, and is so far a copy of it, is no file of its own: copies are often
-//! seen while they are written. It is judged again whenever it grows: one that goes on in another way is a new file.
+//! A file that ends before another one's position, and is a copy of it so far, is not a file of its own, because copies
+//! are often seen while they are written. It is examined again whenever it grows; if it then differs, it is a new file.
 //!
-//! The same holds for a copy whose origin was emptied since, if it holds all milestones ([`super::milestones`]) of the
-//! origin that it reaches: the origin went on while it was copied, and was read farther than the copy goes. While the
-//! origin is still there, the two are compared instead: files may begin alike for many milestones.
+//! The same holds for a copy whose origin has since been emptied, if the copy has all milestones
+//! ([`super::milestones`]) of the origin that it reaches: the origin had grown during the copy and was read further
+//! than the copy goes. While the origin still exists, the two are compared instead, because different files may share
+//! many milestones.
 //!
-//! A copy may have a position of its own: it stalled and was kept, or its first events were taken before it could be
-//! known. It is read no further than that while it is a copy. A position that was kept of a copy has no milestones. Of
-//! another one, which may be that of a file that only begins like the origin, a milestone behind it has to be held.
+//! A copy may have a position of its own: it stalled and was recorded, or its first events were read before it was
+//! recognised. It is not read further while it is a copy. A position recorded for a copy has no milestones. With any
+//! other position, which may belong to a file that merely begins like the origin, a milestone after it must match.
 //!
-//! Where a packed file was found to be damaged, the bytes before the fault may be wrong too, and which ones nobody
-//! knows. Such a position holds the hash of everything before it: the same damaged file goes on there and gives nothing
-//! twice, while the repaired one, if it differs before the fault, is read from its start.
+//! If a compressed file was found to be damaged, the bytes before the error may be wrong as well. Such a position has
+//! the hash of everything before it: the same damaged file resumes there without duplicates, while a repaired file that
+//! differs before the error is read from its start.
 //!
-//! Of plain files only the bytes before a position are read to find it, so that a large file that grows costs little.
+//! For plain files only the bytes before a position are read to verify it, so that a large growing file costs little.
 
 use std::io;
 use std::path::Path;
@@ -36,43 +37,43 @@ use super::rotation::{Origin, Rotation, is_copy_of, is_gone};
 use super::{OpenFile, Packing};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
-/// Files that are looked at to find the one that another is a copy of.
+/// Maximum files examined to find the origin of a copy.
 const ORIGINS_MAX: usize = 16;
 
-/// Where to read a file from.
+/// Where to start reading a file.
 #[derive(Debug)]
 pub(crate) struct Start {
-    /// Under which its positions are kept.
+    /// Identity under which its positions are stored.
     pub(crate) identity: Arc<FileIdentity>,
-    /// Unpacked bytes whose events are stored already.
+    /// Decompressed bytes whose events are already stored.
     pub(crate) offset: u64,
-    /// Path of the file by which these are known.
+    /// Path of the file under which these are known.
     pub(crate) stored_as: Option<String>,
     pub(crate) next: Next,
 }
 
-/// What is to be read of a file.
+/// What to read of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// What lies behind [`Start::offset`].
+    /// Everything after [`Start::offset`].
     Read,
-    /// Nothing: it has nothing beyond.
+    /// Nothing: there is nothing beyond it.
     AtEnd,
-    /// Nothing: all of it is a copy of what another file holds that was read as far, or farther.
+    /// Nothing: the file is a copy of another one that was read as far, or further.
     Copied {
-        /// Of the last bytes before the offset, which is its end.
+        /// Hash of the last bytes before the offset, which is its end.
         tail_hash: u64,
-        /// Whether it has a position of its own that does not say so: it is to be kept at once that it is a copy.
+        /// Whether its own position does not say so: then it must be recorded at once that it is a copy.
         was_read: bool,
     },
-    /// Nothing for now: it may be a copy of a file that is to be read on first.
+    /// Nothing yet: it may be a copy of a file that is still to be read on.
     Undecided {
-        /// How far that one is read.
+        /// How far that one was read.
         origin_offset: u64,
     },
 }
 
-/// A position that a file holds.
+/// A position that matches a file.
 #[derive(Clone, Debug)]
 struct Held {
     position: FilePosition,
@@ -80,21 +81,21 @@ struct Held {
     at_end: bool,
 }
 
-/// What the known positions say of a file.
+/// What the known positions imply for a file.
 enum KnownPosition {
-    /// It goes on there.
+    /// Reading resumes there.
     At(Held),
-    /// It is a new one.
+    /// It is a new file.
     Nothing,
-    /// As [`Next::Undecided`]; the position is that of the other file.
+    /// As [`Next::Undecided`]; the position is the other file's.
     Undecided(FilePosition),
-    /// As [`Next::Copied`]; the position is its own, if there is one.
+    /// As [`Next::Copied`]; the position is its own, if any.
     Copied { own: Option<Held>, origin: String, end: u64, tail_hash: u64 },
 }
 
 impl Start {
-    /// Looks up what the sink knows of the file at `path`; `again` reads it from its start whatever is known, `rotation`
-    /// says what happens to files beside it.
+    /// Looks up the sink's positions of the file at `path`; `again` ignores them, `rotation` says whether files beside
+    /// it are rotated.
     pub(crate) fn find(
         handle: &Handle,
         path: &Path,
@@ -131,13 +132,13 @@ impl Start {
     }
 }
 
-/// Looks among known positions for those of a file.
+/// Search among known positions.
 struct Search<'a> {
     handle: &'a Handle,
     path: &'a Path,
     absolute: &'a str,
     rotation: Rotation,
-    /// Whether the file is so short that it has no whole identity.
+    /// Whether the file is too short for a complete identity.
     is_short: bool,
 }
 
@@ -148,14 +149,14 @@ struct Reached {
 }
 
 impl Search<'_> {
-    /// What the known positions (ascending by offset) say.
+    /// Evaluates the known positions (ascending by offset).
     fn run(&self, known: &[FilePosition]) -> Result<KnownPosition, InputError> {
         let (found, reached) = self.furthest(known)?;
         if matches!(&found, KnownPosition::At(held) if held.at_end && held.position.path == self.absolute) {
             return Ok(found);
         }
         let is_foreign = |position: &&FilePosition| position.path != self.absolute;
-        // Copies are judged by more than the first bytes; those of a short file prove little.
+        // Detecting a copy requires more than the first bytes, which prove little for a short file.
         match &found {
             KnownPosition::At(held) if held.at_end => {
                 let is_copy =
@@ -186,7 +187,7 @@ impl Search<'_> {
         {
             return Ok(self.copied(found, origin, reached));
         }
-        // What is left of the file may be in the one that it is a copy of, and be read there.
+        // The remaining content may be in the origin of this copy, and be read there.
         match &found {
             KnownPosition::At(held) if self.rotation == Rotation::Awaited && is_foreign(&&held.position) => {
                 let is_copy = is_copy_of(&held.position, self.handle);
@@ -196,7 +197,7 @@ impl Search<'_> {
         }
     }
 
-    /// The position that is of the file itself.
+    /// The file's own position.
     fn own<'f>(&self, found: &'f KnownPosition) -> Option<&'f Held> {
         match found {
             KnownPosition::At(held) if held.position.path == self.absolute => Some(held),
@@ -211,8 +212,8 @@ impl Search<'_> {
         KnownPosition::Copied { own, origin, end: reached.offset, tail_hash: reached.tail_hash }
     }
 
-    /// Whether the file of this length is what is left of a longer one of this position: that is there no more, and this
-    /// one holds its milestones as far as it goes.
+    /// Whether the file of this length is the remainder of a longer one with this position: that one is gone, and this
+    /// one matches its milestones as far as it goes.
     fn is_left_of(&self, position: &FilePosition, found: &KnownPosition, length: u64) -> bool {
         let reached = milestones::reached_by(length);
         let Some(expected) = position.milestones.get(..reached) else { return false };
@@ -236,12 +237,12 @@ impl Search<'_> {
         })
     }
 
-    /// The furthest of the known positions that the file still holds and that count for it.
+    /// The furthest known position that matches the file and applies to it.
     fn furthest(&self, known: &[FilePosition]) -> Result<(KnownPosition, Reached), InputError> {
         let (path, handle) = (self.path, self.handle);
         let wrong = |error: io::Error| InputError::read(path, &error);
         if handle.packing == Packing::None {
-            // Most often the file is the one of the furthest position, which is seen at once.
+            // In most cases the file is that of the furthest position, which is cheap to see.
             if let Some(position) = known.last().filter(|last| is_of(last, self.absolute))
                 && handle.content_bytes() >= position.offset
                 && tail_before(handle, position.offset).map_err(wrong)? == position.tail_hash
@@ -261,8 +262,8 @@ impl Search<'_> {
         Ok((self.choose(held), reached))
     }
 
-    /// Those of the known positions that a plain file holds. Only the bytes before each are read, unless a position may be
-    /// one of damaged content.
+    /// The known positions that match a plain file. Only the bytes before each are read, unless a position may be of
+    /// damaged content.
     fn held_by_plain(&self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
         let end = self.handle.content_bytes();
         let (mut held, mut walk) = (Vec::new(), None);
@@ -283,7 +284,7 @@ impl Search<'_> {
         Ok(held)
     }
 
-    /// Which of the positions that the file holds (ascending by offset) counts.
+    /// Which of the matching positions (ascending by offset) applies.
     fn choose(&self, mut held: Vec<Held>) -> KnownPosition {
         let own = held.iter().rposition(|one| is_of(&one.position, self.absolute));
         let others = held.split_off(own.map_or(0, |own| own + 1));
@@ -309,8 +310,8 @@ impl Search<'_> {
     }
 }
 
-/// The bytes by which a file is known: no more than it had when it was opened, so that what is found out about it by its
-/// length is about the same content.
+/// The identifying bytes of a file, no more than it had when it was opened, so that conclusions from its length refer
+/// to the same content.
 fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     let wrong = |error: io::Error| InputError::read(path, &error);
     let mut file = handle.reader().map_err(wrong)?;
@@ -318,7 +319,7 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     let read = file.read_chunk(&mut head).map_err(|error| file.describe(path, 0, &error))?;
     head.truncate(read);
     let opened = handle.content_bytes();
-    // Files that the system makes up have no length, and do not grow.
+    // Virtual files of the system have no length and do not grow.
     if handle.packing == Packing::None
         && (read as u64) > opened
         && handle.content_bytes_now().map_err(wrong)?.0 > opened
@@ -328,17 +329,17 @@ fn head_of(handle: &Handle, path: &Path) -> Result<Vec<u8>, InputError> {
     Ok(head)
 }
 
-/// Whether a position was kept of a file that was a copy so far, or of so few bytes that they prove nothing.
+/// Whether a position was recorded for a copy, or for so few bytes that they prove nothing.
 fn is_of_a_copy(position: &FilePosition) -> bool {
     position.milestones.is_empty()
 }
 
-/// Whether a position surely was kept of the file of this path, which holds it.
+/// Whether a matching position certainly belongs to the file with this path.
 fn is_of(position: &FilePosition, path: &str) -> bool {
     position.path == path || position.identity.head.len() == HEAD_BYTES || position.offset >= TAIL_BYTES as u64
 }
 
-/// Reads a file on from position to position.
+/// Reads a file from position to position.
 struct Walk {
     file: OpenFile,
     tail: Tail,
@@ -359,7 +360,7 @@ impl Walk {
         Ok(Walk { file: handle.reader()?, tail: Tail::default(), content: Xxh3::new() })
     }
 
-    /// Those of the known positions (ascending by offset) that the file holds.
+    /// The known positions (ascending by offset) that match the file.
     fn held(&mut self, known: &[FilePosition]) -> io::Result<Vec<Held>> {
         let mut held = Vec::new();
         for position in known {
@@ -374,8 +375,8 @@ impl Walk {
         Ok(held)
     }
 
-    /// Whether the file reaches as far as `offset`. A packed file that is damaged before it does not: what can be
-    /// unpacked of it is a file of its own.
+    /// Whether the file reaches `offset`. A compressed file that is damaged before it does not: its readable part is a
+    /// file of its own.
     fn read_to(&mut self, offset: u64) -> io::Result<bool> {
         let mut buffer = vec![0; READ_CHUNK_BYTES];
         while self.tail.offset < offset {

@@ -1,11 +1,12 @@
-//! Hashes of a file's content at lengths that double, which are kept with its position.
+//! Milestones: hashes of a file's content at doubling lengths, stored with its position.
 //!
-//! When a log is copied and emptied, the copy is often shorter than what was read of the log, because the log went on
-//! while it was copied. Once the log is emptied, nothing is left to compare the copy with, and the bytes before the
-//! position prove nothing: the copy does not reach it. So 32 bits of the 256 bytes before each of the lengths 512, 1024,
-//! 2048 … are kept: four bytes each time a file doubles. A copy that holds all of those it reaches is one.
+//! When a log is copied and truncated, the copy is often shorter than what was read of the log, because the log grew
+//! during the copy. Once the log is truncated, nothing is left to compare the copy with, and the bytes before the
+//! position prove nothing, because the copy does not reach it. Therefore 32-bit hashes of the 256 bytes before each of
+//! the lengths 512, 1024, 2048 … are stored: four bytes per doubling. A file that matches all milestones it reaches is
+//! a copy.
 //!
-//! Not here: what follows from being a copy ([`super::identity`]).
+//! Not here: consequences of being a copy ([`super::identity`]).
 
 use std::io;
 
@@ -15,11 +16,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::fingerprint::TAIL_BYTES;
 use super::open::Handle;
 
-/// Length at the first milestone; what comes before is nearly all in the file's identity.
+/// Length at the first milestone; what precedes is mostly covered by the file's identity.
 const FIRST_BYTES: u64 = 512;
-/// Milestones that a copy must reach: files of less than 4 KiB may begin alike by chance, with a heading for example.
+/// Minimum milestones that a copy must reach: files below 4 KiB may begin alike by chance, for example with a common
+/// header.
 pub(super) const REACHED_MIN: usize = 4;
-/// Milestones at most: a file of 2^60 bytes has no more.
+/// Maximum milestones: enough for a file of 2^60 bytes.
 pub const MILESTONES_MAX: usize = 52;
 
 /// Length at a milestone.
@@ -27,17 +29,17 @@ pub(super) fn length_at(milestone: usize) -> u64 {
     FIRST_BYTES << milestone.min(MILESTONES_MAX)
 }
 
-/// Milestones that `length` bytes reach.
+/// Number of milestones that `length` bytes reach.
 pub(super) fn reached_by(length: u64) -> usize {
     (0..MILESTONES_MAX).take_while(|milestone| length_at(*milestone) <= length).count()
 }
 
-/// Hash of the bytes before a milestone, of which `before` are the last.
+/// Hash at a milestone; `before` ends there.
 pub(super) fn hash(before: &[u8]) -> u32 {
     xxh3_64(&before[before.len().saturating_sub(TAIL_BYTES)..]) as u32
 }
 
-/// Those of the first `length` bytes of a plain file.
+/// Milestones of the first `length` bytes of a plain file.
 pub(crate) fn of_plain(handle: &Handle, length: u64) -> io::Result<Vec<u32>> {
     let mut window = [0; TAIL_BYTES];
     let of = |milestone| {
@@ -47,11 +49,11 @@ pub(crate) fn of_plain(handle: &Handle, length: u64) -> io::Result<Vec<u32>> {
     (0..reached_by(length)).map(of).collect()
 }
 
-/// Takes note of `bytes`, which follow the first `length` bytes; `before` are the last of these, 256 if there are.
+/// Adds milestones passed by `bytes`, which follow the first `length` bytes; `before` are the last of those, up to 256.
 pub(crate) fn pass(milestones: &mut Vec<u32>, before: &[u8], length: u64, bytes: &[u8]) {
     let end = length + bytes.len() as u64;
     while milestones.len() < MILESTONES_MAX && length_at(milestones.len()) <= end {
-        // One that lies before these bytes was not noted, so that nothing behind it counts.
+        // If an earlier milestone is missing, later ones cannot be added.
         let Some(new) = length_at(milestones.len()).checked_sub(length) else { return };
         let new = &bytes[..usize_of(new)];
         let old = &before[before.len().saturating_sub(TAIL_BYTES.saturating_sub(new.len()))..];

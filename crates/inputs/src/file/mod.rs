@@ -1,4 +1,4 @@
-//! Files: found, unpacked, known again, read once, watched.
+//! Files: finding, decompressing, recognising, reading once, watching.
 
 mod binary;
 mod expand;

@@ -1,9 +1,8 @@
 //! Adds one file to an index, once.
 //!
-//! What the sink knows of the file decides where reading starts. A reader thread cuts events (`reader`); this thread
-//! hands them to the sink with the position after them, so that an interrupted add goes on where it was durable and
-//! nothing is stored twice. Standard input, pipes and devices cannot be read again: they are opened once and have no
-//! position.
+//! The sink's positions decide where reading starts. A reader thread extracts events (`reader`); this thread passes
+//! them to the sink with the position after them, so that an interrupted add resumes where it was durable and nothing
+//! is stored twice. Standard input, pipes and devices cannot be read again: they are opened once and have no position.
 
 use std::ops::ControlFlow;
 use std::path::{Component, Path};
@@ -29,62 +28,62 @@ use super::report::{FileReport, Shrunk};
 use super::{Packing, Rotation};
 use crate::{FileIdentity, FilePosition, InputError, Sink};
 
-/// Batches that wait between reading and storing.
+/// Batches queued between reading and storing.
 const WAITING_BATCHES_MAX: usize = 2;
-/// `source` of events from standard input.
+/// `source` of standard input.
 const STDIN_SOURCE: &str = "stdin";
-/// Name of the thread that reads.
+/// Name of the reader thread.
 const READER_THREAD: &str = "quarry-read";
 
-/// How files are added.
+/// Options for adding files.
 #[derive(Clone, Debug)]
 pub struct OneshotOptions {
     /// Index that takes the events.
     pub index: String,
     /// `host` of the events.
     pub host: String,
-    /// Whether the host is the user's word.
+    /// Whether the user set the host.
     pub host_is_fixed: bool,
-    /// `source` of the events; the absolute path when absent.
+    /// `source`; default is the absolute path.
     pub source: Option<String>,
-    /// `sourcetype` of the events; guessed when absent.
+    /// `sourcetype`; guessed when absent.
     pub sourcetype: Option<String>,
     /// Whether to add a file even if it was added before.
     pub again: bool,
-    /// Zone of times that name none and for which no `TZ` is set; the node's when absent.
+    /// Zone of times without one and without `TZ`; default is the node's.
     pub zone: Option<TimeZone>,
     /// Current time.
     pub now: TimeNs,
-    /// What keeps files of equal content apart; the index when absent.
+    /// Scope that separates files of equal content; default is the index.
     pub scope: Option<String>,
-    /// Whether files are renamed and emptied where it lies.
+    /// Whether files in this place are rotated.
     pub rotation: Rotation,
-    /// Set when nobody waits any more: a pipe may be silent for ever.
+    /// Set when nobody waits any more, because a pipe may stay silent for ever.
     pub ended: Arc<AtomicBool>,
 }
 
-/// How far adding a file is.
+/// Progress of adding a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// Unpacked bytes read.
+    /// Decompressed bytes read.
     pub bytes: u64,
-    /// Bytes of the file on disk read; the bar of a packed file moves by these.
+    /// Bytes of the file on disk read, for the progress of compressed files.
     pub stored_bytes: u64,
-    /// Bytes of the file on disk; 0 when unknown.
+    /// Size of the file on disk; 0 if unknown.
     pub stored_bytes_all: u64,
     /// Events handed to the sink.
     pub events: u64,
-    /// Events whose text gave no acceptable time.
+    /// Events without an acceptable time.
     pub bad_timestamps: u64,
 }
 
-/// Hears how adding goes on.
+/// Receives progress.
 pub trait Progress {
-    /// Called after each batch; `Break` ends adding, what was handed over stays.
+    /// Called after each batch; `Break` ends adding, and what was passed on stays.
     fn reached(&mut self, at: &Reached) -> ControlFlow<()>;
 }
 
-/// For nobody.
+/// Ignores progress.
 #[derive(Debug)]
 pub struct NoProgress;
 
@@ -95,7 +94,7 @@ impl Progress for NoProgress {
 }
 
 /// Adds the file at `path`, `-` for standard input. Its events are durable when [`Sink::flush`] returns. A file that
-/// can be read in part only is [`InputError::Partly`].
+/// can be read only in part is [`InputError::Partly`].
 pub fn add_file(
     path: &Path,
     options: &OneshotOptions,
@@ -148,7 +147,7 @@ pub fn add_file(
     add_opened(opened, path, offset, Some(&keeper), sink, progress)
 }
 
-/// Adds what is left of an opened file.
+/// Adds the rest of an open file.
 fn add_opened(
     opened: Opened,
     path: &Path,
@@ -161,7 +160,7 @@ fn add_opened(
     let stored_bytes_all = file.stored_bytes;
     let expected = if file.packing == Packing::None { stored_bytes_all } else { 0 };
     let (batches, received) = sync_channel(WAITING_BATCHES_MAX);
-    // No more batches come back than were handed over.
+    // No more batches are returned than were sent.
     let (returned, spares) = channel();
     let warnings = Vec::new();
     let reader = FileReader { path, file, pipeline, base: offset, before, prefix, warnings, batches, spares };
@@ -191,22 +190,22 @@ fn add_opened(
     Ok(report)
 }
 
-/// Under which positions of a file are kept.
+/// Creates the positions of a file.
 struct Keeper {
     identity: Arc<FileIdentity>,
     path: String,
-    /// The file, if it is not packed; a packed one does not grow, so that no copy of it is shorter.
+    /// The file, if it is not compressed; a compressed one does not grow, so it has no shorter copies.
     plain: Option<Handle>,
 }
 
 impl Keeper {
     fn position(&self, offset: u64, tail_hash: u64) -> FilePosition {
-        // A file that was emptied meanwhile has none, and counts as a copy.
+        // A file truncated in the meantime has no milestones and counts as a copy.
         let milestones = self.plain.as_ref().and_then(|handle| milestones::of_plain(handle, offset).ok());
         self.at(offset, tail_hash, milestones.unwrap_or_default())
     }
 
-    /// That of a copy.
+    /// The position of a copy.
     fn position_of_copy(&self, offset: u64, tail_hash: u64) -> FilePosition {
         self.at(offset, tail_hash, Vec::new())
     }
@@ -216,7 +215,7 @@ impl Keeper {
     }
 }
 
-/// Hands batches to the sink until there are no more; ended from outside, it gives how far it came.
+/// Passes batches to the sink until there are none; if stopped from outside, returns how far it came.
 fn store(
     received: Receiver<ReadBatch>,
     returned: &Sender<EventBatch>,
@@ -225,14 +224,14 @@ fn store(
     sink: &mut dyn Sink,
     progress: &mut dyn Progress,
 ) -> Result<ControlFlow<ReadState>, crate::SinkError> {
-    // The reader ends when nobody receives: after a failure no later batch of the file reaches the sink.
+    // The reader ends when the receiver is gone: after a failure no later batch reaches the sink.
     for ReadBatch { batch, position, state } in received {
         let position = keeper.zip(position).map(|(keeper, (offset, tail_hash))| keeper.position(offset, tail_hash));
         if !batch.is_empty() || position.is_some() {
             sink.accept(batch, position)?;
         }
         if let Some(spare) = sink.spare_batch() {
-            // The reader may be done.
+            // The reader may have finished.
             drop(returned.send(spare));
         }
         let flow = progress.reached(&Reached {
@@ -267,17 +266,17 @@ fn report_of(state: ReadState, resumed_at: u64) -> FileReport {
     }
 }
 
-/// A file that stands where reading starts.
+/// A file opened where reading starts.
 struct Opened {
     file: OpenFile,
     pipeline: Pipeline,
-    /// Last bytes before that place.
+    /// Last bytes before that offset.
     before: Vec<u8>,
     /// Hash of those before `before`.
     prefix: Option<Xxh3>,
 }
 
-/// Where the events of the file at a path come from.
+/// Metadata of the file at a path.
 fn info_of(absolute: &str, options: &OneshotOptions) -> SourceInfo {
     SourceInfo {
         index: options.index.clone(),
@@ -316,7 +315,7 @@ fn open_at(
     Ok(Opened { file, pipeline, before, prefix })
 }
 
-/// What the start of the file says about how to go on in its middle.
+/// What the start of the file implies for reading from its middle.
 pub(crate) fn hint(
     handle: &Handle,
     path: &Path,
@@ -331,7 +330,7 @@ pub(crate) fn hint(
     hint.map_err(|source| InputError::Pipeline { path: path.to_path_buf(), source })
 }
 
-/// Reads `bytes` bytes and gives the last of them; those before them go into `prefix`.
+/// Skips `bytes` bytes and returns the last of them; those before go into `prefix`.
 fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::io::Result<Vec<u8>> {
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     let mut before: Vec<u8> = Vec::new();
@@ -354,8 +353,8 @@ fn skip(file: &mut OpenFile, bytes: u64, mut prefix: Option<&mut Xxh3>) -> std::
     Ok(before)
 }
 
-/// The path as events and checkpoints name it: from the root on, without `..`. Links are named as they are, but for those
-/// before a `..`: only the system knows where that leads behind one.
+/// The absolute path as in events and checkpoints, without `..`. Links are kept, except before a `..`, which only the
+/// system can resolve.
 pub fn absolute_text(path: &Path) -> String {
     let goes_up = path.components().any(|part| part == Component::ParentDir);
     let folder = path.parent().filter(|_| goes_up).and_then(|folder| folder.canonicalize().ok());

@@ -1,11 +1,11 @@
-//! Opens a file or standard input as plain bytes: packings are recognised by first bytes, not by names.
+//! Opens a file or standard input as plain bytes. Compression formats are recognised by first bytes, not by names.
 //!
-//! All that is decided about a regular file is decided by one handle of it ([`Handle`]), because what has its name may be
-//! another file a moment later, and a file that is being written begins with nothing.
+//! Everything about a regular file is decided through one handle ([`Handle`]), because its name may refer to another
+//! file a moment later, and a file being written begins empty.
 //!
-//! Content begins behind leading NULs. A writer that keeps its place while its file is emptied (`copytruncate` under a
-//! program that does not append) leaves a hole there, which is no part of any line; so the file is known again by
-//! its text, however long the hole is, and so are copies of it.
+//! Content begins after leading NUL bytes. A writer that keeps its offset while its file is truncated (`copytruncate`
+//! under a program without append mode) leaves a hole there, which is not part of any line. The file, and copies of it,
+//! are therefore identified by the text after the hole, however long the hole is.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,13 +20,13 @@ use super::stream::Stream;
 use super::zip::unzip;
 use crate::InputError;
 
-/// Bytes asked of the operating system at once.
+/// Size of a read from the operating system.
 pub(crate) const READ_CHUNK_BYTES: usize = 256 * 1024;
 
-/// Name that stands for standard input.
+/// Name for standard input.
 pub(crate) const STDIN: &str = "-";
 
-/// Leading NULs that are a hole. Fewer may be a character of UTF-16 or UTF-32.
+/// Minimum leading NUL bytes that count as a hole; fewer may be a character of UTF-16 or UTF-32.
 const HOLE_BYTES_MIN: usize = 4;
 
 /// A source of plain bytes.
@@ -34,39 +34,39 @@ pub struct OpenFile {
     reader: BufReader<Box<dyn Read + Send>>,
     taken: Arc<AtomicU64>,
     has_garbage: Arc<AtomicBool>,
-    /// The fault that ended reading. Decoders forget theirs and would then claim a good end.
+    /// The error that ended reading. Decoders forget theirs and would then report a regular end.
     fault: Option<(io::ErrorKind, String)>,
-    /// Whether a hole before the content is still to be passed over.
+    /// Whether a hole before the content is still to be skipped.
     is_at_hole: bool,
-    /// How the bytes were packed.
+    /// Compression format.
     pub packing: Packing,
-    /// Bytes of the file on disk; 0 for a stream.
+    /// Size of the file on disk; 0 for a stream.
     pub stored_bytes: u64,
-    /// Last modification, nanoseconds since the epoch, where known.
+    /// Last modification, nanoseconds since the epoch, if known.
     pub modified_ns: Option<i64>,
     /// Whether it can be read only once: standard input, a pipe, a device.
     pub is_stream: bool,
 }
 
-/// A regular file that was opened once.
+/// An open regular file.
 #[derive(Clone, Debug)]
 pub(crate) struct Handle {
     file: Arc<File>,
     pub(crate) metadata: Metadata,
     pub(crate) packing: Packing,
-    /// Whether its next bytes decide how it is packed.
+    /// Whether its next bytes determine its format.
     pub(crate) is_unclear: bool,
-    /// Bytes before the content of a plain file.
+    /// Size of the hole before the content of a plain file.
     hole: u64,
 }
 
-/// Last modification, nanoseconds since the epoch, where known.
+/// Last modification, nanoseconds since the epoch, if known.
 pub(crate) fn modified_ns(metadata: &Metadata) -> Option<i64> {
     let modified = metadata.modified().ok().and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
     modified.and_then(|since| i64::try_from(since.as_nanos()).ok())
 }
 
-/// Reads a file from a place on, without moving others that read it by the same handle.
+/// Reads a file from an offset, independent of other readers of the same handle.
 #[derive(Debug)]
 pub(crate) struct Placed {
     file: Arc<File>,
@@ -87,7 +87,7 @@ impl Read for Placed {
     }
 }
 
-/// Counts the bytes read from the disk.
+/// Counts bytes read from disk.
 struct Counted<R> {
     inner: R,
     taken: Arc<AtomicU64>,
@@ -102,20 +102,20 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Handle {
-    /// Opens the regular file at `path`; `None` if it is a pipe or a device, whose bytes can be read only once.
+    /// Opens the regular file at `path`; `None` for a pipe or device, which can be read only once.
     pub(crate) fn open(path: &Path) -> io::Result<Option<Handle>> {
         let metadata = path.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
         }
-        // A pipe that is opened and closed again would be an end for who writes to it.
+        // Opening and closing a pipe would signal its end to the writer.
         if !metadata.is_file() {
             return Ok(None);
         }
         Handle::of(Arc::new(File::open(path)?)).map(Some)
     }
 
-    /// That of a regular file that is open.
+    /// The handle of an open regular file.
     pub(crate) fn of(file: Arc<File>) -> io::Result<Handle> {
         let metadata = file.metadata()?;
         let mut start = [0; START_BYTES];
@@ -153,7 +153,7 @@ impl Handle {
         Ok(self.describe(opened))
     }
 
-    /// Its content from `offset` on, if it is not packed; else from its start. Gives the offset it stands at.
+    /// Its content from `offset` on if it is not compressed, else from its start; returns the actual offset.
     pub(crate) fn reader_at(&self, offset: u64) -> io::Result<(OpenFile, u64)> {
         if self.packing != Packing::None {
             return Ok((self.reader()?, 0));
@@ -170,22 +170,22 @@ impl Handle {
         OpenFile { stored_bytes, modified_ns, is_stream: false, is_at_hole: self.packing != Packing::None, ..opened }
     }
 
-    /// Content of a plain file at a place.
+    /// Content of a plain file at an offset.
     pub(crate) fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(into, self.hole + offset)
     }
 
-    /// The same, as much as `into` takes.
+    /// The same, filling `into`.
     pub(crate) fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(into, self.hole + offset)
     }
 
-    /// Bytes of the content of a plain file, as it was opened.
+    /// Content size of a plain file when it was opened.
     pub(crate) fn content_bytes(&self) -> u64 {
         self.metadata.len().saturating_sub(self.hole)
     }
 
-    /// The same as it is now, and when it was last modified.
+    /// Current content size, and last modification.
     pub(crate) fn content_bytes_now(&self) -> io::Result<(u64, Option<i64>)> {
         let metadata = self.file.metadata()?;
         Ok((metadata.len().saturating_sub(self.hole), modified_ns(&metadata)))
@@ -196,7 +196,7 @@ impl Handle {
         modified_ns(&self.metadata)
     }
 
-    /// Whether its packed content is there to its end; a damaged one is. A plain file always is.
+    /// Whether its compressed content is complete, even if damaged. A plain file always is.
     pub(crate) fn is_whole(&self) -> bool {
         if self.packing == Packing::None {
             return true;
@@ -212,9 +212,9 @@ impl Handle {
     }
 }
 
-/// Bytes before the first that is not NUL.
+/// Number of leading NUL bytes.
 fn hole_of(file: &File) -> io::Result<u64> {
-    // Of a sparse file the hole is not read. Where this is not known, all of it is.
+    // The hole of a sparse file is not read, if the system can skip it.
     let mut at = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0)).unwrap_or(0);
     let mut buffer = vec![0; READ_CHUNK_BYTES];
     loop {
@@ -233,7 +233,7 @@ impl OpenFile {
         OpenFile::open_until(path, &Arc::default())
     }
 
-    /// The same; reading a pipe or a device ends when `ended` is set.
+    /// The same; reading a pipe or device ends when `ended` is set.
     pub(crate) fn open_until(path: &Path, ended: &Arc<AtomicBool>) -> Result<OpenFile, InputError> {
         let open = || -> io::Result<OpenFile> {
             if path.as_os_str() == STDIN {
@@ -259,12 +259,12 @@ impl OpenFile {
         OpenFile { reader, taken, has_garbage, fault, is_at_hole, packing, stored_bytes, modified_ns, is_stream }
     }
 
-    /// What can be read only once.
+    /// A source that can be read only once.
     pub(crate) fn of_stream(source: impl Read + Send + 'static) -> io::Result<OpenFile> {
         let (taken, has_garbage) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let mut reader = BufReader::with_capacity(READ_CHUNK_BYTES, Counted { inner: source, taken: taken.clone() });
         let mut head = Vec::new();
-        // A pipe may give its first bytes one by one.
+        // A pipe may deliver its first bytes one by one.
         while Packing::of_start(&head).is_none() || head.is_empty() {
             if reader.by_ref().take(1).read_to_end(&mut head)? == 0 {
                 break;
@@ -275,8 +275,7 @@ impl OpenFile {
         Ok(OpenFile::over(unpacked, taken, has_garbage, packing))
     }
 
-    /// Fills `buffer` as far as the source goes; fewer bytes than it takes mean the end or a fault, which every later
-    /// read gives.
+    /// Fills `buffer` as far as possible; fewer bytes mean the end or an error, which every later read returns.
     pub fn read_chunk(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.pass_hole();
         let mut filled = 0;
@@ -294,7 +293,7 @@ impl OpenFile {
         }
     }
 
-    /// Passes over the hole before packed content.
+    /// Skips the hole before compressed content.
     fn pass_hole(&mut self) {
         let mut is_hole = false;
         while std::mem::replace(&mut self.is_at_hole, false) && self.fault.is_none() {
@@ -312,12 +311,12 @@ impl OpenFile {
         }
     }
 
-    /// The fault that reading has met.
+    /// The error that ended reading.
     pub fn fault(&self) -> Option<io::Error> {
         self.fault.as_ref().map(|(kind, text)| io::Error::new(*kind, text.clone()))
     }
 
-    /// Whether nothing is left to read; a fault counts as something.
+    /// Whether nothing is left; an error counts as something left.
     pub fn at_end(&mut self) -> bool {
         self.pass_hole();
         loop {
@@ -332,17 +331,17 @@ impl OpenFile {
         }
     }
 
-    /// Whether bytes that belong to no packed content follow it; they are left out.
+    /// Whether unrelated bytes follow the compressed content; they are ignored.
     pub fn has_garbage(&self) -> bool {
         self.has_garbage.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the file on disk that have been read.
+    /// Bytes of the file on disk read so far.
     pub fn stored_bytes_read(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// The fault `error` of the file at `path`, met after `offset` bytes of content.
+    /// Describes an `error` of the file at `path` after `offset` bytes of content.
     pub(crate) fn describe(&self, path: &Path, offset: u64, error: &io::Error) -> InputError {
         match self.packing {
             Packing::None => InputError::read(path, error),

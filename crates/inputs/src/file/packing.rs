@@ -1,7 +1,8 @@
-//! How files are packed: known by their first bytes, not by their names, and unpacked as one stream.
+//! Compression formats: recognised by first bytes, not by names, and decompressed as one stream.
 //!
-//! gzip, zstd, xz and bzip2 hold one content, also in several members. A zip archive is read if it holds one file
-//! ([`super::zip`]). Not here: archives of several files, which are named so that a user knows what to do.
+//! gzip, zstd, xz and bzip2 contain one content, possibly in several members. A zip archive is read if it contains one
+//! file ([`super::zip`]). Not here: archives with several files, which are named in the error so that the user knows
+//! what to do.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -14,39 +15,39 @@ use liblzma::stream::{CONCATENATED, Stream};
 
 use super::gzip::{GZIP_MAGIC, GzipReader};
 
-/// First bytes of a zstd frame.
+/// Magic of a zstd frame.
 const ZSTD_MAGIC: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// First bytes of an xz stream.
+/// Magic of an xz stream.
 const XZ_MAGIC: &[u8] = &[0xfd, b'7', b'z', b'X', b'Z', 0];
-/// First bytes of a bzip2 stream; a digit follows, and then a block or the end.
+/// Magic of a bzip2 stream; a digit follows, and then a block or the end.
 const BZIP2_MAGIC: &[u8] = b"BZh";
 const BZIP2_BLOCKS: [&[u8]; 2] = [&[0x31, 0x41, 0x59, 0x26, 0x53, 0x59], &[0x17, 0x72, 0x45, 0x38, 0x50, 0x90]];
-/// First bytes of a zip archive with files, and of one without.
+/// Magic of a zip archive with files, and of an empty one.
 const ZIP_MAGICS: [&[u8]; 2] = [b"PK\x03\x04", b"PK\x05\x06"];
-/// Bytes that tell every packing.
+/// Number of bytes that identify every format.
 pub(crate) const START_BYTES: usize = 10;
-/// Memory that unpacking xz may take. Its strongest preset takes 65 MiB; a dictionary may be of 1.5 GiB.
+/// Memory limit of xz. Its strongest preset takes 65 MiB, but a dictionary may have 1.5 GiB.
 const XZ_MEMORY_MAX: u64 = 128 << 20;
 
-/// How a file is packed.
+/// Compression format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Plain bytes.
     None,
-    /// gzip, also several members in a row.
+    /// gzip, possibly with several members.
     Gzip,
-    /// zstd, also several frames in a row.
+    /// zstd, possibly with several frames.
     Zstd,
-    /// xz, also several streams in a row.
+    /// xz, possibly with several streams.
     Xz,
-    /// bzip2, also several streams in a row.
+    /// bzip2, possibly with several streams.
     Bzip2,
     /// A zip archive.
     Zip,
 }
 
 impl Packing {
-    /// The packing of a file that begins so; `None` while its next bytes decide.
+    /// The format of a file with this beginning; `None` if more bytes are needed.
     pub(crate) fn of_start(start: &[u8]) -> Option<Packing> {
         let magics = [
             (Packing::Gzip, GZIP_MAGIC),
@@ -65,8 +66,8 @@ impl Packing {
         if is_begun { None } else { Some(Packing::None) }
     }
 
-    /// Reads the content of what is packed so; `has_garbage` becomes true when other bytes follow it. A zip archive
-    /// cannot be read as a stream.
+    /// Reads compressed content; `has_garbage` is set if other bytes follow it. A zip archive cannot be read as a
+    /// stream.
     pub(crate) fn unpack<R: BufRead + Send + 'static>(
         self,
         source: R,
@@ -100,7 +101,7 @@ fn is_bzip2(start: &[u8]) -> bool {
         && BZIP2_BLOCKS.iter().any(|known| known.starts_with(block))
 }
 
-/// Unpacked content, with faults in words.
+/// Decompressed content with readable errors.
 struct Worded<R>(R);
 
 impl<R: Read> Read for Worded<R> {
@@ -124,12 +125,12 @@ fn fault_of_xz(fault: liblzma::stream::Error) -> io::Error {
     fault.into()
 }
 
-/// The fault of packed content that is cut off.
+/// The error of truncated content.
 pub(crate) fn ends_early() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the file ends early; it was cut off, or is still being written")
 }
 
-/// Archives and packings that are not read, by what stands at a place in their first bytes.
+/// Unsupported formats, by magic bytes at an offset.
 const NOT_READ: &[(usize, &[u8], &str)] = &[
     (257, b"ustar", "a tar archive"),
     (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive"),
@@ -140,13 +141,13 @@ const NOT_READ: &[(usize, &[u8], &str)] = &[
     (0, b"LZIP\x01", "packed by lzip"),
 ];
 
-/// What content is that begins so, if it is an archive or a packing that is not read.
+/// The unsupported format of content with this beginning, if it is one.
 pub(crate) fn not_read(head: &[u8]) -> Option<NotRead> {
     let is_there = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..).is_some_and(|head| head.starts_with(magic));
     NOT_READ.iter().find(is_there).map(|(_, _, name)| NotRead(name))
 }
 
-/// An archive or a packing that is not read.
+/// An unsupported archive or compression format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRead(&'static str);
 

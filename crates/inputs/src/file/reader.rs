@@ -1,11 +1,11 @@
-//! The reading half of an added file: bytes through the pipeline into batches with their positions.
+//! The reading half of adding a file: bytes through the pipeline into batches with positions.
 //!
-//! Runs on a thread of its own, so that cutting events and storing them overlap. A batch is handed over when it is
-//! large enough and the position after it is provable: the 256 bytes before the pipeline's safe offset must be among
-//! the last two chunks read.
+//! Runs on its own thread, so that extracting and storing events overlap. A batch is sent when it is large enough and
+//! the position after it can be verified: the 256 bytes before the pipeline's safe offset must be in the last two
+//! chunks read.
 //!
-//! A fault ends reading but not what came before it: complete lines up to there are handed over, with a position at
-//! which the same file, or the repaired one, goes on.
+//! An error ends reading, but not what came before it: complete lines up to there are sent, with a position at which
+//! the same file, or the repaired one, resumes.
 
 use std::io;
 use std::path::Path;
@@ -19,33 +19,33 @@ use super::open::{OpenFile, READ_CHUNK_BYTES};
 use super::{Packing, fingerprint};
 use crate::InputError;
 
-/// Text bytes at which a batch is handed over.
+/// Text bytes at which a batch is sent.
 const BATCH_RAW_BYTES: usize = 1 << 20;
-/// Events at which a batch is handed over. A chunk adds at most one event per two bytes, so that a batch stays below
-/// what a slab holds (262,144).
+/// Events at which a batch is sent. A chunk adds at most one event per two bytes, so a batch stays below the size of a
+/// slab (262,144).
 const BATCH_EVENTS: usize = 65_536;
 
-/// A batch on its way to the sink.
+/// A batch for the sink.
 #[derive(Debug)]
 pub(crate) struct ReadBatch {
     pub(crate) batch: EventBatch,
-    /// Offset after the batch and the hash of the bytes before it.
+    /// Offset after the batch, and the hash of the bytes before it.
     pub(crate) position: Option<(u64, u64)>,
     pub(crate) state: ReadState,
 }
 
-/// How far reading is.
+/// Progress of reading.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadState {
-    /// Unpacked bytes read in this run.
+    /// Decompressed bytes read in this run.
     pub(crate) bytes: u64,
     /// Bytes of the file on disk read.
     pub(crate) stored_bytes: u64,
     pub(crate) counters: PipelineCounters,
     pub(crate) sourcetype: Option<String>,
-    /// What is wrong with the settings of the guessed sourcetype.
+    /// Errors in the settings of the guessed sourcetype.
     pub(crate) problem: Option<String>,
-    /// What is odd about the file, each in words.
+    /// Warnings about the file.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct ReadState {
 #[derive(Debug)]
 pub(crate) struct ReadEnd {
     pub(crate) state: ReadState,
-    /// What ended it before the file's end.
+    /// The error that ended it before the file's end.
     pub(crate) fault: Option<InputError>,
 }
 
@@ -62,21 +62,21 @@ pub(crate) struct FileReader<'a> {
     pub(crate) path: &'a Path,
     pub(crate) file: OpenFile,
     pub(crate) pipeline: Pipeline,
-    /// Unpacked bytes before the pipeline's first one.
+    /// Decompressed bytes before the pipeline's first one.
     pub(crate) base: u64,
     /// The last of them, for hashes of positions near the start.
     pub(crate) before: Vec<u8>,
-    /// Hash of those before `before`; absent where no position is kept of a fault's place.
+    /// Hash of those before `before`; absent if no position is recorded at an error.
     pub(crate) prefix: Option<Xxh3>,
     /// As [`ReadState::warnings`].
     pub(crate) warnings: Vec<String>,
     pub(crate) batches: SyncSender<ReadBatch>,
-    /// Empty batches that were handed over before.
+    /// Returned empty batches.
     pub(crate) spares: Receiver<EventBatch>,
 }
 
 impl FileReader<'_> {
-    /// Reads to the end; stops early when nobody takes batches any more. A fault comes after what was read before it.
+    /// Reads to the end; stops early if the receiver is gone. An error comes after what was read before it.
     pub(crate) fn run(mut self) -> ReadEnd {
         let mut window = Window::new(self.base, std::mem::take(&mut self.before), self.prefix.take());
         let mut batch = EventBatch::default();
@@ -104,7 +104,7 @@ impl FileReader<'_> {
         self.end(&window, batch, bytes, fault)
     }
 
-    /// Hands over what is left, with the position up to which it goes.
+    /// Sends the rest, with its position.
     fn end(mut self, window: &Window, mut batch: EventBatch, bytes: u64, fault: Option<io::Error>) -> ReadEnd {
         let safe = self.pipeline.safe_offset();
         let is_done = fault.as_ref().is_none_or(|fault| self.gives_no_more(fault, safe));
@@ -122,22 +122,22 @@ impl FileReader<'_> {
         }
         self.warnings.extend(self.pipeline.refused_index().map(str::to_owned));
         let state = self.state(bytes);
-        // Nobody listens only after the sink failed, and its error is the one to tell.
+        // The receiver is gone only after the sink failed, whose error is the one to report.
         drop(self.batches.send(ReadBatch { batch, position, state: state.clone() }));
         let fault = fault.map(|error| self.file.describe(self.path, self.base + bytes, &error));
         ReadEnd { state, fault }
     }
 
-    /// Whether the last lines before a fault are events now, although text that belongs to them may be missing. Else
-    /// they wait for the repaired file.
+    /// Whether the last lines before an error become events now, although text that belongs to them may be missing.
+    /// Otherwise they wait for the repaired file.
     fn gives_no_more(&self, fault: &io::Error, safe: u64) -> bool {
         let is_whole = fault.kind() == io::ErrorKind::InvalidData;
-        // Without a sourcetype the start of a file waits for the guess, so that nothing at all would be added.
+        // Without a sourcetype the start of a file waits for the guess, so nothing at all would be added.
         let is_guessing = self.base == 0 && safe == 0;
         self.file.is_stream || is_whole || is_guessing
     }
 
-    /// `chunk` up to its last whole line if a fault follows, unless this is the only chance to read the file.
+    /// `chunk` up to its last whole line if an error follows, unless the file can be read only once.
     fn usable<'c>(&self, chunk: &'c [u8]) -> &'c [u8] {
         match self.file.fault() {
             Some(fault) if !self.file.is_stream && fault.kind() != io::ErrorKind::InvalidData => {
@@ -159,7 +159,7 @@ impl FileReader<'_> {
     }
 }
 
-/// An empty batch that takes as much as `full` without growing.
+/// An empty batch with the capacity of `full`.
 fn room_for_as_much(full: &EventBatch) -> EventBatch {
     let more = |len: usize| len + len / 16;
     EventBatch {
@@ -175,9 +175,9 @@ fn room_for_as_much(full: &EventBatch) -> EventBatch {
 struct Window {
     previous: Vec<u8>,
     current: Vec<u8>,
-    /// Takes the next chunk.
+    /// Buffer for the next chunk.
     spare: Vec<u8>,
-    /// Unpacked offset of the end of `current`.
+    /// Decompressed offset of the end of `current`.
     end: u64,
     /// Hash of all bytes before `previous`.
     prefix: Option<Xxh3>,
@@ -207,13 +207,13 @@ impl Window {
         &self.current
     }
 
-    /// How many bytes of the window are before `offset`, if it reaches back so far.
+    /// Index in the window of `offset`, if the window reaches back that far.
     fn before(&self, offset: u64) -> Option<usize> {
         let back = usize::try_from(self.end.checked_sub(offset)?).ok()?;
         (self.previous.len() + self.current.len()).checked_sub(back)
     }
 
-    /// Hash of the last bytes before `offset`, if the window holds them.
+    /// Hash of the last bytes before `offset`, if they are in the window.
     fn tail_hash(&self, offset: u64) -> Option<u64> {
         let upto = self.before(offset)?;
         let reaches_start = self.end == (self.previous.len() + self.current.len()) as u64;
@@ -228,7 +228,7 @@ impl Window {
         Some(fingerprint::tail_hash(&tail))
     }
 
-    /// Hash of all bytes before `offset`, if the window reaches back so far.
+    /// Hash of all bytes before `offset`, if the window reaches back that far.
     fn content_hash(&self, offset: u64) -> Option<u64> {
         let upto = self.before(offset)?;
         let mut content = self.prefix.clone()?;

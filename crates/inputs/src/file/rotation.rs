@@ -1,11 +1,11 @@
-//! What became of the file that a position was kept of.
+//! Determines what happened to the file for which a position was recorded.
 //!
-//! Files often begin alike, and copies come slowly. So the file of a position is looked at. If it still holds those
-//! bytes and goes on in another way, it is another one; if it holds them no more, it was renamed or copied and
-//! emptied, and the file at hand is what became of it. While one holds all of the other, one of them is about to be
-//! emptied, or is a copy that is still being written: that is to be seen later.
+//! Files often begin alike, and copies are written slowly, so the original file is examined. If it still has those
+//! bytes and continues differently, the file at hand is another one. If it no longer has them, it was renamed, or
+//! copied and truncated, and the file at hand is its successor. While one contains all of the other, either is about to
+//! be truncated, or one is a copy in progress: that is decided later.
 //!
-//! Of long plain files only both ends of what they share are compared, as only the bytes before a position are.
+//! For long plain files only both ends of the common part are compared, because only the bytes before a position are.
 
 use std::ffi::OsStr;
 use std::io;
@@ -19,18 +19,18 @@ use super::fingerprint::{HEAD_BYTES, tail_hash};
 use super::open::{Handle, READ_CHUNK_BYTES};
 use crate::FilePosition;
 
-/// Bytes of two files that are compared at either end of what they share.
+/// Bytes compared at either end of the common part of two files.
 const COPY_BYTES: usize = 64 << 10;
-/// Names that are looked at for files beside one.
+/// Maximum names examined for neighbouring files.
 const BESIDE_NAMES_MAX: usize = 1_024;
-/// Files beside one that are opened.
+/// Maximum neighbouring files opened.
 const BESIDE_OPENED_MAX: usize = 16;
 
-/// Files in the folder of `path`, those of the most similar names, that begin with `bytes` and go on behind them: their
-/// first bytes, up to as many as identify a file.
+/// Neighbouring files of `path`, with the most similar names first, that begin with `bytes` and continue after them:
+/// their first bytes, up to the size of an identity.
 ///
-/// The sink finds a file by its first bytes, but not by the first of these. So this is how the file is found that a
-/// short one is, or was, the beginning of.
+/// The sink finds a file by all its first bytes, not by a prefix. This finds the file of which a short one is, or was,
+/// the beginning.
 pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
@@ -54,38 +54,38 @@ pub(super) fn beside(path: &Path, bytes: &[u8]) -> Vec<Vec<u8>> {
     heads.filter(|head| head.len() > bytes.len() && head.starts_with(bytes)).collect()
 }
 
-/// Whether files are renamed and emptied where a file lies.
+/// Whether files in this place are rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotation {
-    /// They are not, or nobody knows.
+    /// No, or unknown.
     None,
-    /// They are; a file may be looked at again if it cannot be told yet what it is.
+    /// Yes; an undecided file may be examined again.
     Awaited,
-    /// They are; it was looked at often enough.
+    /// Yes; it was examined often enough.
     Settled,
 }
 
-/// The file that a position was kept of, as it is now.
+/// Current state of the file for which a position was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// It is the file itself.
     Same,
-    /// It is gone, or holds something else.
+    /// It is gone or has other content.
     Gone,
-    /// It holds all that the other file holds, too.
+    /// It also contains everything in the other file.
     Copy,
-    /// It is there, and goes on in another way.
+    /// It exists and continues differently.
     Other,
 }
 
 impl Origin {
-    /// Looks at the file of a position that `this` file holds.
+    /// Examines the file of a position that `this` file matches.
     pub(super) fn of(position: &FilePosition, this: &Handle) -> Origin {
         let other = match Handle::open(Path::new(&position.path)) {
             Ok(Some(other)) => other,
             Ok(None) => return Origin::Gone,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Origin::Gone,
-            // What cannot be seen proves nothing.
+            // An unreadable file proves nothing.
             Err(_) => return Origin::Other,
         };
         if is_same_file(this, &other) {
@@ -102,13 +102,13 @@ impl Origin {
     }
 }
 
-/// Whether `this` file is, as far as it goes, a copy of the one that a position was kept of.
+/// Whether `this` file is, as far as it goes, a copy of the one with this position.
 pub(super) fn is_copy_of(position: &FilePosition, this: &Handle) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
     origin.is_some_and(|origin| !is_same_file(this, &origin) && is_begin_of(this, &origin))
 }
 
-/// Whether the file that a position was kept of is there no more, or holds something else.
+/// Whether the file with this position is gone or has other content.
 pub(super) fn is_gone(position: &FilePosition) -> bool {
     let origin = Handle::open(Path::new(&position.path)).ok().flatten();
     !origin.is_some_and(|origin| holds(&origin, position).unwrap_or(false))
@@ -118,14 +118,14 @@ fn is_same_file(this: &Handle, other: &Handle) -> bool {
     (this.metadata.dev(), this.metadata.ino()) == (other.metadata.dev(), other.metadata.ino())
 }
 
-/// Whether two files have the same first bytes, so many.
+/// Whether two files have the same first `bytes` bytes.
 fn begin_alike(this: &Handle, other: &Handle, bytes: usize) -> io::Result<bool> {
     let (mut ours, mut theirs) = (vec![0; bytes], vec![0; bytes]);
     let read = (this.reader()?.read_chunk(&mut ours)?, other.reader()?.read_chunk(&mut theirs)?);
     Ok(read == (bytes, bytes) && ours == theirs)
 }
 
-/// Whether a file holds a position.
+/// Whether a file matches a position.
 fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
     if file.packing == Packing::None {
         if file.content_bytes() < position.offset {
@@ -151,7 +151,7 @@ fn holds(file: &Handle, position: &FilePosition) -> io::Result<bool> {
     Ok(tail_hash(&last) == position.tail_hash)
 }
 
-/// Whether `other` begins with all that `this` holds, which is something.
+/// Whether `other` begins with the whole, non-empty content of `this`.
 fn is_begin_of(this: &Handle, other: &Handle) -> bool {
     if this.packing != Packing::None || other.packing != Packing::None {
         return is_begin_of_packed(this, other).unwrap_or(false);

@@ -1,7 +1,7 @@
-//! A pipe or a device: read when it has something, and given up when nobody waits for it any more.
+//! A pipe or device: read when data is available, abandoned when nobody waits any more.
 //!
-//! A pipe may be silent for ever, even before its first writer comes. So it is opened and read without blocking, and
-//! between looks at it whoever reads is asked whether to go on.
+//! A pipe may stay silent for ever, even before its first writer comes. It is therefore opened and read without
+//! blocking, and between polls the reader checks whether to continue.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-/// Time between two looks whether anybody waits.
+/// Interval of checks whether anybody waits.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// Bytes that can be read only once.
+/// A source that can be read only once.
 pub(super) struct Stream {
     file: File,
-    /// Set when nobody waits for them any more.
+    /// Set when nobody waits any more.
     ended: Arc<AtomicBool>,
 }
 
@@ -37,7 +37,7 @@ impl Read for Stream {
             if self.ended.load(Ordering::Relaxed) {
                 return Err(io::Error::other("nobody waits for what it may give"));
             }
-            // A pipe has no end before its first writer came.
+            // A pipe has no end before its first writer has come.
             let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut polled, Some(&LOOK_EVERY)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => continue,

@@ -1,4 +1,4 @@
-//! Files added through a sink that remembers what it got.
+//! Files added through a sink that records what it receives.
 
 use std::error::Error;
 use std::io::Write;
@@ -20,9 +20,9 @@ pub(crate) struct MemorySink {
     pub(crate) sources: Vec<String>,
     positions: Vec<FilePosition>,
     batches: usize,
-    /// Batches taken before the sink fails.
+    /// Batches accepted before the sink fails.
     fails_after: Option<usize>,
-    /// Batches taken before the sink fails once.
+    /// Batches accepted before the sink fails once.
     pub(crate) fails_once_at: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Progress for StopAfter {
     }
 }
 
-/// Empties a file once the first batch is there.
+/// Truncates a file after the first batch.
 struct Empties(PathBuf);
 
 impl Progress for Empties {
@@ -110,7 +110,7 @@ fn file(folder: &tempfile::TempDir, name: &str, bytes: impl AsRef<[u8]>) -> Path
     path
 }
 
-/// A zip archive of these files, which are not packed in it; made as the format says, without data descriptors.
+/// A zip archive of these uncompressed files, by the specification, without data descriptors.
 pub(crate) fn zip_of(files: &[(&str, &[u8])], method: u16, packed: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, content) in files {
@@ -152,7 +152,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// A text in every packing that is read.
+/// A text in every supported compression format.
 pub(crate) fn packings(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let bytes = text.as_bytes();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -194,7 +194,7 @@ fn every_packing_is_read_and_a_fault_of_it_is_told() {
         let mut damaged = packed.clone();
         damaged[packed.len() / 2] ^= 0x10;
         let path = file(&folder, name, &damaged);
-        // A frame of zstd has no checksum unless it is asked for.
+        // A zstd frame has a checksum only if requested.
         assert!(name == "zst" || add_with(&path, &options(), &mut MemorySink::default()).is_err(), "{name}");
     }
 }

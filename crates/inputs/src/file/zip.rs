@@ -1,8 +1,8 @@
-//! A zip archive of one file, read as that file.
+//! A zip archive with one file, read as that file.
 //!
-//! The directory at the archive's end says where the file is (APPNOTE.TXT 6.3, sections 4.3 and 4.5), also in ZIP64. Checksum and
-//! length are compared when the content ends. Archives of several files, encrypted ones and rare methods are refused
-//! with words that say so; folders count for nothing.
+//! The directory at the archive's end locates the file (APPNOTE.TXT 6.3, sections 4.3 and 4.5), including ZIP64.
+//! Checksum and length are verified at the end of the content. Archives with several files, encrypted ones and rare
+//! compression methods are refused with an explanation; folders are ignored.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -17,28 +17,28 @@ use quarry_stdx::number::usize_of;
 use super::open::{Placed, READ_CHUNK_BYTES};
 use super::packing::{Packing, ends_early};
 
-/// Bytes of the record that ends an archive, and of the longest comment behind it.
+/// Size of the end record, and of the longest comment after it.
 const END_BYTES: usize = 22;
 const COMMENT_BYTES_MAX: usize = u16::MAX as usize;
 const END_MAGIC: &[u8] = b"PK\x05\x06";
-/// The same record of ZIP64, and what says where it is.
+/// Size of the ZIP64 end record, and of its locator.
 const END64_BYTES: usize = 56;
 const LOCATOR_BYTES: usize = 20;
 const END64_MAGIC: &[u8] = b"PK\x06\x06";
 const LOCATOR_MAGIC: &[u8] = b"PK\x06\x07";
-/// An entry of the directory without its name and extra fields, and what stands before a file's content.
+/// Size of a directory entry without name and extra fields, and of a local header.
 const ENTRY_BYTES: usize = 46;
 const ENTRY_MAGIC: &[u8] = b"PK\x01\x02";
 const LOCAL_BYTES: usize = 30;
 const LOCAL_MAGIC: &[u8] = b"PK\x03\x04";
-/// Extra field with the lengths of ZIP64.
+/// Extra field with ZIP64 lengths.
 const ZIP64_FIELD: u64 = 1;
-/// Bytes of a directory that are read: one of one file is shorter.
+/// Maximum size of a directory: one with a single file is shorter.
 const DIRECTORY_BYTES_MAX: u64 = 1 << 20;
-/// A number that stands in a field of ZIP64.
+/// Marker for a value that is in the ZIP64 field.
 const IN_ZIP64: u64 = u32::MAX as u64;
 
-/// A number of `bytes` bytes at a place of a record, which the caller has checked to be so long.
+/// An integer of `bytes` bytes at an offset of a record, whose length the caller has checked.
 fn number(record: &[u8], at: usize, bytes: usize) -> u64 {
     record[at..at + bytes].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
@@ -61,7 +61,7 @@ fn read_at(file: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
     Ok(record)
 }
 
-/// The file that an archive holds.
+/// The file in an archive.
 #[derive(Debug)]
 struct Entry {
     name: String,
@@ -70,11 +70,11 @@ struct Entry {
     checksum: u32,
     packed_bytes: u64,
     bytes: u64,
-    /// Where its record lies.
+    /// Offset of its header.
     at: u64,
 }
 
-/// Where the directory of an archive lies, and how long it is; the archive ends with the file.
+/// Offset and length of the directory; the archive ends with the file.
 fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
     let back = size.min((END_BYTES + COMMENT_BYTES_MAX) as u64);
     let tail = read_at(file, size - back, usize_of(back))?;
@@ -84,7 +84,7 @@ fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
             && record.starts_with(END_MAGIC)
             && number(record, 20, 2) == (record.len() - END_BYTES) as u64
     };
-    // Without this record it is still being written, or cut off.
+    // Without this record it is still being written, or truncated.
     let at = (0..tail.len()).rev().find(is_end).ok_or_else(ends_early)?;
     let (bytes, begin) = (number(&tail[at..], 12, 4), number(&tail[at..], 16, 4));
     let end = size - back + at as u64;
@@ -103,7 +103,7 @@ fn directory(file: &File, size: u64) -> io::Result<(u64, u64)> {
     Ok((number(&record, 48, 8), number(&record, 40, 8)))
 }
 
-/// The entries of a directory that are files.
+/// The directory entries that are files.
 fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
     let mut files = Vec::new();
     while !directory.is_empty() {
@@ -133,7 +133,7 @@ fn entries(mut directory: &[u8]) -> io::Result<Vec<Entry>> {
 }
 
 impl Entry {
-    /// Takes the lengths and the place that do not fit their fields from those of ZIP64.
+    /// Takes lengths and offset that exceed their fields from the ZIP64 field.
     fn widen(&mut self, mut extra: &[u8]) -> io::Result<()> {
         while extra.len() >= 4 {
             let (kind, bytes) = (number(extra, 0, 2), usize_of(number(extra, 2, 2)));
@@ -193,7 +193,7 @@ pub(crate) fn unzip(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
     Ok(Box::new(Checked { content, crc: Crc::new(), bytes: 0, entry }))
 }
 
-/// Content whose checksum and length are compared when it ends.
+/// Content whose checksum and length are verified at its end.
 struct Checked {
     content: Box<dyn Read + Send>,
     crc: Crc,

@@ -1,10 +1,10 @@
-//! What a request of the HTTP Event Collector is told: Splunk's codes with their HTTP status and words.
+//! Answers of the HTTP Event Collector: Splunk's codes with HTTP status and text.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-/// Words of limits of an envelope; a test compares them with the limits.
+/// Texts about limits of an envelope; a test compares them with the limits.
 pub(crate) const TOO_MANY_FIELDS: &str = "Error in handling indexed fields: an event has more than 65536 of them";
 pub(crate) const FIELD_NAME: &str = "Error in handling indexed fields: a name is empty or longer than 1024 bytes";
 pub(crate) const TOO_DEEP: &str = "Invalid data format: arrays and objects are nested deeper than 500";
@@ -32,16 +32,16 @@ pub(crate) enum Code {
     EventBlank,
     AckDisabled,
     InvalidFields,
-    /// As [`Code::InvalidFields`], which is Splunk's number for it, in words of its own.
+    /// As [`Code::InvalidFields`], which has Splunk's number for it, with a specific text.
     InvalidTime,
     TooManyFields,
     FieldName,
-    /// As [`Code::InvalidFormat`], in words of its own.
+    /// As [`Code::InvalidFormat`], with a specific text.
     TooDeep,
     LongWord,
     LongEvent,
     ManyAcks,
-    /// The store refuses the events for what they are: to send them again does not help.
+    /// The store refuses the events themselves: a retry does not help.
     Refused,
     QueryAuthorization,
     Healthy,
@@ -90,13 +90,13 @@ impl Code {
     }
 }
 
-/// A code, and what it says about.
+/// A code and its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) code: Code,
-    /// Position of the first bad event in the request.
+    /// Index of the first bad event in the request.
     pub(crate) event: Option<u64>,
-    /// Number under which a channel tells when the events are stored.
+    /// Acknowledgment id of the request in its channel.
     pub(crate) ack: Option<u64>,
 }
 
@@ -107,13 +107,13 @@ impl From<Code> for Answer {
 }
 
 impl Answer {
-    /// A complaint about the event at `event`.
+    /// An error of the event at `event`.
     pub(crate) fn about(code: Code, event: u64) -> Answer {
         Answer { code, event: Some(event), ack: None }
     }
 }
 
-/// An answer's JSON, its members in Splunk's order.
+/// An answer's JSON, with members in Splunk's order.
 #[derive(Serialize)]
 pub(crate) struct Told<'a> {
     pub(crate) text: &'a str,
@@ -125,7 +125,7 @@ pub(crate) struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Text and number alone.
+    /// Only text and number.
     pub(crate) fn new(text: &'a str, code: u16) -> Told<'a> {
         Told { text, code, event: None, ack: None }
     }
@@ -140,11 +140,11 @@ impl IntoResponse for Answer {
 
 /// A JSON body.
 pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Response {
-    // Only maps with keys that are no text fail, and there are none.
+    // Only maps with non-string keys fail, and there are none.
     json_text(status, serde_json::to_string(body).unwrap_or_default())
 }
 
-/// An answer that is JSON already.
+/// An answer that already is JSON.
 pub(crate) fn json_text(status: StatusCode, text: String) -> Response {
     let mut response = (status, text).into_response();
     let kind = HeaderValue::from_static("application/json; charset=UTF-8");

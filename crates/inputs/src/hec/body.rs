@@ -1,8 +1,8 @@
-//! Bodies of requests, within the memory that all of them together may take.
+//! Request bodies within a memory budget shared by all requests.
 //!
-//! A body is counted as it comes and as it is unpacked. What is made of it may be larger many times over: an object of
-//! JSON is two bytes of text, and labels that are sent once are those of thousands of events. That has a [`Share`] of a
-//! second budget, taken before the memory is.
+//! A body is counted as it arrives and as it is decompressed. What is decoded from it may be many times larger: a JSON
+//! object is two bytes of text, and labels sent once apply to thousands of events. Decoded data has a [`Share`] of a
+//! second budget, reserved before the memory is allocated.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -19,61 +19,61 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Code};
 
-/// Bytes of all bodies at a time.
+/// Maximum bytes of all bodies in memory.
 const IN_FLIGHT_BYTES: usize = 256 << 20;
-/// Bytes of what is made of all bodies at a time, before the store has it.
+/// Maximum bytes decoded from all bodies before they are stored.
 const MADE_BYTES: usize = 512 << 20;
-/// Bytes of a share that are taken at a time, at least.
+/// Minimum bytes reserved at a time.
 const SHARE_STEP: usize = 64 << 10;
-/// What memory is counted in.
+/// Accounting unit.
 const UNIT: usize = 1 << 10;
-/// How bodies must come.
+/// Minimum rate of bodies.
 const PACE: Pace = Pace { pause: Duration::from_secs(30), window: Duration::from_secs(60), bytes: 16 << 10 };
-/// Bytes unpacked at a time.
+/// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 256 << 10;
 
-/// How fast a body must come, so that nobody holds memory by sending a byte now and then.
+/// Minimum rate of a body, so that slow senders cannot hold memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     /// Longest pause.
     pub(crate) pause: Duration,
-    /// Time in which so many bytes must come, or the rest.
+    /// Period in which this many bytes, or the end, must arrive.
     pub(crate) window: Duration,
-    /// Bytes of a window.
+    /// Bytes per period.
     pub(crate) bytes: usize,
 }
 
-/// Memory of all bodies.
+/// Memory budget of all bodies.
 #[derive(Clone)]
 pub(crate) struct Budget {
     units: Arc<Semaphore>,
     made_units: Arc<Semaphore>,
-    /// Bytes of one body, unpacked.
+    /// Maximum decompressed bytes of one body.
     body_bytes_max: usize,
     pace: Pace,
 }
 
 impl Budget {
-    /// Bodies of at most so many bytes.
+    /// A budget with this maximum body size.
     pub(crate) fn new(body_bytes_max: u64) -> Budget {
         let body_bytes_max = usize::try_from(body_bytes_max).unwrap_or(usize::MAX).min(IN_FLIGHT_BYTES);
         let units = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
         Budget { units: units(IN_FLIGHT_BYTES), made_units: units(MADE_BYTES), body_bytes_max, pace: PACE }
     }
 
-    /// With another pace.
+    /// With another minimum rate.
     #[cfg(test)]
     pub(crate) fn at(self, pace: Pace) -> Budget {
         Budget { pace, ..self }
     }
 
-    /// Whether another body finds no room.
+    /// Whether there is no room for another body.
     pub(crate) fn is_spent(&self) -> bool {
         self.units.available_permits() == 0
     }
 }
 
-/// A body and its share of the memory.
+/// A body with its share of the budget.
 pub(crate) struct Kept {
     pub(crate) bytes: Vec<u8>,
     budget: Budget,
@@ -81,16 +81,16 @@ pub(crate) struct Kept {
     shared_bytes: usize,
 }
 
-/// A body is too large, or comes too slowly.
+/// Why a body was not accepted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// More than so many bytes.
+    /// More than this many bytes.
     TooLarge(usize),
     /// It came too slowly.
     TooSlow,
-    /// What it holds takes more than so many bytes of memory.
+    /// Its decoded content exceeds this many bytes.
     Swells(usize),
-    /// Told with a code of Splunk's.
+    /// Refused with one of Splunk's codes.
     Told(Answer),
 }
 
@@ -100,7 +100,7 @@ impl From<Code> for BodyError {
     }
 }
 
-/// What a request takes of the memory for what is made of bodies; given back when it is dropped.
+/// A request's share of the budget for decoded data, released when dropped.
 pub(crate) struct Share {
     units: Arc<Semaphore>,
     taken: Option<OwnedSemaphorePermit>,
@@ -110,12 +110,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// A share of nothing yet.
+    /// An empty share.
     pub(crate) fn new(budget: &Budget) -> Share {
         Share { units: Arc::clone(&budget.made_units), taken: None, taken_bytes: 0, left: 0, refusal: None }
     }
 
-    /// Takes so many bytes; `None` when there are not so many, for a reason that [`Share::refusal`] tells.
+    /// Reserves bytes; `None` if that is impossible, for a reason given by [`Share::refusal`].
     pub(crate) fn take(&mut self, bytes: usize) -> Option<()> {
         if let Some(left) = self.left.checked_sub(bytes) {
             self.left = left;
@@ -139,25 +139,25 @@ impl Share {
         Some(())
     }
 
-    /// Whether memory was asked for in vain.
+    /// Whether a reservation failed.
     pub(crate) fn is_refused(&self) -> bool {
         self.refusal.is_some()
     }
 
-    /// Refuses for the reason of another share.
+    /// Fails for the reason of another share.
     pub(crate) fn refuse_as<T>(&mut self, other: Share) -> Option<T> {
         self.refusal = other.refusal;
         None
     }
 
-    /// Why nothing was made of the body: memory, or that it cannot be read.
+    /// Why nothing was decoded: memory, or an invalid body.
     pub(crate) fn refusal(self) -> BodyError {
         self.refusal.unwrap_or(Code::InvalidFormat.into())
     }
 }
 
 impl Kept {
-    /// Reads the body of a request; it stays packed. One that says that it is too large is not waited for.
+    /// Reads the body of a request, still compressed. One whose length exceeds the limit is refused at once.
     pub(crate) async fn of(request: Request, budget: &Budget) -> Result<Kept, BodyError> {
         let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         let length = length.and_then(|text| text.trim().parse::<u64>().ok());
@@ -187,7 +187,7 @@ impl Kept {
         }
     }
 
-    /// Takes memory for so many more bytes.
+    /// Reserves memory for more bytes.
     fn grow(&mut self, more: usize) -> Result<(), BodyError> {
         let needed = self.bytes.len() + more;
         if needed > self.budget.body_bytes_max {
@@ -206,7 +206,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Unpacks the body if its headers say that it is packed. Work for a thread that may block.
+    /// Decompresses the body if its headers say so. May block.
     pub(crate) fn unpack(self, headers: &HeaderMap) -> Result<Kept, BodyError> {
         let encoding = headers.get("content-encoding").and_then(|value| value.to_str().ok()).unwrap_or_default();
         match encoding.trim().to_ascii_lowercase().as_str() {
@@ -227,7 +227,7 @@ impl Kept {
         }
     }
 
-    /// Unpacks a body that snappy packed, which says how long it is.
+    /// Decompresses a snappy body, whose length is known in advance.
     pub(crate) fn unsnapped(self) -> Result<Kept, BodyError> {
         let length = snap::raw::decompress_len(&self.bytes).map_err(|_| Code::InvalidFormat)?;
         let mut unpacked = Kept { bytes: Vec::new(), budget: self.budget.clone(), share: None, shared_bytes: 0 };
@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
         let pace = Pace { pause: LONG, window: SHORT, bytes: 100 };
         assert_eq!(read(pace, silent()).await, Err(BodyError::TooSlow));
-        // Bytes come all the time, and never enough.
+        // Data arrives all the time, but too little.
         let slow = stream::unfold(0, |round| async move {
             tokio::task::yield_now().await;
             let bytes = if round % 1_000 == 0 { Bytes::from_static(b"x") } else { Bytes::new() };

@@ -1,7 +1,7 @@
-//! Channels: which requests of a sender are stored, told when it asks.
+//! Acknowledgment channels: which requests of a sender are stored.
 //!
-//! A channel counts its requests from 0. A request is told as stored once, after its events survive a crash; one that
-//! failed never is, so that its sender repeats it. Not here: who may use a channel.
+//! A channel numbers its requests from 0. A request is reported as stored once, when its events survive a crash. A
+//! failed one is never reported, so that its sender repeats it. Not here: permission to use a channel.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use quarry_event::SentRequest;
 
 use crate::Receipt;
 
-/// Channels at most.
+/// Maximum channels.
 const CHANNELS_MAX: usize = 100_000;
-/// Requests of a channel that wait or were not asked about, and so many of one question.
+/// Maximum requests of a channel that are pending or not asked about, and maximum ids per query.
 pub(crate) const PENDING_MAX: usize = 100_000;
-/// The same of all channels: some 200 bytes each.
+/// The same for all channels, about 200 bytes each.
 const PENDING_OF_ALL_MAX: usize = 1_000_000;
-/// Bytes of a channel's name; Splunk's are GUIDs.
+/// Maximum length of a channel's name; Splunk's are GUIDs.
 const NAME_BYTES_MAX: usize = 128;
 const NANOS: u64 = 1_000_000_000;
 
-/// Events of one request on their way to the disk.
+/// Pending appends of one request.
 pub(crate) type Receipts = Vec<Box<dyn Receipt>>;
 
-/// A request that waits to be told as stored.
+/// A request waiting to be reported as stored.
 struct Waiting {
     receipts: Receipts,
     sent: SentRequest,
@@ -33,7 +33,7 @@ struct Waiting {
 struct Channel {
     next: u64,
     pending: BTreeMap<u64, Waiting>,
-    /// When it was last used, of the clock that never goes back.
+    /// Monotonic time of last use.
     used_ns: i64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Channels {
 struct Inner {
     /// By token and name.
     channels: BTreeMap<(String, String), Channel>,
-    /// Requests of all of them that wait or were not asked about.
+    /// Requests of all channels that are pending or not asked about.
     pending: usize,
 }
 
@@ -56,13 +56,13 @@ struct Inner {
 pub(crate) struct ChannelsFull;
 
 impl Channels {
-    /// Whether a channel can have this name: a GUID, with or without dashes.
+    /// Whether a text is a valid channel name: a GUID, with or without dashes.
     pub(crate) fn is_name(name: &str) -> bool {
         let hex = name.bytes().filter(u8::is_ascii_hexdigit).count();
         name.len() <= NAME_BYTES_MAX && hex > 0 && name.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
     }
 
-    /// Whether another request of this channel may come.
+    /// Whether the channel has room for another request.
     pub(crate) fn has_room(&self, token: &str, name: &str) -> Result<(), ChannelsFull> {
         let Inner { channels, pending } = &*self.lock();
         match channels.get(&(token.to_owned(), name.to_owned())) {
@@ -77,7 +77,7 @@ impl Channels {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of a request of a channel.
+    /// Adds a request to a channel; returns its number.
     pub(crate) fn add(&self, token: &str, name: &str, receipts: Receipts, sent: SentRequest, now_ns: i64) -> u64 {
         let Inner { channels, pending } = &mut *self.lock();
         let channel = channels.entry((token.to_owned(), name.to_owned())).or_default();
@@ -89,7 +89,7 @@ impl Channels {
         number
     }
 
-    /// Which of these requests are stored, as the store knows them. Those that are told so are forgotten.
+    /// Which of these requests are stored. Those reported are forgotten.
     pub(crate) fn ask(&self, token: &str, name: &str, numbers: &[u64], now_ns: i64) -> Vec<(u64, Option<SentRequest>)> {
         let Inner { channels, pending } = &mut *self.lock();
         let mut channel = channels.get_mut(&(token.to_owned(), name.to_owned()));
@@ -107,7 +107,7 @@ impl Channels {
         told
     }
 
-    /// Forgets channels that nobody used for so long.
+    /// Drops channels idle for this long.
     pub(crate) fn forget_idle(&self, idle_seconds: u64, now_ns: i64) {
         let idle_ns = i64::try_from(idle_seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
         let Inner { channels, pending } = &mut *self.lock();
@@ -140,7 +140,7 @@ mod tests {
 
     const SENT: SentRequest = SentRequest { key: 1, id: 2 };
 
-    /// Which of them are told as stored.
+    /// Which of them are reported as stored.
     fn ask(channels: &Channels, token: &str, name: &str, numbers: &[u64]) -> Vec<(u64, bool)> {
         let told = channels.ask(token, name, numbers, 10_000_000_000);
         told.into_iter().map(|(number, sent)| (number, sent == Some(SENT))).collect()
@@ -212,7 +212,7 @@ mod tests {
         channels.add("u", "another", vec![], SENT, 9_000_000_000);
         assert_eq!(channels.has_room("u", "another"), Err(ChannelsFull));
         channels.forget_idle(5, 10_000_000_000);
-        // One was asked about since.
+        // One was asked about in the meantime.
         assert_eq!((channels.has_room("t", "a1"), channels.lock().pending), (Ok(()), PENDING_MAX));
     }
 

@@ -1,10 +1,10 @@
-//! Threads that read large bodies, few at a time.
+//! A small thread pool for decoding large bodies.
 //!
-//! What is made of a body is many times as large, and an allocator keeps what a thread gives back for that thread: read by
-//! any of hundreds of threads, bodies would take that much for each of them, long after they are stored. Large bodies wait
-//! here for their turn instead, with what they take of the budget of bodies.
+//! Decoding multiplies a body's size, and the allocator retains memory freed by a thread for that thread: decoded on
+//! hundreds of threads, bodies would occupy that much for each long after they were stored. Large bodies therefore
+//! queue here, together with their share of the body budget.
 //!
-//! Not here: how much memory bodies may take ([`super::body`]).
+//! Not here: the body budget ([`super::body`]).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,15 +15,15 @@ use tokio::sync::oneshot;
 
 use super::answer::Code;
 
-/// Bytes of a body from which it is large.
+/// Size from which a body counts as large.
 const LARGE_BYTES: usize = 256 << 10;
-/// What a packed byte may become, about.
+/// Approximate maximum compression ratio.
 const UNPACKED_RATIO: usize = 32;
-/// Threads at least and at most, else one per core.
+/// Minimum and maximum number of threads; otherwise one per core.
 const THREADS: (usize, usize) = (2, 4);
 
-/// Bytes of large bodies that are read or wait at a time, where it is more than one of them: a sender that waited for long
-/// would give up, and send again what is stored then.
+/// Maximum bytes of large bodies being decoded or queued, unless there is only one: a sender that waits too long gives
+/// up and repeats what is then stored.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -36,7 +36,7 @@ pub(super) struct Desk {
 }
 
 impl Desk {
-    /// Runs `work` on a body of so many bytes; an error where too many wait, and where it panics.
+    /// Runs `work` on a body of this size; fails if too much is queued, or if it panics.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -52,7 +52,7 @@ impl Desk {
         let (done, outcome) = oneshot::channel();
         let work = move || {
             let _place = place;
-            // Who waits may have left; the work is done all the same.
+            // The waiter may have left; the work is done all the same.
             drop(done.send(work()));
         };
         queue.send(Box::new(work)).map_err(|_| Code::ServerError)?;
@@ -60,7 +60,7 @@ impl Desk {
     }
 }
 
-/// The bytes of a body that waits or is read.
+/// The bytes of a queued or active body.
 struct Place {
     all: Arc<AtomicUsize>,
     bytes: usize,
@@ -80,7 +80,7 @@ impl Drop for Place {
     }
 }
 
-/// Begins the threads; `None` where the system gives none.
+/// Starts the threads; `None` if the system refuses.
 fn begin() -> Option<Sender<Work>> {
     let (sender, queue) = channel::<Work>();
     let queue = Arc::new(Mutex::new(queue));
@@ -94,10 +94,10 @@ fn begin() -> Option<Sender<Work>> {
 
 fn work_on(queue: &Mutex<Receiver<Work>>) {
     loop {
-        // The lock is held while it waits: the next thread waits for the lock instead.
+        // The lock is held while waiting, so that other threads wait for the lock instead.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(work) = next else { return };
-        // Whoever waits hears of a panic by its channel.
+        // The waiter notices a panic by its closed channel.
         drop(catch_unwind(AssertUnwindSafe(work)));
     }
 }

@@ -1,28 +1,28 @@
-//! The JSON of `/services/collector/event`: objects one after the other, or in an array, each around one event.
+//! The JSON of `/services/collector/event`: objects one after the other, or in an array, each wrapping one event.
 //!
-//! An event that is text is taken unescaped; one that is an object, array, number or word is taken byte for byte as it
-//! stands in the request. Events before the first bad one are good: the reader gives them before it complains.
+//! A string event is unescaped; an object, array, number or literal is taken byte for byte from the request. Events
+//! before the first bad one are valid and are returned before the error.
 //!
-//! Not here: what is missing in an envelope (token and request say it), and storing.
+//! Not here: defaults for missing values (from token and request), storing.
 
 use quarry_event::TimeNs;
 use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter, to_object_iter};
 
 use super::answer::{Answer, Code};
 
-/// Bytes of an indexed field's name.
+/// Maximum bytes of an indexed field's name.
 const FIELD_NAME_BYTES_MAX: usize = 1_024;
-/// Indexed fields of an event, each of several values counted.
+/// Maximum indexed fields of an event, counting each of several values.
 const FIELDS_MAX: usize = 65_536;
-/// Bytes of `host`, of `source` and of `sourcetype`.
+/// Maximum bytes of `host`, `source` and `sourcetype` each.
 const WORD_BYTES_MAX: usize = 65_536;
-/// Bytes of an event's text and of its indexed fields together: far less than the store takes at once.
+/// Maximum bytes of an event's text plus indexed fields, far less than the store accepts.
 const EVENT_BYTES_MAX: usize = 64 << 20;
-/// Digits behind the point that nanoseconds have.
+/// Decimals of nanoseconds.
 const NANO_DIGITS: usize = 9;
 const NANOS: i128 = 1_000_000_000;
 
-/// Arrays and objects in one another; the parser calls itself for each.
+/// Maximum nesting; the parser is recursive.
 const DEPTH_MAX: usize = 500;
 
 /// One event of a request.
@@ -34,16 +34,16 @@ pub(crate) struct Envelope {
     pub(crate) source: Option<String>,
     pub(crate) sourcetype: Option<String>,
     pub(crate) index: Option<String>,
-    /// Indexed fields in order; a field of several values comes once for each.
+    /// Indexed fields in order; a field with several values occurs once for each.
     pub(crate) fields: Vec<(String, String)>,
 }
 
-/// Bytes of a text beside its letters, and of an event beside its texts.
+/// Memory overhead of a text, and of an event.
 const TEXT_BYTES: usize = 48;
 const EVENT_BYTES: usize = 256;
 
 impl Envelope {
-    /// Bytes of memory that it takes, here and in a batch.
+    /// Memory it takes, here and in a batch.
     pub(crate) fn held_bytes(&self) -> usize {
         let named = [&self.host, &self.source, &self.sourcetype, &self.index];
         let named: usize = named.into_iter().flatten().map(String::len).sum();
@@ -52,15 +52,15 @@ impl Envelope {
     }
 }
 
-/// Gives every event of a body to `take`, which may refuse one; tells what is wrong with the first bad one.
+/// Passes every event of a body to `take`, which may refuse one; returns the error of the first bad one.
 pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Result<(), Answer>) -> Result<u64, Answer> {
     let mut at = 0;
     let too_deep = first_too_deep(body);
-    // The parser is not shown what it would call itself too often for.
+    // The parser must not see nesting beyond its recursion limit.
     let body = &body[..too_deep.unwrap_or(body.len())];
     let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
     let mut end = 0;
-    // The stream calls the end of the text an error, and does not say where it is.
+    // The parser reports the end of the text as an error without its position.
     while !body.get(end..).unwrap_or_default().trim_start().is_empty() {
         let Some(Ok(value)) = values.next() else { return Err(Answer::about(Code::InvalidFormat, at)) };
         let raw = value.as_raw_str();
@@ -82,7 +82,7 @@ pub(crate) fn read_body(body: &str, take: &mut dyn FnMut(Envelope, u64) -> Resul
     if too_deep.is_some() { Err(Answer::about(Code::TooDeep, at)) } else { Ok(at) }
 }
 
-/// Where the first value of a body begins that nests deeper than [`DEPTH_MAX`].
+/// Offset of the first value that nests deeper than [`DEPTH_MAX`].
 pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     let bytes = body.as_bytes();
     let (mut depth, mut start, mut at) = (0usize, 0, 0);
@@ -106,7 +106,7 @@ pub(super) fn first_too_deep(body: &str) -> Option<usize> {
     None
 }
 
-/// Place of the quote that ends the text whose first quote stands at `at`; the end where there is none.
+/// Offset of the closing quote of the string that opens at `at`; the end if there is none.
 fn end_of_text(bytes: &[u8], at: usize) -> usize {
     let mut from = at + 1;
     while let Some(found) = bytes.get(from..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
@@ -143,7 +143,7 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
             "fields" => {
                 made.fields = fields(&value).map_err(bad)?;
                 has_fields = !made.fields.is_empty();
-                // A metric has no text of its own: its fields are the text, so that it can be read.
+                // A metric has no text of its own: its fields become the text, for readability.
                 if has_fields && is_metric(&made.fields) {
                     made.raw = value.as_raw_str().to_owned();
                 }
@@ -170,12 +170,12 @@ fn envelope(value: &LazyValue<'_>, at: u64) -> Result<Envelope, Answer> {
     Ok(made)
 }
 
-/// The text of a JSON string. One that no text is, such as half of a surrogate pair, is no valid data.
+/// Decodes a JSON string. An invalid one, such as half a surrogate pair, is an error.
 fn text<'v>(value: &'v LazyValue<'_>) -> Result<&'v str, Code> {
     value.as_str().ok_or(Code::InvalidFormat)
 }
 
-/// Text of an event; `None` when there is nothing in it.
+/// Text of an event; `None` if it is empty.
 fn text_of(event: &LazyValue<'_>) -> Result<Option<String>, Code> {
     let text = match event.get_type() {
         JsonType::Null => return Ok(None),
@@ -330,7 +330,7 @@ mod tests {
             (r#"{"event":"a","fields":[1]}"#, Code::InvalidFormat, 0),
             (r#"{"event":"a","time":"soon"}"#, Code::InvalidTime, 0),
             (r#"{"event":"a","time":true}"#, Code::InvalidTime, 0),
-            // Half of a surrogate pair stands for no character.
+            // Half a surrogate pair is not a character.
             (r#"{"event":"a"}{"event":"\ud800"}"#, Code::InvalidFormat, 1),
             (r#"{"event":"x \udc00 y"}"#, Code::InvalidFormat, 0),
             (r#"{"event":"\ud800\u0041"}"#, Code::InvalidFormat, 0),
@@ -371,7 +371,7 @@ mod tests {
             (count, told.err())
         };
         let brackets = format!("{{\"event\":\"\\\"{}\"}}", "[".repeat(2 * DEPTH_MAX));
-        // Without optimisation the parser takes far more of the stack than a server has to have.
+        // Without optimisation the parser takes far more stack than a server provides.
         let good = move || {
             for good in [nested(DEPTH_MAX - 1), objects(DEPTH_MAX - 1), brackets] {
                 assert_eq!(read(&good), (1, None), "{}", &good[..30]);

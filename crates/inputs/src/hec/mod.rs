@@ -1,11 +1,11 @@
-//! The HTTP Event Collector: `/services/collector` and what is below it, answered as Splunk answers.
+//! The HTTP Event Collector: `/services/collector` and below, with Splunk's answers.
 //!
-//! A request is answered with success when its events survive a crash. Where the token uses acknowledgment, it is
-//! answered at once with a number, and `/ack` tells when that is so. Memory for bodies has one limit over all requests;
-//! above it, and while the store takes nothing, senders are told to come again.
+//! A request is answered with success when its events survive a crash. If its token uses acknowledgment, it is answered
+//! at once with an id, and `/ack` tells when that is so. All requests share one memory budget for bodies; beyond it,
+//! and while the store accepts nothing, senders are told to retry.
 //!
-//! Behaviour: Splunk's public description of the collector, and measurements of its refusals. Not here: TLS,
-//! where tokens are kept, forwarders that speak S2S over HTTP.
+//! Behaviour follows Splunk's public description of the collector, and measurements of its error answers. Not here:
+//! TLS, persistence of tokens, forwarders that speak S2S over HTTP.
 
 mod answer;
 mod body;
@@ -46,14 +46,14 @@ use desk::Desk;
 use receive::{Destination, Receiver, Stated, answer_of};
 use retries::{Begun, Retries};
 
-/// Bytes of a question for acks: as many numbers as a channel may have, of some forty bytes each.
+/// Maximum size of an acknowledgment query: as many ids as a channel may have, at about forty bytes each.
 const ACKS_BYTES_MAX: usize = 4 << 20;
 
 type Tokens = BTreeMap<String, Arc<HttpToken>>;
 
 /// The collector over a store.
 pub struct Collector {
-    /// Tokens by what senders show.
+    /// Tokens by their secret.
     tokens: RwLock<Tokens>,
     channel_idle_seconds: Option<u64>,
     channels: Channels,
@@ -61,7 +61,7 @@ pub struct Collector {
     destination: Destination,
     clock: SharedClock,
     budget: Budget,
-    /// Where large bodies are read.
+    /// Threads for large bodies.
     desk: Arc<Desk>,
 }
 
@@ -72,8 +72,8 @@ impl std::fmt::Debug for Collector {
 }
 
 impl Collector {
-    /// A collector that puts events into `store`; `props` breaks what comes as text. Bodies have at most
-    /// `body_bytes_max` bytes when they are unpacked.
+    /// A collector that stores events in `store`; `props` breaks text into events. Bodies may have `body_bytes_max`
+    /// decompressed bytes.
     pub fn new(
         settings: HttpInputSettings,
         body_bytes_max: u64,
@@ -93,7 +93,7 @@ impl Collector {
         }
     }
 
-    /// Takes these tokens in place of those it had; requests that were let in go on.
+    /// Replaces the tokens; requests already admitted continue.
     pub fn set_tokens(&self, tokens: Vec<HttpToken>) {
         *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = by_what_is_shown(tokens);
     }
@@ -127,7 +127,7 @@ impl Collector {
             .with_state(self)
     }
 
-    /// Forgets channels that nobody uses any more.
+    /// Drops unused channels.
     pub fn forget_idle_channels(&self) {
         if let Some(seconds) = self.channel_idle_seconds {
             self.channels.forget_idle(seconds, self.clock.elapsed_ns());
@@ -135,7 +135,7 @@ impl Collector {
         }
     }
 
-    /// A request on a channel begins.
+    /// Begins a request on a channel.
     fn begin(&self, token: &HttpToken, channel: &str, uri: &str, body: &Kept) -> Begun {
         let content = Retries::content(uri, &body.bytes);
         let sent = self.destination.store.sent_request(Retries::key(&token.name, channel, content));
@@ -162,7 +162,7 @@ fn by_what_is_shown(tokens: Vec<HttpToken>) -> Tokens {
     tokens.into_iter().map(|token| (token.token.to_ascii_lowercase(), Arc::new(token))).collect()
 }
 
-/// The token of an `Authorization` header.
+/// The token in an `Authorization` header.
 fn token_of(value: &str) -> Result<String, Code> {
     let (scheme, rest) = value.trim().split_once(' ').ok_or(Code::InvalidAuthorization)?;
     let rest = rest.trim();
@@ -177,7 +177,7 @@ fn token_of(value: &str) -> Result<String, Code> {
     }
 }
 
-/// Parameters of a URL; the first of a name counts.
+/// Query parameters; the first of each name applies.
 struct Query(BTreeMap<String, String>);
 
 impl Query {
@@ -206,7 +206,7 @@ impl Query {
     }
 }
 
-/// The channel of a request; `None` when it names none.
+/// The channel of a request; `None` if it names none.
 fn channel_of(headers: &HeaderMap, query: &Query) -> Result<Option<String>, Code> {
     let header = headers.get("x-splunk-request-channel").map(|value| value.to_str().unwrap_or_default());
     match header.or(query.get("channel")) {
@@ -216,7 +216,7 @@ fn channel_of(headers: &HeaderMap, query: &Query) -> Result<Option<String>, Code
     }
 }
 
-/// The host of events for which nothing else is said.
+/// Default host of a request's events.
 fn sender(request: &Request, token: &HttpToken) -> String {
     let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok());
     let address = || request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip().to_string());
@@ -254,7 +254,7 @@ fn answered(outcome: Result<Answer, BodyError>) -> Response {
     }
 }
 
-/// What the sender of a body is told that trickles.
+/// Text for the sender of a slow body.
 const TOO_SLOW: &str = "the body came too slowly; send it again, or less at a time";
 
 fn too_large(text: &str) -> Response {
@@ -262,12 +262,12 @@ fn too_large(text: &str) -> Response {
     answer::json(status, &Told::new(text, status.as_u16()))
 }
 
-/// What the sender of a body is told that becomes too much.
+/// Text for the sender of a body that decodes to too much.
 fn swells(bytes: usize) -> String {
     format!("what the body holds takes more than {bytes} bytes of memory; send less at a time")
 }
 
-/// Takes a request whose body `take` reads.
+/// Processes a request whose body `take` decodes.
 async fn collect(
     collector: Arc<Collector>,
     request: Request,
@@ -298,7 +298,7 @@ async fn collect(
     let destination = Arc::clone(&collector.destination.store);
     let outcome = attempt.as_ref().map(|attempt| attempt.outcome());
     let desk = Arc::clone(&collector.desk);
-    // One that waits for an earlier request keeps no thread of the desk: the earlier one may need it.
+    // A body that waits for an earlier request must not occupy a thread that the earlier one may need.
     let bytes = if earlier.is_some() { 0 } else { kept.bytes.len() };
     let is_packed = headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
@@ -318,7 +318,7 @@ async fn collect(
                 Ok(answer) | Err(BodyError::Told(answer)) => Some(*answer),
                 Err(BodyError::TooLarge(_) | BodyError::Swells(_) | BodyError::TooSlow) => None,
             };
-            // What is told to come again is taken again.
+            // A request whose sender is told to retry will be processed again.
             outcome.set(told.filter(|answer| !answer.code.row().1.is_server_error()));
         }
         if let (true, Some(sent)) = (comes_again(&stored), &sent) {
@@ -326,9 +326,9 @@ async fn collect(
         }
         stored
     };
-    // Dropped here when the sender closes its connection; the work goes on.
+    // Dropped here if the sender closes its connection; the work continues.
     let answer = desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()));
-    // One that is answered with a number is answered when its sender asks for that and hears of it.
+    // A request answered with an id counts as answered when its sender has asked for that id.
     let has_number = matches!(&answer, Ok(Answer { ack: Some(_), .. }));
     if let (false, false, Some(sent)) = (has_number, comes_again(&answer), &sent) {
         destination.answered(sent);
@@ -339,7 +339,7 @@ async fn collect(
     answer
 }
 
-/// Whether a sender is told to send its request again.
+/// Whether a sender is told to retry.
 fn comes_again(outcome: &Result<Answer, BodyError>) -> bool {
     match outcome {
         Ok(told) | Err(BodyError::Told(told)) => told.code.row().1.is_server_error(),
@@ -347,7 +347,7 @@ fn comes_again(outcome: &Result<Answer, BodyError>) -> bool {
     }
 }
 
-/// Stores what `take` makes of a body: the answer comes when it is stored, or has the number to ask by.
+/// Stores the events `take` decodes from a body; the answer comes when they are stored, or has an acknowledgment id.
 fn store(
     collector: &Collector,
     token: &HttpToken,
@@ -406,7 +406,7 @@ async fn asked(collector: &Arc<Collector>, request: Request) -> Result<Value, Bo
     Ok(json!({ "acks": told }))
 }
 
-/// Numbers of requests that a question names.
+/// The ids in a query.
 fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
     let numbers = body.get("acks").and_then(Value::as_array).ok_or(Code::InvalidFormat)?;
     if numbers.len() > channels::PENDING_MAX {
@@ -416,7 +416,7 @@ fn numbers_of(body: &Value) -> Result<Vec<u64>, Code> {
     numbers.ok_or(Code::InvalidFormat)
 }
 
-/// Health needs no token; one that is shown must be good.
+/// Health needs no token; if one is sent, it must be valid.
 async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Response {
     let query = Query::of(request.uri());
     let shows_token = request.headers().contains_key(header::AUTHORIZATION) || query.get("token").is_some();
@@ -431,7 +431,7 @@ async fn health(State(collector): State<Arc<Collector>>, request: Request) -> Re
     }
 }
 
-/// Docker's log driver asks so, without a token, whether there is a collector.
+/// Docker's log driver uses this, without a token, to check for a collector.
 async fn allowed() -> StatusCode {
     StatusCode::OK
 }

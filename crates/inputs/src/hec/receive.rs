@@ -1,9 +1,9 @@
-//! From a request's body to the store: events with their metadata, in batches of one index each.
+//! Stores a request's events: adds metadata and forms batches of one index each.
 //!
-//! What an event does not say is said by the URL, then by the token, then by the collector. Events before a bad one
-//! are stored; the answer names the bad one, as Splunk's does.
+//! Values missing in an event come from the URL, then the token, then the collector. Events before a bad one are
+//! stored; the answer names the bad one, as in Splunk.
 //!
-//! Not here: HTTP, who may send.
+//! Not here: HTTP, authentication.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use quarry_pipeline::{
 };
 use quarry_stdx::number::{u32_of, usize_of};
 
-/// Bytes of text after which a batch is handed over.
+/// Text bytes at which a batch is stored.
 const BATCH_BYTES: usize = 8 << 20;
-/// Events after which a batch is handed over.
+/// Events at which a batch is stored.
 const BATCH_EVENTS: usize = 65_536;
-/// Indexed fields after which a batch is handed over.
+/// Indexed fields at which a batch is stored.
 const BATCH_FIELDS: usize = 1 << 20;
-/// Indexes a request has open at a time.
+/// Maximum open indexes of a request.
 const OPEN_BATCHES_MAX: usize = 16;
-/// Metadata of a batch that are compared with those of an event before they are looked up.
+/// Recent metadata entries compared directly before a lookup.
 const METAS_NEAR: usize = 16;
-/// Sourcetype when nothing names one.
+/// Default sourcetype.
 const SOURCETYPE: &str = "httpevent";
-/// Index when nothing names one.
+/// Default index.
 const INDEX: &str = "main";
 
-/// What a request says about all of its events.
+/// Metadata that a request sets for all its events.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stated {
     pub(crate) index: Option<String>,
@@ -44,31 +44,31 @@ pub(crate) struct Stated {
     pub(crate) time: Option<TimeNs>,
 }
 
-/// What stands behind every request.
+/// Configuration common to all requests.
 pub(crate) struct Destination {
     pub(crate) store: Arc<dyn EventStore>,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) typing: EventTyping,
 }
 
-/// Events of one request on their way.
+/// Events of one request being stored.
 pub(crate) struct Receiver<'a> {
     destination: &'a Destination,
     token: &'a HttpToken,
-    /// Metadata of events that say nothing themselves.
+    /// Default metadata.
     metadata: Metadata,
     time: TimeNs,
     now: TimeNs,
     open: Vec<EventBatch>,
     receipts: Receipts,
-    /// The request, where its sender may send it again.
+    /// The request, if its sender may repeat it.
     sent: Option<SentRequest>,
-    /// Rules of the last event's metadata, if there are any.
+    /// Rules of the last event's metadata, if any.
     plan: Option<(Metadata, Option<Arc<TypingPlan>>)>,
 }
 
 impl<'a> Receiver<'a> {
-    /// `sender` is the host of events for which nothing else is said.
+    /// `sender` is the default host.
     pub(crate) fn new(
         destination: &'a Destination,
         token: &'a HttpToken,
@@ -99,18 +99,18 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// The same for a request that its sender may send again.
+    /// The same for a request that its sender may repeat.
     pub(crate) fn of_request(self, sent: Option<SentRequest>) -> Receiver<'a> {
         Receiver { sent, ..self }
     }
 
-    /// Takes the envelopes of a body.
+    /// Processes the envelopes of a body.
     pub(crate) fn events(&mut self, body: &str) -> Result<(), Answer> {
         let count = read_body(body, &mut |envelope, at| self.event(envelope, at))?;
         if count == 0 { Err(Code::NoData.into()) } else { Ok(()) }
     }
 
-    /// Takes a body that is text, which the index pipeline breaks into events.
+    /// Processes a text body, which the index pipeline breaks into events.
     pub(crate) fn raw(&mut self, body: &str) -> Result<(), Answer> {
         self.check_index(&self.metadata.index).map_err(|code| Answer::about(code, 1))?;
         if *self.metadata.sourcetype == *collectd::SOURCETYPE && self.measurements(body)? {
@@ -149,7 +149,7 @@ impl<'a> Receiver<'a> {
         if taken == 0 { Err(Code::NoData.into()) } else { Ok(()) }
     }
 
-    /// Takes collectd's values; `false` when the body holds anything else, and nothing was taken.
+    /// Processes collectd's values; `false` if the body contains anything else, and nothing was stored.
     fn measurements(&mut self, body: &str) -> Result<bool, Answer> {
         let mut count = 0;
         let is_whole = collectd::read(body, &mut |_| {
@@ -160,7 +160,7 @@ impl<'a> Receiver<'a> {
             return Ok(false);
         }
         let (mut at, mut outcome) = (0, Ok(true));
-        // Why it ended early, the outcome says.
+        // The outcome says why it ended early.
         let _ended = collectd::read(body, &mut |event| {
             let taken = self.event(event, at);
             at += 1;
@@ -176,7 +176,7 @@ impl<'a> Receiver<'a> {
         Code::ServerError.into()
     }
 
-    /// Hands over what is left; the receipts of everything.
+    /// Stores the rest; returns all receipts.
     pub(crate) fn finish(mut self) -> Result<Receipts, Answer> {
         for batch in std::mem::take(&mut self.open) {
             self.append(batch)?;
@@ -194,7 +194,7 @@ impl<'a> Receiver<'a> {
         self.push(slot, &envelope.raw, envelope.time.unwrap_or(self.time), meta, envelope.fields)
     }
 
-    /// What rules of index time do with events of these metadata.
+    /// Index-time rules for events with these metadata.
     fn plan_of(&mut self, slot: usize, meta: u32) -> Option<Arc<TypingPlan>> {
         let meta = &self.open[slot].metas[meta as usize];
         if let Some((known, plan)) = &self.plan
@@ -211,7 +211,7 @@ impl<'a> Receiver<'a> {
         plan
     }
 
-    /// Puts what rules leave of an event where they say.
+    /// Stores what rules leave of an event where they say.
     fn typed_event(&mut self, plan: &TypingPlan, slot: usize, meta: u32, envelope: Envelope) -> Result<(), Answer> {
         let meta = self.open[slot].metas[meta as usize].clone();
         let fields = envelope.fields.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
@@ -240,7 +240,7 @@ impl<'a> Receiver<'a> {
         let row = u32_of(batch.len());
         batch.push(raw.as_bytes(), time, meta);
         for (name, value) in fields {
-            // Most events of a batch have the fields of the one before.
+            // Most events have the same field names as the previous one.
             let known = batch.fields.iter().rev().take(64).find(|field| *field.name == *name.as_ref());
             let name = known.map_or_else(|| name.into(), |field| Arc::clone(&field.name));
             batch.fields.push(IndexedField { row, name, value: value.into() });
@@ -252,7 +252,7 @@ impl<'a> Receiver<'a> {
         Ok(())
     }
 
-    /// Place of the open batch of an index.
+    /// Index of the open batch of an event's index.
     fn batch_of(&mut self, index: Option<&str>, at: u64) -> Result<usize, Answer> {
         let index = index.unwrap_or(&self.metadata.index);
         let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
@@ -265,7 +265,7 @@ impl<'a> Receiver<'a> {
         self.open_batch(&index)
     }
 
-    /// Place of the open batch of an index that takes events.
+    /// Index of the open batch of a valid index.
     fn open_batch(&mut self, index: &str) -> Result<usize, Answer> {
         let known = self.open.iter().position(|batch| batch.metas.first().is_some_and(|meta| *meta.index == *index));
         if let Some(slot) = known {
@@ -281,7 +281,7 @@ impl<'a> Receiver<'a> {
         Ok(self.open.len() - 1)
     }
 
-    /// Number of an event's metadata in its batch.
+    /// Code of an event's metadata in its batch.
     fn metadata_of(&mut self, slot: usize, envelope: &Envelope) -> u32 {
         let default = &self.metadata;
         let batch = &mut self.open[slot];
@@ -301,9 +301,9 @@ impl<'a> Receiver<'a> {
         batch.intern(&Metadata { index, host: host.into(), source: source.into(), sourcetype: sourcetype.into() })
     }
 
-    /// The index that a sender of another system means by a name of its own: that index where the token's events may go
-    /// there, else `None`, the token's. A name that begins with `_` is one of the node's and is meant: refused where the
-    /// token may not send there, and never stored elsewhere.
+    /// The index meant by another system's name: that index if the token may write there, else `None` for the token's.
+    /// A name that begins with `_` denotes an internal index: refused if the token may not write there, and never
+    /// stored elsewhere.
     pub(crate) fn index_named(&self, name: &str) -> Result<Option<String>, Code> {
         match self.check_index(name) {
             Ok(()) => Ok(Some(name.to_owned())),
@@ -313,7 +313,7 @@ impl<'a> Receiver<'a> {
     }
 
     fn check_index(&self, index: &str) -> Result<(), Code> {
-        // Indexes of the node itself, whose names begin with `_`, are for tokens that name them.
+        // Internal indexes are only for tokens that name them.
         let is_named = self.token.indexes.iter().chain(&self.token.index).any(|name| name == index);
         let is_listed = is_named || (self.token.indexes.is_empty() && !index.starts_with('_'));
         if is_listed && self.destination.store.check_index(index).is_ok() { Ok(()) } else { Err(Code::IncorrectIndex) }
@@ -332,7 +332,7 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// What a sender is told when the store does not take its events.
+/// The answer for events that the store refused.
 pub(crate) fn answer_of(error: AppendError) -> Answer {
     Answer::from(match error {
         AppendError::Busy(_) => Code::Busy,

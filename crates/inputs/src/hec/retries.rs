@@ -1,11 +1,11 @@
-//! Requests that are sent again because their answer never arrived.
+//! Requests repeated because their answer never arrived.
 //!
-//! A sender whose connection breaks while it waits cannot know whether its events were stored, and sends them again. Where
-//! the collector saw the connection end before the answer was out, the same body on the same channel gets that answer, and
-//! its events are stored once. A body that comes again after an answer is what it looks like: the same events once more.
+//! A sender whose connection breaks before the answer cannot know whether its events were stored, and repeats them. If
+//! the collector saw the connection end before the answer was sent, the same body on the same channel gets that answer,
+//! and its events are stored once. A body repeated after an answer is taken at face value: the same events once more.
 //!
-//! Not here: requests that were not answered because the node died (the store knows of them), and answers that were
-//! written and lost on their way; nobody but the sender knows of these.
+//! Not here: requests unanswered because the node died (the store handles these), and answers lost after they were
+//! written, of which only the sender can know.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -15,25 +15,25 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::answer::Answer;
 
-/// Requests of a channel that are kept in mind, answered or not.
+/// Maximum requests remembered per channel.
 const REQUESTS_MAX: usize = 1_000;
-/// Channels that are kept in mind.
+/// Maximum channels remembered.
 const CHANNELS_MAX: usize = 10_000;
 const NANOS: u64 = 1_000_000_000;
 
-/// By token and channel.
+/// Token and channel.
 type ChannelKey = (String, String);
 
-/// Requests whose answers are not out.
+/// Requests whose answers are not sent.
 #[derive(Default)]
 pub(crate) struct Retries {
     channels: Mutex<BTreeMap<ChannelKey, VecDeque<Arc<Pending>>>>,
 }
 
-/// A request on its way.
+/// A request in progress.
 struct Pending {
     content: u128,
-    /// What the store knows of it.
+    /// Its state in the store.
     sent: SentRequest,
     begun_ns: i64,
     state: Mutex<State>,
@@ -44,11 +44,11 @@ struct Pending {
 struct State {
     /// Whether the sender is gone.
     is_abandoned: bool,
-    /// What it would have been told; the inner `None`: nothing good.
+    /// Its answer once known; an inner `None` means failure.
     outcome: Option<Option<Answer>>,
 }
 
-/// What is to be done with a request.
+/// How to process a request.
 pub(crate) enum Begun {
     /// Its events are to be stored.
     New(Attempt),
@@ -57,7 +57,7 @@ pub(crate) enum Begun {
 }
 
 impl Begun {
-    /// What the store knows it by.
+    /// Its state in the store.
     pub(crate) fn sent(&self) -> SentRequest {
         match self {
             Begun::New(attempt) => attempt.pending.sent,
@@ -66,21 +66,21 @@ impl Begun {
     }
 }
 
-/// A request that is being answered; dropped before that, its sender is gone.
+/// A request being answered; dropped earlier, its sender is gone.
 pub(crate) struct Attempt {
     retries: Arc<Retries>,
     key: ChannelKey,
     pending: Arc<Pending>,
 }
 
-/// Notes what came of an attempt, whoever still waits for it.
+/// Records the outcome of an attempt, even if nobody waits.
 pub(crate) struct Outcome(Arc<Pending>);
 
-/// The attempt whose sender is gone.
+/// An earlier attempt whose sender is gone.
 pub(crate) struct Earlier(Arc<Pending>);
 
 impl Retries {
-    /// What identifies a request besides its channel.
+    /// Identifies a request within its channel.
     pub(crate) fn content(path_and_query: &str, body: &[u8]) -> u128 {
         let mut hasher = Xxh3::new();
         hasher.update(&(path_and_query.len() as u64).to_le_bytes());
@@ -89,7 +89,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// What the store knows a request by: its sender and its content.
+    /// Identifies a request in the store: sender and content.
     pub(crate) fn key(token: &str, channel: &str, content: u128) -> u128 {
         let mut hasher = Xxh3::new();
         for text in [token, channel] {
@@ -100,7 +100,7 @@ impl Retries {
         hasher.digest128()
     }
 
-    /// A request of this content begins; `sent` is what the store knows it by if it is a new one.
+    /// Begins a request with this content; `sent` is its state in the store if it is new.
     pub(crate) fn begin(
         self: &Arc<Retries>,
         token: &str,
@@ -128,7 +128,7 @@ impl Retries {
         Begun::New(Attempt { retries: Arc::clone(self), key, pending })
     }
 
-    /// Forgets requests that began so long ago.
+    /// Forgets requests older than this.
     pub(crate) fn forget_old(&self, seconds: u64, now_ns: i64) {
         let age_ns = i64::try_from(seconds.saturating_mul(NANOS)).unwrap_or(i64::MAX);
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,12 +146,12 @@ impl Pending {
 }
 
 impl Attempt {
-    /// For whoever stores the events.
+    /// For the code that stores the events.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome(Arc::clone(&self.pending))
     }
 
-    /// The answer goes out.
+    /// The answer is sent.
     pub(crate) fn answered(self) {
         let mut channels = self.retries.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(requests) = channels.get_mut(&self.key) {
@@ -165,13 +165,13 @@ impl Attempt {
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        // Nobody finds it any more if it was answered.
+        // If it was answered, no one can find it any more.
         self.pending.lock().is_abandoned = true;
     }
 }
 
 impl Outcome {
-    /// What the sender is told; `None` if its events are not stored.
+    /// Sets the answer; `None` if its events are not stored.
     pub(crate) fn set(self, answer: Option<Answer>) {
         self.0.lock().outcome = Some(answer);
     }
@@ -179,14 +179,14 @@ impl Outcome {
 
 impl Drop for Outcome {
     fn drop(&mut self) {
-        // An end by a fault is no success.
+        // Ending without a result is a failure.
         self.0.lock().outcome.get_or_insert(None);
         self.0.changed.notify_all();
     }
 }
 
 impl Earlier {
-    /// Waits for what came of it: the answer, if its events are stored.
+    /// Waits for the outcome: the answer, if its events are stored.
     pub(crate) fn wait(self) -> Option<Answer> {
         let mut state = self.0.lock();
         loop {

@@ -1,4 +1,4 @@
-//! Senders that go away before they are answered, and that ask too much.
+//! Senders that leave before they are answered, and that ask for too much.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::{AppendError, EventStore, Receipt};
 const TOKENS: &str = "[http://plain]\ntoken = 1\n[http://acked]\ntoken = 2\nuseACK = 1\n";
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
 
-/// Tells when events come, takes them when it is let, and is told when they are stored.
+/// A store that signals arriving events, and accepts and stores them on command.
 struct Slow {
     came: Mutex<Sender<usize>>,
     let_in: Mutex<Receiver<()>>,
@@ -48,14 +48,14 @@ impl EventStore for Slow {
     }
 }
 
-/// What a test holds of a store.
+/// A test's controls of a store.
 struct Hands {
     comes: Receiver<usize>,
     lets_in: Sender<()>,
     stores: Sender<Result<(), AppendError>>,
 }
 
-/// A collector, and what moves its store.
+/// A collector and the controls of its store.
 fn collector() -> (Arc<Collector>, Hands) {
     let file = "inputs.conf".to_owned();
     let source = ConfSource { layer: Layer::SystemLocal, app: None, file, text: TOKENS.to_owned() };
@@ -78,7 +78,7 @@ fn request(token: &str, body: &str) -> Request {
 
 const BODY: &str = r#"{"event":"one"}{"event":"two"}"#;
 
-/// Sends a request and goes away while its events are on their way.
+/// Sends a request and disconnects while its events are being stored.
 fn send_and_go(collector: &Arc<Collector>, hands: &Hands, token: &str) {
     let mut sending =
         Box::pin(collect(Arc::clone(collector), request(token, BODY), |receiver, body| receiver.events(body)));

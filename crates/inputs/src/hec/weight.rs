@@ -1,19 +1,19 @@
-//! How much memory values take that are read from a text, known before they are read.
+//! Upper bound of the memory of values parsed from JSON, known before parsing.
 //!
-//! An upper bound from the marks of JSON alone: those inside of texts count as well. Not here: who has that memory.
+//! It counts JSON's punctuation, including that inside strings. Not here: the budget.
 
 use serde_json::Value;
 
 use super::body::Share;
 
-/// Bytes of an object with its first pairs.
+/// Memory of an object with its first members.
 pub(crate) const OBJECT_BYTES: usize = 640;
-/// Bytes of a value beside those of its text, as part of a list or of an object.
+/// Memory of a value besides its text, in a list or object.
 pub(crate) const VALUE_BYTES: usize = 128;
-/// Texts that are read without counting; what they become is small.
+/// Size up to which JSON is parsed without accounting.
 const SMALL_BYTES: usize = 4 << 10;
 
-/// Most bytes that the values of a text of JSON take.
+/// Maximum memory of the values in a JSON text.
 pub(crate) fn of_json(text: &[u8]) -> usize {
     let marks = text.iter().map(|byte| match byte {
         b'{' => OBJECT_BYTES,
@@ -23,13 +23,13 @@ pub(crate) fn of_json(text: &[u8]) -> usize {
     marks.fold(text.len() + VALUE_BYTES, usize::saturating_add)
 }
 
-/// Reads JSON within a share; `None` when it is none, or does not fit.
+/// Parses JSON within a share; `None` if it is invalid or does not fit.
 pub(crate) fn read_json(text: &[u8], share: &mut Share) -> Option<Value> {
     share.take(of_json(text))?;
     serde_json::from_slice(text).ok()
 }
 
-/// Reads JSON for a moment: large texts within a share of `lent`, which they have only as long as the value is there.
+/// Parses JSON temporarily: large texts use a share of `lent` while the value exists.
 pub(crate) fn with_json<T>(text: &str, lent: &mut Share, read: impl FnOnce(&Value) -> T) -> Option<T> {
     if text.len() > SMALL_BYTES {
         lent.take(of_json(text.as_bytes()))?;

@@ -1,31 +1,31 @@
-//! Who may send: addresses and networks of `acceptFrom`.
+//! Access lists: addresses and networks of `acceptFrom`.
 
 use quarry_stdx::Fault;
 use std::net::IpAddr;
 
-/// Addresses that may send. The first entry that fits decides; without entries everybody may.
+/// Addresses that may send. The first matching entry decides; an empty list allows everyone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessList {
     entries: Vec<Entry>,
-    /// The addresses of the one machine that may send at all.
+    /// The addresses of the only host that may send at all.
     only: Option<Vec<IpAddr>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     allows: bool,
-    /// Network and the bits that count; `None` is every address.
+    /// Network and prefix length; `None` matches every address.
     network: Option<(IpAddr, u32)>,
 }
 
 impl AccessList {
-    /// Reads entries such as `10.0.0.0/8`, `!10.1.1.1`, `::1` and `*`.
+    /// Parses entries such as `10.0.0.0/8`, `!10.1.1.1`, `::1` and `*`.
     pub fn new<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<AccessList, Fault> {
         let entries: Result<Vec<Entry>, Fault> = entries.into_iter().map(entry).collect();
         Ok(AccessList { entries: entries?, only: None })
     }
 
-    /// Of those that may send, only these addresses.
+    /// Restricts the list to these addresses.
     pub fn only(self, addresses: &[IpAddr]) -> AccessList {
         AccessList { only: Some(addresses.iter().map(IpAddr::to_canonical).collect()), ..self }
     }
@@ -37,7 +37,7 @@ impl AccessList {
             return false;
         }
         let entry = self.entries.iter().find(|entry| entry.network.is_none_or(|network| holds(network, address)));
-        // Who only refuses some means everybody else.
+        // A list of refusals only allows everyone else.
         entry.map_or_else(|| self.entries.iter().all(|entry| !entry.allows), |entry| entry.allows)
     }
 }

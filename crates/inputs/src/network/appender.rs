@@ -1,7 +1,7 @@
-//! From a batch that is being filled to the store.
+//! Passes filled batches to the store.
 //!
-//! Senders of text get no answers, so that nobody sends again what the store did not take: the batch is kept until it
-//! was, and its sender waits meanwhile. The memory of a batch is used again for the next.
+//! Senders of text get no answers and cannot repeat what the store refused: the batch is kept until it is accepted, and
+//! its sender waits. The memory of a batch is reused for the next.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use quarry_event::EventBatch;
 
 use crate::{AppendError, EventStore, Receipt};
 
-/// Appends whose durability is not known yet; beyond it the reader waits.
+/// Maximum appends in progress; beyond it the reader waits.
 const RECEIPTS_MAX: usize = 64;
 
-/// Puts batches into a store.
+/// Passes batches to a store.
 pub struct Appender {
     store: Arc<dyn EventStore>,
     receipts: VecDeque<Box<dyn Receipt>>,
@@ -31,7 +31,7 @@ impl Appender {
         Appender { store, receipts: VecDeque::new() }
     }
 
-    /// Hands a batch over and empties it. On an error the batch keeps its events unless the store had them already.
+    /// Stores a batch and empties it. On an error the batch keeps its events unless the store already had them.
     pub fn append(&mut self, batch: &mut EventBatch) -> Result<(), AppendError> {
         if batch.is_empty() {
             return Ok(());
@@ -40,7 +40,7 @@ impl Appender {
         self.settle(RECEIPTS_MAX)
     }
 
-    /// Waits until at most `left` appends are on their way, and takes note of those that are done anyway.
+    /// Waits until at most `left` appends are in progress, and collects those already done.
     pub fn settle(&mut self, left: usize) -> Result<(), AppendError> {
         let mut outcome = Ok(());
         while self.receipts.len() > left || self.receipts.front().is_some_and(|receipt| receipt.is_done()) {
@@ -51,7 +51,7 @@ impl Appender {
     }
 }
 
-/// Hands a batch to `store` and empties it. On an error the batch keeps its events.
+/// Passes a batch to `store` and empties it. On an error the batch keeps its events.
 pub fn hand_over(store: &dyn EventStore, batch: &mut EventBatch) -> Result<Box<dyn Receipt>, AppendError> {
     let copy = copy_of(batch, store.spare_batch().unwrap_or_default());
     let receipt = store.append(copy)?;

@@ -1,7 +1,7 @@
-//! Datagrams of one port: each is whole lines, and each sender has a pipeline.
+//! Datagrams of one port: each consists of whole lines, and each sender has a pipeline.
 //!
-//! As Splunk does, a priority in front goes and, where the text has no syslog time, time and host come in front; both
-//! can be switched off.
+//! As in Splunk, a leading priority is removed and, if the text has no syslog time, time and host are prefixed; both
+//! can be disabled.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineError};
 use quarry_stdx::number::u32_of;
 
-/// Senders that have a pipeline at a time; the one that was silent longest gives its own up.
+/// Maximum senders with a pipeline; beyond it, the one silent longest loses its pipeline.
 const SENDERS_MAX: usize = 4_096;
 /// Silence after which the last event of a sender is complete.
 const QUIET_NS: i64 = 1_000_000_000;
-/// Digits of a priority at most.
+/// Maximum digits of a priority.
 const PRIORITY_DIGITS_MAX: usize = 3;
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
@@ -27,9 +27,9 @@ const MONTHS: [&[u8]; 12] =
 pub struct Datagram<'a> {
     /// `host` of its events.
     pub host: &'a str,
-    /// Address it came from, for the text in front.
+    /// Sender's address, for the prefix.
     pub address: &'a str,
-    /// What was sent.
+    /// Content.
     pub text: &'a [u8],
 }
 
@@ -47,25 +47,25 @@ struct Sender {
     pipeline: Box<Pipeline>,
     /// Time of its last datagram.
     last: TimeNs,
-    /// Whether a pause came since.
+    /// Whether its events were completed since.
     is_settled: bool,
 }
 
 impl Datagrams {
-    /// Senders of a port; `keeps_priority` leaves `<N>`, `keeps_text` puts nothing in front.
+    /// Senders of a port; `keeps_priority` keeps `<N>`, `keeps_text` adds no prefix.
     pub fn new(template: Arc<Template>, keeps_priority: bool, keeps_text: bool) -> Datagrams {
         Datagrams { template, keeps_priority, keeps_text, senders: HashMap::default() }
     }
 
-    /// Takes a datagram that came at `now` and appends the events it completes to `out`.
+    /// Processes a datagram received at `now` and appends completed events to `out`.
     pub fn push(&mut self, datagram: Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> Result<(), PipelineError> {
-        // Some senders end a text as C does.
+        // Some senders end a text with NUL, as in C.
         let datagram = Datagram { text: datagram.text.strip_suffix(b"\0").unwrap_or(datagram.text), ..datagram };
         if self.template.sourcetype == statsd::SOURCETYPE && self.measure(&datagram, now, out) {
             return Ok(());
         }
         let text = if self.keeps_priority { datagram.text } else { without_priority(datagram.text) };
-        // Nothing but a time and an address is no event.
+        // A prefix alone is not an event.
         if text.trim_ascii().is_empty() {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Takes the measurements of a datagram, if it holds nothing else.
+    /// Appends the measurements of a datagram, if it contains nothing else.
     fn measure(&self, datagram: &Datagram<'_>, now: TimeNs, out: &mut EventBatch) -> bool {
         let Ok(text) = std::str::from_utf8(datagram.text) else { return false };
         let template = &self.template;
@@ -116,7 +116,7 @@ impl Datagrams {
         true
     }
 
-    /// Appends the last events of senders that were silent; with `all` of every sender.
+    /// Appends the last events of silent senders; with `all` of every sender.
     pub fn settle(&mut self, now: TimeNs, all: bool, out: &mut EventBatch) {
         for sender in self.senders.values_mut() {
             if !sender.is_settled && (all || now.saturating_sub(sender.last) >= QUIET_NS) {
@@ -137,7 +137,7 @@ impl Datagrams {
     }
 }
 
-/// The text behind `<N>`.
+/// The text after `<N>`.
 fn without_priority(text: &[u8]) -> &[u8] {
     let Some(rest) = text.strip_prefix(b"<") else { return text };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -147,7 +147,7 @@ fn without_priority(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether a syslog time stands in front, as in RFC 3164 or 5424, with or without the latter's version.
+/// Whether the text begins with a syslog time, as in RFC 3164 or 5424, with or without the latter's version.
 fn has_syslog_time(text: &[u8]) -> bool {
     let text = if text.first() == Some(&b'<') { without_priority(text) } else { text };
     let is_named = text.get(..3).is_some_and(|month| MONTHS.contains(&month))
@@ -163,7 +163,7 @@ fn has_syslog_time(text: &[u8]) -> bool {
     is_named || is_numbered
 }
 
-/// Time and sender as Splunk writes them in front of a datagram's text.
+/// Time and sender as Splunk prefixes them.
 fn front(now: TimeNs, address: &str) -> String {
     let time = Timestamp::from_nanosecond(i128::from(now)).unwrap_or_default();
     let stamp = time.strftime("%b %e %H:%M:%S");

@@ -1,29 +1,29 @@
-//! Where a message of a syslog connection ends: at a line's end, or after the number of bytes in front of it.
+//! Framing of a syslog connection: messages end at a line end, or after the byte count in front of them.
 //!
-//! RFC 6587 calls the second octet counting: `MSGLEN SP MSG`. A connection speaks one of them, and its first bytes tell
-//! which: a number, a blank and `<`. A message with a count may hold line ends, which are written as Splunk's neighbours
-//! write control characters, `#012`: a message is one event.
+//! RFC 6587 calls the latter octet counting: `MSGLEN SP MSG`. A connection uses one of them, as its first bytes tell: a
+//! number, a blank and `<`. Line ends inside a counted message are written as `#012`, the usual syslog escape, because
+//! a message is one event.
 
-/// Digits of a count at most.
+/// Maximum digits of a count.
 const COUNT_DIGITS_MAX: usize = 7;
-/// Bytes of a message at most; a larger count is no count.
+/// Maximum size of a message; a larger count is not taken for one.
 const MESSAGE_BYTES_MAX: usize = 1 << 20;
-/// How a line end inside a message is written.
+/// Escape of a line end inside a message.
 const LINE_END: &[u8] = b"#012";
 
 /// Framing of one connection.
 #[derive(Debug, Default)]
 pub(crate) enum Framing {
-    /// Not enough bytes were seen.
+    /// Not enough bytes yet.
     #[default]
     Unknown,
-    /// As the bytes come.
+    /// Lines.
     Lines,
     /// Messages with a count.
     Counted,
 }
 
-/// What the first bytes of a connection say.
+/// What the first bytes indicate.
 enum First {
     Short,
     Counted,
@@ -31,7 +31,7 @@ enum First {
 }
 
 impl Framing {
-    /// Takes bytes, of which `held` came before and were not used, and gives lines to `give`. Returns what is held.
+    /// Processes bytes, preceded by the `held` rest of earlier ones, and passes lines to `give`. Updates the held rest.
     pub(crate) fn push(&mut self, held: &mut Vec<u8>, bytes: &[u8], give: &mut dyn FnMut(&[u8])) {
         if matches!(self, Framing::Lines) {
             return give(bytes);
@@ -50,13 +50,13 @@ impl Framing {
             if goes_on {
                 return;
             }
-            // What follows has no count: better odd lines than none.
+            // The rest has no count: odd lines are better than none.
             *self = Framing::Lines;
         }
         give(&std::mem::take(held));
     }
 
-    /// Gives what is left when no more comes.
+    /// Passes on the rest at the end.
     pub(crate) fn finish(&mut self, held: &mut Vec<u8>, give: &mut dyn FnMut(&[u8])) {
         if !held.is_empty() {
             give(&std::mem::take(held));
@@ -64,11 +64,11 @@ impl Framing {
     }
 }
 
-/// Gives whole messages; bytes used, and whether what follows may be a message.
+/// Passes on whole messages; returns the bytes used, and whether the rest may be a message.
 fn give_messages(bytes: &[u8], give: &mut dyn FnMut(&[u8])) -> (usize, bool) {
     let mut at = 0;
     loop {
-        // Some senders end messages with a line end as well.
+        // Some senders also end messages with a line end.
         at += bytes[at..].iter().take_while(|byte| matches!(byte, b'\n' | b'\r')).count();
         let digits = bytes[at..].iter().take(COUNT_DIGITS_MAX + 1).take_while(|byte| byte.is_ascii_digit()).count();
         let start = at + digits + 1;

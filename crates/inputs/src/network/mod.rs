@@ -1,10 +1,10 @@
-//! Text that comes over the network: bytes of connections and datagrams to events in the store, without sockets.
+//! Text over the network: bytes of connections and datagrams to stored events, without sockets.
 //!
-//! A [`RawStream`] is one connection: its bytes go through an index pipeline, which is given up when the connection is
-//! silent, so that thousands of silent ones hold next to nothing. [`Datagrams`] are the senders of one UDP port, each
-//! with a pipeline. Events leave through an [`Appender`], which keeps what the store has not taken.
+//! A [`RawStream`] is one connection: its bytes pass through an index pipeline, which is dropped when the connection is
+//! silent, so that thousands of silent ones take almost no memory. [`Datagrams`] are the senders of one UDP port, each
+//! with a pipeline. Events leave through an [`Appender`], which keeps what the store has not accepted.
 //!
-//! Not here: binding and reading, TLS, names of addresses, who waits for whom.
+//! Not here: sockets, TLS, DNS, turns.
 
 mod access;
 mod appender;

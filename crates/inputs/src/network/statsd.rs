@@ -1,7 +1,6 @@
-//! Lines of statsd as metric events: `name:value|type`, with `|@rate` and `|#tag:value,...` behind.
+//! statsd lines as metric events: `name:value|type`, optionally followed by `|@rate` and `|#tag:value,...`.
 //!
-//! Every line is one event; nothing is added up, which is what searches do. A line that is no measurement is none of
-//! ours and stays text.
+//! Every line is one event; aggregation is left to searches. A line that is not a measurement stays text.
 
 use std::sync::Arc;
 
@@ -9,12 +8,12 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_stdx::number::u32_of;
 use serde_json::{Map, Number, Value};
 
-/// Sourcetype whose datagrams are read so.
+/// Sourcetype of such datagrams.
 pub(super) const SOURCETYPE: &str = "statsd";
 /// Types of measurements.
 const TYPES: [&str; 6] = ["c", "g", "ms", "h", "s", "d"];
 
-/// Appends the event of a line; `false` when it is no measurement.
+/// Appends the event of a line; `false` if it is not a measurement.
 pub(super) fn push(line: &str, time: TimeNs, metadata: &Metadata, batch: &mut EventBatch) -> bool {
     let Some(Measurement { name, value, dimensions }) = measurement(line) else { return false };
     let field = format!("metric_name:{name}");
@@ -53,7 +52,7 @@ fn measurement(line: &str) -> Option<Measurement<'_>> {
             dimensions.extend(tags.split(',').filter_map(|tag| tag.split_once(':')));
         }
     }
-    // A sign in front of a gauge means a change, which JSON cannot say with a plus.
+    // A signed gauge is a change; JSON does not allow a leading plus.
     Some(Measurement { name, value: value.strip_prefix('+').unwrap_or(value), dimensions })
 }
 

@@ -1,7 +1,7 @@
 //! One connection that sends text.
 //!
-//! The pipeline of a connection lives while bytes come. After a silence the last event is complete and the pipeline
-//! goes; the next bytes begin with a new one.
+//! A connection has a pipeline while bytes arrive. After a silence the last event is complete and the pipeline is
+//! dropped; the next bytes start a new one.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use quarry_pipeline::{Pipeline, PipelineContext, PipelineError, SourceInfo};
 
 use super::framing::Framing;
 
-/// Sourcetypes whose connections may speak octet counting.
+/// Sourcetypes whose connections may use octet counting.
 const SYSLOG_SOURCETYPES: [&str; 2] = ["syslog", "linux_secure"];
 
-/// What all connections of a port have in common.
+/// Settings common to all connections of a port.
 #[derive(Clone, Debug)]
 pub struct Template {
     /// Index of the events.
@@ -23,12 +23,12 @@ pub struct Template {
     pub source: String,
     /// `sourcetype` of the events.
     pub sourcetype: String,
-    /// How text is broken into events.
+    /// How to break text into events.
     pub props: Arc<PropsResolver>,
 }
 
 impl Template {
-    /// A pipeline for what `host` sends.
+    /// A pipeline for data from `host`.
     pub(crate) fn pipeline(&self, host: &str, now: TimeNs) -> Result<Pipeline, PipelineError> {
         let info = SourceInfo {
             index: self.index.clone(),
@@ -40,7 +40,7 @@ impl Template {
         Pipeline::tolerant(info, &self.props, PipelineContext { now, zone: None, modified: None })
     }
 
-    /// What is wrong with the settings of what senders send; it is left out.
+    /// Errors in the settings, which are ignored.
     pub fn problem(&self, now: TimeNs) -> Option<String> {
         match self.pipeline("", now) {
             Ok(pipeline) => pipeline.problem().map(ToString::to_string),
@@ -48,7 +48,7 @@ impl Template {
         }
     }
 
-    /// Whether the text is syslog, which may come with counts.
+    /// Whether the text is syslog, which may use octet counting.
     pub(crate) fn is_syslog(&self) -> bool {
         SYSLOG_SOURCETYPES.contains(&self.sourcetype.as_str())
     }
@@ -60,7 +60,7 @@ pub struct RawStream {
     template: Arc<Template>,
     host: String,
     framing: Framing,
-    /// Bytes that the framing could not place yet.
+    /// Bytes not framed yet.
     held: Vec<u8>,
     pipeline: Option<Box<Pipeline>>,
 }
@@ -72,7 +72,7 @@ impl RawStream {
         RawStream { template, host, framing, held: Vec::new(), pipeline: None }
     }
 
-    /// Must be called before bytes go to another batch or come later than those before.
+    /// Must be called before bytes go to another batch or arrive later than previous ones.
     pub fn begin(&mut self, now: TimeNs) -> Result<(), PipelineError> {
         match &mut self.pipeline {
             Some(pipeline) => pipeline.set_now(now, None),
@@ -81,25 +81,25 @@ impl RawStream {
         Ok(())
     }
 
-    /// Takes bytes and appends the events they complete to `out`.
+    /// Processes bytes and appends completed events to `out`.
     pub fn push(&mut self, bytes: &[u8], out: &mut EventBatch) {
         let Some(pipeline) = &mut self.pipeline else { return };
         self.framing.push(&mut self.held, bytes, &mut |bytes| pipeline.push(bytes, out));
     }
 
-    /// Appends what is left: the connection has ended, or is silent.
+    /// Appends the rest: the connection has ended or is silent.
     pub fn finish(&mut self, out: &mut EventBatch) {
         let Some(mut pipeline) = self.pipeline.take() else { return };
         self.framing.finish(&mut self.held, &mut |bytes| pipeline.push(bytes, out));
         pipeline.finish(out);
     }
 
-    /// Whether nothing is kept for the next bytes.
+    /// Whether nothing is buffered.
     pub fn is_idle(&self) -> bool {
         self.pipeline.is_none()
     }
 
-    /// Bytes of memory held for text that is no event yet.
+    /// Memory of buffered text.
     pub fn held_bytes(&self) -> usize {
         self.held.capacity() + self.pipeline.as_ref().map_or(0, |pipeline| pipeline.buffered_capacity())
     }

@@ -1,7 +1,7 @@
-//! The journal of systemd as `journalctl -o json` writes it: an entry per line.
+//! The systemd journal as written by `journalctl -o json`: an entry per line.
 //!
-//! The message is the text of the event, chosen fields become indexed fields, the entry's own time counts. The cursor of
-//! the last entry is where reading goes on.
+//! The message is the event's text, selected fields become indexed fields, and the time is the entry's own. Reading
+//! resumes at the cursor of the last entry.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use super::OutputReader;
 
-/// Bytes of a line at most.
+/// Maximum size of a line.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Fields that are kept where the stanza names none.
+/// Default fields.
 const FIELDS: &[&str] = &[
     "PRIORITY",
     "_COMM",
@@ -29,14 +29,14 @@ const FIELDS: &[&str] = &[
     "_TRANSPORT",
     "_UID",
 ];
-/// Nanoseconds of a microsecond.
+/// Nanoseconds per microsecond.
 const MICROSECOND: i64 = 1_000;
 
 /// Reads entries of the journal.
 #[derive(Debug)]
 pub struct JournalReader {
     metadata: Metadata,
-    /// Whether the host is the user's word; else it is that of the entry.
+    /// Whether the user set the host; otherwise it is the entry's.
     host_is_fixed: bool,
     fields: BTreeSet<String>,
     typing: Arc<EventTyping>,
@@ -46,7 +46,7 @@ pub struct JournalReader {
 }
 
 impl JournalReader {
-    /// A reader whose entries keep `include` without `exclude` as fields.
+    /// A reader that keeps `include` without `exclude` as fields.
     pub fn new(
         metadata: Metadata,
         host_is_fixed: bool,
@@ -125,7 +125,7 @@ impl OutputReader for JournalReader {
 
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch) {
         let line = std::mem::take(&mut self.held);
-        // A line that was cut off is no entry, and comes again after the cursor.
+        // A truncated line is not an entry; it follows the cursor and will be read again.
         if serde_json::from_slice::<Value>(&line).is_ok() {
             self.line(&line, now, out);
         }
@@ -140,7 +140,7 @@ impl OutputReader for JournalReader {
     }
 }
 
-/// The texts of a value: several where an entry has a field several times, bytes where it is no text.
+/// The texts of a value: several if an entry has a field several times, bytes if it is not text.
 fn texts(value: &Value) -> Vec<String> {
     match value {
         Value::String(text) => vec![text.clone()],
@@ -149,7 +149,7 @@ fn texts(value: &Value) -> Vec<String> {
             let byte = |part: &Value| part.as_u64().and_then(|byte| u8::try_from(byte).ok());
             match parts.iter().map(byte).collect::<Option<Vec<u8>>>() {
                 Some(bytes) if !bytes.is_empty() => vec![String::from_utf8_lossy(&bytes).into_owned()],
-                // A value in an array may be bytes itself, and nothing nests deeper.
+                // An array's value may itself be bytes; there is no deeper nesting.
                 _ => parts
                     .iter()
                     .flat_map(|part| if part.is_array() { inner(part).into_iter().collect() } else { texts(part) })

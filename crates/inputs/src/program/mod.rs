@@ -1,10 +1,10 @@
-//! What programs write that bring data in: bytes of their output to events, without processes.
+//! Output of input programs: bytes to events, without processes.
 //!
-//! An [`OutputReader`] takes what a program wrote, piece by piece, and appends events to a batch: text through an index
-//! pipeline ([`TextReader`]), the XML of modular inputs ([`XmlReader`]), or entries of the journal of systemd
-//! ([`JournalReader`]). Whoever runs the program says when it was quiet and when it ended.
+//! An [`OutputReader`] processes a program's output piece by piece and appends events to a batch: text through an index
+//! pipeline ([`TextReader`]), the XML of modular inputs ([`XmlReader`]), or entries of the systemd journal
+//! ([`JournalReader`]). The caller reports when the program is quiet and when it has ended.
 //!
-//! Not here: starting and ending programs, storing.
+//! Not here: processes, storing.
 
 mod journal;
 #[cfg(test)]
@@ -21,19 +21,19 @@ pub use text::TextReader;
 pub use xml::{XmlToken, XmlTokens, escape_xml};
 pub use xml_events::{StanzaDefaults, XmlReader};
 
-/// Makes events of what a program writes. Every call begins a batch: it is handed over before the next.
+/// Converts a program's output to events. Every call starts a batch, which is stored before the next call.
 pub trait OutputReader: Send {
-    /// Takes bytes and appends the events they complete; an error means that nothing more can be read.
+    /// Processes bytes and appends completed events; an error means that nothing more can be read.
     fn push(&mut self, bytes: &[u8], now: TimeNs, out: &mut EventBatch) -> Result<(), Fault>;
-    /// The program is quiet: appends what is complete then.
+    /// The program is quiet: appends what is complete.
     fn pause(&mut self, _now: TimeNs, _out: &mut EventBatch) {}
-    /// The program has ended: appends what is left.
+    /// The program has ended: appends the rest.
     fn finish(&mut self, now: TimeNs, out: &mut EventBatch);
-    /// What was odd since it was asked last, in words.
+    /// Warnings since the last call.
     fn take_faults(&mut self) -> Vec<String> {
         Vec::new()
     }
-    /// Where a program would go on behind the events given so far, if it can be told.
+    /// The position after the returned events, from which the program can resume, if known.
     fn mark(&self) -> Option<&str> {
         None
     }

@@ -1,4 +1,4 @@
-//! Events of what programs write, however it is cut.
+//! Events of programs' output, however it is split.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ fn xml_reader() -> XmlReader {
     XmlReader::new("a://one", BTreeMap::from([of("a://one"), of("a://two")]), props, Arc::new(Asked))
 }
 
-/// Text, seconds, source and index of each event, and what was odd.
+/// Text, seconds, source and index of each event, and the warnings.
 fn read(reader: &mut dyn OutputReader, pieces: &[&[u8]]) -> (Vec<String>, Vec<String>) {
     let mut rows = Vec::new();
     let mut take = |out: EventBatch| {

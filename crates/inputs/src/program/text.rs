@@ -1,4 +1,4 @@
-//! Output that is text: lines through the index pipeline, as if they stood in a file.
+//! Text output: lines through the index pipeline, as in a file.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct TextReader {
 }
 
 impl TextReader {
-    /// A reader of what comes from `info`.
+    /// A reader for output from `info`.
     pub fn new(info: SourceInfo, props: Arc<PropsResolver>) -> TextReader {
         TextReader { info, props, pipeline: None, told: None }
     }

@@ -1,52 +1,52 @@
-//! XML as programs of apps write it: tags, texts and CDATA of a stream that comes in pieces.
+//! XML of apps' programs: tags, texts and CDATA of a stream that arrives in pieces.
 //!
-//! Comments, instructions and document types are passed over; entities are those every document has, others stay as
-//! they are written. Not here: name spaces, and whether what opens also closes.
+//! Comments, processing instructions and document types are skipped; predefined entities are replaced, others kept. Not
+//! here: namespaces, and checking that tags match.
 
 use quarry_stdx::Fault;
 use std::collections::VecDeque;
 
-/// Bytes of one tag or text at most.
+/// Maximum size of a tag or text.
 const TOKEN_BYTES_MAX: usize = 16 << 20;
-/// Bytes of an entity at most, with `&` and `;`.
+/// Maximum size of an entity, with `&` and `;`.
 const ENTITY_BYTES_MAX: usize = 12;
 
-/// A part of a document.
+/// A token of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XmlToken {
-    /// A tag that opens.
+    /// An opening tag.
     Open {
         /// Its name.
         name: String,
         /// Its attributes in order.
         attributes: Vec<(String, String)>,
-        /// Whether it closes at once.
+        /// Whether it is empty (`<a/>`).
         is_empty: bool,
     },
-    /// A tag that closes.
+    /// A closing tag.
     Close(String),
-    /// Text between tags; one text may come in several.
+    /// Text between tags, possibly in several parts.
     Text(String),
 }
 
-/// What was found at the begin of the bytes.
+/// Result of scanning the beginning of the bytes.
 enum NextToken {
     Token(XmlToken, usize),
     Nothing(usize),
     Incomplete,
 }
 
-/// Parts of a document that comes in pieces.
+/// Tokenizer of a document that arrives in pieces.
 #[derive(Debug, Default)]
 pub struct XmlTokens {
     held: Vec<u8>,
-    /// Bytes of `held` that are used up.
+    /// Consumed bytes of `held`.
     used: usize,
     ready: VecDeque<XmlToken>,
 }
 
 impl XmlTokens {
-    /// Takes bytes; an error where they are no XML, or a part of it is too long.
+    /// Adds bytes; fails if they are not XML, or a token is too long.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.held.extend_from_slice(bytes);
         loop {
@@ -68,22 +68,22 @@ impl XmlTokens {
         Ok(())
     }
 
-    /// The next part, if all of it has come.
+    /// The next token, if complete.
     pub fn take(&mut self) -> Option<XmlToken> {
         self.ready.pop_front()
     }
 
-    /// Bytes that belong to no whole part yet.
+    /// Buffered bytes of incomplete tokens.
     pub fn held_bytes(&self) -> usize {
         self.held.iter().filter(|byte| !byte.is_ascii_whitespace()).count()
     }
 }
 
-/// What stands at the begin of `bytes`.
+/// The token at the beginning of `bytes`.
 fn next(bytes: &[u8]) -> Result<NextToken, Fault> {
     let Some(first) = bytes.first() else { return Ok(NextToken::Incomplete) };
     if *first != b'<' {
-        // An entity must not be cut.
+        // An entity must not be split.
         let Some(end) = memchr::memchr(b'<', bytes) else { return Ok(NextToken::Incomplete) };
         return Ok(NextToken::Token(XmlToken::Text(unescape(&String::from_utf8_lossy(&bytes[..end]))), end));
     }
@@ -102,7 +102,7 @@ fn next(bytes: &[u8]) -> Result<NextToken, Fault> {
     Ok(NextToken::Token(tag_of(&tag)?, end + 1))
 }
 
-/// Place of the `>` that ends a tag: none between quotes.
+/// Offset of the `>` that ends a tag, outside quotes.
 fn tag_end(bytes: &[u8]) -> Option<usize> {
     let mut quote = None;
     bytes.iter().position(|byte| match (quote, byte) {
@@ -150,7 +150,7 @@ fn tag_of(tag: &str) -> Result<XmlToken, Fault> {
     }
 }
 
-/// Text with its entities replaced; those that are not known stay.
+/// Replaces known entities; others stay.
 fn unescape(text: &str) -> String {
     let Some(first) = text.find('&') else { return text.to_owned() };
     let (mut out, mut rest) = (text[..first].to_owned(), &text[first..]);
@@ -189,7 +189,7 @@ fn entity(name: &str) -> Option<char> {
     }
 }
 
-/// Text as it may stand in a document, also between double quotes.
+/// Escapes text for a document, also between double quotes.
 pub fn escape_xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -198,7 +198,7 @@ pub fn escape_xml(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '&' => out.push_str("&amp;"),
             '"' => out.push_str("&quot;"),
-            // No document may hold them, escaped or not.
+            // Characters that no document may contain, escaped or not.
             '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' => out.push('\u{fffd}'),
             char => out.push(char),
         }

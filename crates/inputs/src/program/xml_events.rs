@@ -1,7 +1,8 @@
-//! Modular inputs that stream XML: `<stream>` of `<event>` with data, time and where it comes from.
+//! Modular inputs that stream XML: `<stream>` of `<event>` with data, time and metadata.
 //!
-//! An event is one event, whatever breaks its text holds; its time is the one it names, else the one in its text. Of
-//! `unbroken="1"` only pieces come: they go through an index pipeline that breaks them, and `<done/>` ends the last.
+//! Each `<event>` is one event, whatever line breaks its text has; its time is the given one, else the one in its text.
+//! With `unbroken="1"` the data are pieces of a stream, which an index pipeline breaks into events; `<done/>` ends the
+//! last.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +16,23 @@ use quarry_pipeline::{EventTyping, Pipeline, PipelineContext, SourceInfo, Typing
 use quarry_stdx::Fault;
 use quarry_stdx::number::u32_of;
 
-/// Streams in pieces that are open at a time, and pipelines that read times; the first goes for one more.
+/// Maximum open streams, and pipelines for timestamps; beyond it the first is dropped.
 const OPEN_MAX: usize = 64;
-/// Digits behind the point that nanoseconds have.
+/// Decimals of nanoseconds.
 const NANO_DIGITS: usize = 9;
-/// Faults that are kept until somebody asks.
+/// Warnings kept until they are taken.
 const FAULTS_MAX: usize = 100;
 
-/// What events of a stanza say that say nothing themselves.
+/// Default metadata of a stanza's events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StanzaDefaults {
     /// Index, host, source and sourcetype.
     pub metadata: Metadata,
-    /// Whether the host is the user's word.
+    /// Whether the user set the host.
     pub host_is_fixed: bool,
 }
 
-/// One `<event>`, as far as it has come.
+/// An `<event>` being read.
 #[derive(Debug, Default)]
 struct Open {
     stanza: String,
@@ -45,14 +46,14 @@ struct Open {
 /// Reads the XML of modular inputs.
 pub struct XmlReader {
     tokens: XmlTokens,
-    /// By stanza; an event that names none is of the first.
+    /// By stanza; an event without one belongs to the first.
     stanzas: BTreeMap<String, StanzaDefaults>,
     first: String,
     props: Arc<PropsResolver>,
     typing: EventTyping,
     store: Arc<dyn EventStore>,
     event: Option<Open>,
-    /// Element of the event that is open.
+    /// The open element of the event.
     element: Option<String>,
     unbroken: BTreeMap<(String, Metadata), (Box<Pipeline>, Option<TimeNs>)>,
     timed: BTreeMap<Metadata, Box<Pipeline>>,
@@ -164,7 +165,7 @@ impl XmlReader {
         }
     }
 
-    /// Where an event comes from, whether its host is fixed, and its time.
+    /// An event's metadata, whether its host is fixed, and its time.
     fn metadata_of(&self, event: &Open) -> Result<(Metadata, bool, Option<TimeNs>), Fault> {
         if let Some(fault) = &event.fault {
             return Err(Fault::invalid(fault));
@@ -191,7 +192,7 @@ impl XmlReader {
         Ok((metadata, defaults.host_is_fixed || said("host").is_some(), time.transpose()?))
     }
 
-    /// A piece of a stream that the pipeline breaks.
+    /// Processes a piece of a stream that the pipeline breaks.
     fn piece(
         &mut self,
         mut event: Open,
@@ -228,7 +229,7 @@ impl XmlReader {
         Ok(())
     }
 
-    /// One event.
+    /// Appends one event.
     fn whole(
         &mut self,
         mut event: Open,
@@ -267,7 +268,7 @@ impl XmlReader {
         refused.map_or(Ok(()), |reason| Err(Fault::invalid(reason)))
     }
 
-    /// The time that a text says, by the rules of its sourcetype.
+    /// The time in a text, by the rules of its sourcetype.
     fn time_in(&mut self, text: &str, metadata: &Metadata, host_is_fixed: bool, now: TimeNs) -> Result<TimeNs, Fault> {
         if !self.timed.contains_key(metadata) {
             if self.timed.len() >= OPEN_MAX {

@@ -1,10 +1,10 @@
-//! Whole batches on the way from a forwarder of ours to a node of ours: as columns, packed, cut by nobody again.
+//! Whole batches between Quarry's forwarders and nodes: columnar, compressed, not parsed again.
 //!
-//! What was an [`EventBatch`] becomes one again, with its times, metadata and indexed fields. The same bytes wait in the
-//! forwarder's queue and go over the connection. A reader trusts nothing: lengths are compared with their limits before
-//! anything is set aside, and texts must be UTF-8 that is parted at characters.
+//! An [`EventBatch`] is restored with times, metadata and indexed fields. The same bytes are in the forwarder's queue
+//! and on the connection. A reader trusts nothing: lengths are checked against limits before memory is allocated, and
+//! texts must be UTF-8 split at characters.
 //!
-//! Not here: whom a batch is for, its number, acknowledgments.
+//! Not here: routing, batch numbers, acknowledgments.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use super::wire::FRAME_BYTES_MAX;
 use quarry_event::{EventBatch, IndexedField, Metadata};
 use quarry_stdx::number::u32_of;
 
-/// Layout of the plain form.
+/// Format version.
 const VERSION: u8 = 1;
-/// How the bytes behind the first are packed.
+/// Compression of the bytes after the first.
 const PLAIN: u8 = 0;
 const ZSTD: u8 = 1;
-/// Fast, and most of what can be gained on logs.
+/// Fast, with most of the possible gain on logs.
 const ZSTD_LEVEL: i32 = 1;
-/// Below this packing gains nothing.
+/// Below this size compression gains nothing.
 const PACK_BYTES_MIN: usize = 256;
-/// Bytes of a batch's plain form.
+/// Maximum size of an uncompressed batch.
 pub const PLAIN_BYTES_MAX: usize = 40 << 20;
-/// Bytes of a packed batch; its packet has a few more.
+/// Maximum size of a compressed batch; its packet is slightly larger.
 pub const PACKED_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
-/// Memory of a packer that stays.
+/// Memory that a compressor retains.
 const KEPT_BYTES: usize = 4 << 20;
-/// Text of a batch that is sent as one, unless a single event is longer.
+/// Maximum text of a batch, unless a single event is longer.
 pub const PART_RAW_BYTES: usize = 2 << 20;
-/// Events of a batch that is sent as one.
+/// Maximum events of a batch.
 pub const PART_EVENTS: usize = 65_536;
-/// Most bytes of a variable-length number.
+/// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// Packs batches; keeps its memory.
+/// Compresses batches, reusing its memory.
 pub struct BatchPacker {
     plain: Vec<u8>,
     packer: Option<zstd::bulk::Compressor<'static>>,
@@ -50,13 +50,14 @@ impl std::fmt::Debug for BatchPacker {
 
 impl Default for BatchPacker {
     fn default() -> BatchPacker {
-        // Without a packer batches go as they are.
+        // Without a compressor, batches are sent uncompressed.
         BatchPacker { plain: Vec::new(), packer: zstd::bulk::Compressor::new(ZSTD_LEVEL).ok() }
     }
 }
 
 impl BatchPacker {
-    /// Appends the packed form of some rows to `out`; false, and nothing is appended, for what no receiver takes.
+    /// Appends the compressed form of some rows to `out`; returns false, appending nothing, if no receiver would accept
+    /// it.
     pub fn pack(&mut self, batch: &EventBatch, rows: Range<usize>, out: &mut Vec<u8>) -> bool {
         self.plain.clear();
         write_plain(batch, rows, &mut self.plain);
@@ -84,7 +85,7 @@ impl BatchPacker {
     }
 
     fn fits(&mut self, start: usize, out: &mut Vec<u8>) -> bool {
-        // The batches of most are small.
+        // Most batches are small.
         self.plain.clear();
         self.plain.shrink_to(KEPT_BYTES);
         let fits = out.len() - start <= PACKED_BYTES_MAX;
@@ -95,7 +96,7 @@ impl BatchPacker {
     }
 }
 
-/// Row ranges of a batch that go as one each, of at most [`PART_RAW_BYTES`] and [`PART_EVENTS`]; an event is never cut.
+/// Splits a batch into row ranges of at most [`PART_RAW_BYTES`] and [`PART_EVENTS`]; an event is never split.
 pub fn parts_of(batch: &EventBatch) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut start_byte) = (0, 0_usize);
@@ -170,7 +171,7 @@ fn write_fields(batch: &EventBatch, rows: &Range<usize>, out: &mut Vec<u8>) {
     }
 }
 
-/// The batch of a packed form.
+/// Decodes a compressed batch.
 pub fn unpack(bytes: &[u8]) -> Result<EventBatch, S2sError> {
     let damaged = S2sError::Malformed("a batch is damaged");
     match bytes.split_first() {
@@ -213,7 +214,7 @@ impl<'a> Reader<'a> {
         Some((number >> 1).cast_signed() ^ -((number & 1).cast_signed()))
     }
 
-    /// A number of things of which each takes a byte at least.
+    /// A count of items that take at least a byte each.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.bytes.len() - self.at).then_some(count)
@@ -303,7 +304,7 @@ fn signed(value: i64, out: &mut Vec<u8>) {
     varint((value << 1 ^ value >> 63).cast_unsigned(), out);
 }
 
-/// Appends a variable-length number.
+/// Appends a varint.
 pub(super) fn varint(mut value: u64, out: &mut Vec<u8>) {
     while value > 0x7f {
         out.push((value & 0x7f) as u8 | 0x80);

@@ -1,8 +1,8 @@
-//! What is known of the texts of one channel, and the pipeline that cuts them.
+//! State of one channel's text, and its pipeline.
 //!
-//! A forwarder that has not cut a file sends it in pieces of any length; the pieces of a channel go through one
-//! pipeline until the channel is silent, changes its metadata or ends. An id is due when everything of its piece has
-//! left the pipeline.
+//! A forwarder that has not parsed a file sends it in pieces of any length. The pieces of a channel pass through one
+//! pipeline until the channel is silent, changes its metadata or ends. An id is due for acknowledgment when its whole
+//! piece has left the pipeline.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use quarry_event::{EventBatch, IndexedField, Metadata, TimeNs};
 use quarry_pipeline::{Pipeline, PipelineContext, SourceInfo};
 use quarry_stdx::number::u32_of;
 
-/// Ids of a channel that wait for the end of an event.
+/// Maximum ids of a channel that wait for the end of an event.
 const WAITING_IDS_MAX: usize = 65_536;
-/// Difference to the present beyond which a forwarder's time of reading is not believed.
+/// Maximum deviation of a forwarder's time of reading from the present; beyond it the time is not used.
 const CLOCK_DIFFERENCE_NS: i64 = 86_400_000_000_000;
 
 /// Indexed fields, by name and value.
 pub(super) type Fields = Vec<(Arc<str>, Box<str>)>;
 
-/// Texts of one channel, or of one source of version 2 and 3.
+/// Text of one channel, or of one source of versions 2 and 3.
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) metadata: Metadata,
     pipeline: Option<Box<Pipeline>>,
-    /// Bytes that the pipeline was given.
+    /// Bytes passed to the pipeline.
     fed: u64,
-    /// Ids and the end of their pieces.
+    /// Ids, and the ends of their pieces.
     waiting: VecDeque<(u64, u64)>,
-    /// When the last piece came, by the monotonic clock.
+    /// Monotonic time of the last piece.
     pub(super) last: i64,
-    /// What is wrong with the settings of its texts, once.
+    /// An error in its settings, to be reported once.
     pub(super) problem: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl Channel {
         Channel { metadata, pipeline: None, fed: 0, waiting: VecDeque::new(), last: 0, problem: None }
     }
 
-    /// Cuts a piece of text; `sent` is the time the forwarder gives for texts without one.
+    /// Processes a piece of text; `sent` is the forwarder's time, for texts without one.
     pub(super) fn push(
         &mut self,
         props: &PropsResolver,
@@ -85,7 +85,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Ids whose pieces are events now.
+    /// Takes ids whose pieces are events now.
     pub(super) fn take_due(&mut self, due: &mut Vec<u64>) {
         let safe = self.pipeline.as_ref().map_or(u64::MAX, |pipeline| pipeline.safe_offset());
         while self.waiting.front().is_some_and(|(_, end)| *end <= safe) {
@@ -93,7 +93,7 @@ impl Channel {
         }
     }
 
-    /// Gives what is left as events; the pipeline goes.
+    /// Completes remaining events and drops the pipeline.
     pub(super) fn finish(&mut self, batch: &mut EventBatch, fields: &Fields) {
         if let Some(mut pipeline) = self.pipeline.take() {
             let first = batch.len();
@@ -102,7 +102,7 @@ impl Channel {
         }
     }
 
-    /// Whether text waits for more.
+    /// Whether text is incomplete.
     pub(super) fn is_open(&self) -> bool {
         self.pipeline.is_some()
     }
@@ -117,12 +117,12 @@ pub(super) struct Piece<'a> {
     pub(super) raw: &'a [u8],
     pub(super) id: Option<u64>,
     pub(super) sent: Option<TimeNs>,
-    /// The forwarder's zone; the node's when absent.
+    /// The forwarder's zone; default is the node's.
     pub(super) zone: Option<&'a TimeZone>,
     pub(super) fields: &'a Fields,
 }
 
-/// Gives every event from `first` on the fields.
+/// Adds the fields to every event from `first` on.
 pub(super) fn add_fields(batch: &mut EventBatch, first: usize, fields: &Fields) {
     for row in first..batch.len() {
         for (name, value) in fields {

@@ -1,7 +1,7 @@
-//! One forwarder: handshake, channels, and its events in batches of one index each.
+//! One connected forwarder: handshake, channels, and its events in batches of one index each.
 //!
-//! The handshake offers version 4 unless that is switched off; a forwarder of version 2 has none. Text that says it is
-//! one event is taken with its time and fields, and only `RULESET-` rules work on it; other text is cut by its sourcetype's rules.
+//! The handshake offers version 4 unless disabled; version 2 has no handshake. Text marked as one event is stored with
+//! its time and fields, and only `RULESET-` rules apply; other text is parsed by its sourcetype's rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use super::wire::{Decoder, Event, Message, frame_of};
 use super::zone::zone_of;
 use crate::hec::seconds;
 
-/// Channels of a connection, as the handshake tells the forwarder.
+/// Channels per connection, as announced in the handshake.
 const CHANNELS_MAX: usize = 300;
-/// Indexes a connection has open at a time; beyond it the batches must be taken.
+/// Maximum open indexes of a connection; beyond it batches must be taken.
 const OPEN_BATCHES_MAX: usize = 16;
 /// Text bytes and events at which batches must be taken.
 const BATCH_BYTES: usize = 1 << 20;
 const BATCH_EVENTS: usize = 65_536;
-/// Whole batches at which they must be taken.
+/// Numbered batches at which they must be taken.
 const NUMBERED_MAX: usize = 64;
-/// Silence after which the last event of a channel is complete; a forwarder waits as long before it closes a file.
+/// Silence after which the last event of a channel is complete; forwarders wait as long before they close a file.
 const QUIET_NS: i64 = 3_000_000_000;
 const NANOS: i64 = 1_000_000_000;
-/// Highest level of the protocol that is offered.
+/// Highest protocol level offered.
 const PROTOCOL_LEVEL: u64 = 7;
 
-/// A whole batch, and the number its sender gives it.
+/// A whole batch with its sender's number.
 pub type Numbered = (u64, EventBatch);
 
-/// What a port says about events that do not say it themselves.
+/// Default metadata and settings of a port.
 #[derive(Clone, Debug)]
 pub struct ForwarderDefaults {
     /// Index.
@@ -46,15 +46,15 @@ pub struct ForwarderDefaults {
     pub host: String,
     /// `source`.
     pub source: String,
-    /// `sourcetype`; an empty one is guessed.
+    /// `sourcetype`; guessed if empty.
     pub sourcetype: String,
-    /// Tokens of which a forwarder must show one; `None` asks for none.
+    /// Tokens of which a forwarder must present one; `None` requires none.
     pub tokens: Option<Arc<[String]>>,
     /// Whether version 4 is offered.
     pub offers_packets: bool,
-    /// How text is cut.
+    /// How to parse text.
     pub props: Arc<PropsResolver>,
-    /// What is done with events that come whole: the rules of `RULESET-`, as Splunk does with what another node has cut.
+    /// Rules for parsed events: `RULESET-`, as Splunk applies to data another node has parsed.
     pub typing: Arc<EventTyping>,
 }
 
@@ -63,29 +63,29 @@ pub struct ForwarderDefaults {
 pub struct Forwarder {
     defaults: Arc<ForwarderDefaults>,
     decoder: Decoder,
-    /// Messages that were read.
+    /// Number of messages read.
     messages: u64,
     wants_acks: bool,
-    /// Whether it has shown a token.
+    /// Whether it has presented a valid token.
     has_token: bool,
     has_packets: bool,
     channels: BTreeMap<u64, Channel>,
-    /// Channels of versions 2 and 3, by their metadata.
+    /// Channels of versions 2 and 3, by metadata.
     sources: BTreeMap<Metadata, Channel>,
     batches: Vec<EventBatch>,
-    /// What a forwarder of ours calls itself; it sends whole batches.
+    /// Sender name of a Quarry forwarder, which sends whole batches.
     sender: Option<String>,
     numbered: Vec<Numbered>,
     due: Vec<u64>,
     answer: Vec<u8>,
-    /// Why an event is not in the index that a rule named.
+    /// Why an event did not go to the index set by a rule.
     refused: Option<String>,
-    /// Zone of times that name none, where the forwarder says it.
+    /// Zone of times without one, if the forwarder declares it.
     zone: Option<TimeZone>,
 }
 
 impl Forwarder {
-    /// A connection that has begun.
+    /// A new connection.
     pub fn new(defaults: Arc<ForwarderDefaults>) -> Forwarder {
         Forwarder {
             defaults,
@@ -106,13 +106,13 @@ impl Forwarder {
         }
     }
 
-    /// Takes bytes; [`Forwarder::advance`] reads them.
+    /// Adds bytes, to be processed by [`Forwarder::advance`].
     pub fn push(&mut self, bytes: &[u8]) {
         self.decoder.push(bytes);
     }
 
-    /// Reads until more bytes are needed (`false`) or the batches must be taken (`true`). `now` is the present,
-    /// `elapsed` the monotonic clock.
+    /// Processes bytes until more are needed (`false`) or batches must be taken (`true`). `now` is the wall-clock time,
+    /// `elapsed` the monotonic time.
     pub fn advance(&mut self, now: TimeNs, elapsed: i64) -> Result<bool, S2sError> {
         loop {
             if self.is_full() {
@@ -128,7 +128,7 @@ impl Forwarder {
         }
     }
 
-    /// Completes the last events of channels that are silent; with `all` of every channel.
+    /// Completes the last events of silent channels; with `all` of every channel.
     pub fn settle(&mut self, all: bool, elapsed: i64) {
         let is_due = |channel: &Channel| channel.is_open() && (all || elapsed.saturating_sub(channel.last) >= QUIET_NS);
         let channels = self.channels.values_mut().chain(self.sources.values_mut());
@@ -139,7 +139,7 @@ impl Forwarder {
         }
     }
 
-    /// Batches and the ids that may be acknowledged when these are on disk.
+    /// Takes batches, and the ids to acknowledge once they are on disk.
     pub fn take_batches(&mut self) -> (Vec<EventBatch>, Vec<u64>) {
         for channel in self.channels.values_mut() {
             channel.take_due(&mut self.due);
@@ -153,47 +153,47 @@ impl Forwarder {
         (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), ids)
     }
 
-    /// Who sends whole batches here, once it has said so.
+    /// The sender name of whole batches, once known.
     pub fn sender(&self) -> Option<&str> {
         self.sender.as_deref()
     }
 
-    /// Whether it has shown one of the tokens that are asked for.
+    /// Whether it has presented one of the required tokens.
     pub fn has_token(&self) -> bool {
         self.has_token
     }
 
-    /// Whole batches in the order in which they came; their numbers are acknowledged by the caller.
+    /// Takes whole batches in order; the caller acknowledges their numbers.
     pub fn take_numbered(&mut self) -> Vec<Numbered> {
         std::mem::take(&mut self.numbered)
     }
 
-    /// Why an event is not in the index that a rule named; told once.
+    /// Why an event did not go to the index set by a rule; reported once.
     pub fn take_refused(&mut self) -> Option<String> {
         self.refused.take()
     }
 
-    /// Bytes for the forwarder.
+    /// Takes bytes to send to the forwarder.
     pub fn take_answer(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.answer)
     }
 
-    /// Whether text waits for more.
+    /// Whether text is incomplete.
     pub fn is_open(&self) -> bool {
         self.channels.values().chain(self.sources.values()).any(Channel::is_open)
     }
 
-    /// How many messages were read.
+    /// Number of messages read.
     pub fn messages(&self) -> u64 {
         self.messages
     }
 
-    /// Whether a message has begun, the greeting included, of which more must come.
+    /// Whether a message, including the greeting, is incomplete.
     pub fn is_inside_message(&self) -> bool {
         self.messages == 0 || self.decoder.is_inside_message()
     }
 
-    /// Bytes of memory held for text that is no event yet.
+    /// Memory of buffered text.
     pub fn held_bytes(&self) -> usize {
         let channels = self.channels.values().chain(self.sources.values());
         self.decoder.held_bytes() + channels.map(Channel::held_bytes).sum::<usize>()
@@ -280,7 +280,7 @@ impl Forwarder {
         for (name, value) in &event.fields {
             read_field(name, value, &mut metadata, &mut time, &mut fields);
         }
-        // A text without bytes only carries its id.
+        // An empty text only carries its id.
         if event.raw.is_empty() {
             self.due.extend(event.id);
             return Ok(());
@@ -303,7 +303,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// An event that another node has worked on: rulesets say what becomes of it.
+    /// Stores a parsed event after applying rulesets.
     fn take_whole(
         &mut self,
         raw: Vec<u8>,
@@ -333,7 +333,7 @@ impl Forwarder {
         Ok(())
     }
 
-    /// A whole batch after the rulesets of its events; as it is where there are none.
+    /// Applies rulesets to a whole batch; unchanged if there are none.
     fn ruled(&mut self, batch: EventBatch, now: TimeNs) -> Result<EventBatch, S2sError> {
         let typing = &self.defaults.typing;
         let plans: Vec<_> = batch.metas.iter().map(|meta| typing.plan(meta)).collect();
@@ -365,7 +365,7 @@ impl Forwarder {
         Ok(ruled)
     }
 
-    /// A frame of versions 2 and 3: part of the handshake, or text.
+    /// Processes a frame of versions 2 and 3: part of the handshake, or text.
     fn pairs(&mut self, pairs: Vec<(String, Vec<u8>)>, now: TimeNs, elapsed: i64) -> Result<(), S2sError> {
         let (mut metadata, mut fields) = (self.default_metadata(), Fields::new());
         let (mut raw, mut time, mut is_done, mut capabilities) = (Vec::new(), None, false, None);
@@ -419,16 +419,16 @@ impl Forwarder {
         Ok(())
     }
 
-    /// Whether the token that is shown, if any, is one that lets the forwarder in.
+    /// Checks the presented token, if tokens are required.
     fn check_token(&mut self, shown: Option<&str>) -> Result<(), S2sError> {
         let Some(tokens) = &self.defaults.tokens else { return Ok(()) };
         let shown = shown.ok_or(S2sError::Token)?;
-        // All of them, whichever fits.
+        // Compares with all of them, to take constant time.
         self.has_token = tokens.iter().fold(false, |fits, token| fits | same(token.as_bytes(), shown.as_bytes()));
         if self.has_token { Ok(()) } else { Err(S2sError::Token) }
     }
 
-    /// Gives up the source that was silent longest, where there are too many.
+    /// Drops the source silent longest, if there are too many.
     fn make_room(&mut self, now: TimeNs) {
         if self.sources.len() < CHANNELS_MAX {
             return;
@@ -439,11 +439,11 @@ impl Forwarder {
         }
     }
 
-    /// Answer to what a forwarder says it can do.
+    /// Answer to a forwarder's capabilities.
     fn offer(&self) -> Vec<u8> {
         let offers = self.defaults.offers_packets;
         let level = if offers { PROTOCOL_LEVEL } else { 0 };
-        // Only who asked hears of what is our own.
+        // Only a sender that asked is told about Quarry's extension.
         let own = if self.sender.is_some() { format!(";{BATCHES_WORD}1") } else { String::new() };
         let text = format!(
             "cap_response=success;cap_flush_key=true;idx_can_send_hb=false;idx_can_recv_token=false;\
@@ -480,7 +480,7 @@ fn push_whole(batch: &mut EventBatch, raw: &str, time: TimeNs, metadata: &Metada
     add_fields(batch, first, fields);
 }
 
-/// `source::`, `host::` and `sourcetype::` in front of a name.
+/// Parses a name prefixed by `source::`, `host::` or `sourcetype::`.
 fn set_metadata(metadata: &mut Metadata, text: &str) {
     match text.split_once("::") {
         Some(("source", name)) => metadata.source = name.into(),
@@ -490,7 +490,7 @@ fn set_metadata(metadata: &mut Metadata, text: &str) {
     }
 }
 
-/// A key of a text: metadata, part of its time, indexed fields, or a word between forwarders.
+/// Processes a key of a text: metadata, part of its time, indexed fields, or a protocol word.
 fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option<TimeNs>, fields: &mut Fields) {
     match key {
         "_MetaData:Index" => {
@@ -515,7 +515,7 @@ fn read_field(key: &str, value: &str, metadata: &mut Metadata, time: &mut Option
     }
 }
 
-/// Comparison whose time does not tell how many bytes agree.
+/// Constant-time comparison.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

@@ -1,15 +1,14 @@
-//! Forwarders: the S2S protocol that Splunk's forwarders speak, without sockets.
+//! S2S, the protocol of Splunk's forwarders, without sockets.
 //!
-//! [`wire`] cuts bytes into frames (versions 2 and 3: pairs of keys and values) and packets (version 4: tags and
-//! variable-length numbers), also compressed ones, within limits. A [`Forwarder`] is one connection: it answers the
-//! handshake, keeps channels, sends text that is not cut yet through index pipelines and takes events that are as they
-//! are. What was acknowledged is on disk: ids leave only together with the receipts they wait for.
+//! [`wire`] splits bytes into frames (versions 2 and 3: pairs of keys and values) and packets (version 4: tags and
+//! varints), also compressed ones, within limits. A [`Forwarder`] is one incoming connection: it answers the handshake,
+//! maintains channels, parses unparsed text through index pipelines and stores parsed events as they are. Acknowledged
+//! data is on disk: ids are returned only together with the receipts they wait for.
 //!
-//! [`sender`] is the other side: what a forwarder of ours says to an indexer. To one that answers that it knows them it
-//! sends whole [`batch`]es, each with a number by which a repeated one is known.
+//! [`sender`] is the other side: what Quarry's forwarder says to an indexer. To a receiver that supports them it sends
+//! whole [`batch`]es, numbered so that a repeated one is recognised.
 //!
-//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS,
-//! heartbeats to forwarders.
+//! Facts are from public captures and descriptions of the protocol. Not here: sockets, TLS, heartbeats to forwarders.
 
 pub mod batch;
 mod channel;
@@ -22,29 +21,29 @@ pub use forwarder::{Forwarder, ForwarderDefaults, Numbered};
 
 use quarry_stdx::{ErrorKind, HasKind};
 
-/// Why a connection is given up.
+/// Why a connection is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum S2sError {
     /// The first bytes are not a forwarder's.
     #[error("not a forwarder: the connection does not begin with a greeting of S2S version 2 or 3")]
     Greeting,
-    /// A frame or packet is longer than what is taken.
+    /// A frame or packet exceeds its limit.
     #[error("{what} of {bytes} bytes is longer than {limit}")]
     TooLong {
         /// What it is.
         what: &'static str,
-        /// Bytes that it says it has.
+        /// Its declared size.
         bytes: u64,
-        /// Bytes that are taken.
+        /// The limit.
         limit: usize,
     },
-    /// The bytes do not fit the protocol.
+    /// The bytes violate the protocol.
     #[error("{0}")]
     Malformed(&'static str),
-    /// A packet that is not known.
+    /// An unknown packet.
     #[error("unknown packet {0:#04x}")]
     UnknownPacket(u8),
-    /// A channel's number is not open, or open already, or there are too many.
+    /// A channel number is not open, already open, or beyond the limit.
     #[error("channel {number} {problem}")]
     Channel {
         /// Its number.
@@ -52,10 +51,10 @@ pub enum S2sError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// It shows no token, or none that is known.
+    /// It presents no valid token.
     #[error("it shows no token of [splunktcptoken://NAME]; write one as `token` to its outputs.conf")]
     Token,
-    /// The rules of a sourcetype cannot be used.
+    /// The rules of a sourcetype are invalid.
     #[error("{0}")]
     Pipeline(String),
 }

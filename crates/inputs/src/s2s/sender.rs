@@ -1,11 +1,10 @@
-//! The sending side of one connection to an indexer, without sockets: what is said first, in which form events go, what
-//! is acknowledged.
+//! The sending side of a connection to an indexer, without sockets: handshake, encoding of events, acknowledgments.
 //!
-//! The indexer's answer decides the form. One of ours that knows whole batches gets them as they wait in the queue, each
-//! with its number; others get events that are cut already: packets of version 4, or frames of pairs where these are not
-//! offered; or bare lines, where that is configured. Only whole batches and packets are acknowledged.
+//! The indexer's answer determines the form. A Quarry node that supports whole batches gets them as they are in the
+//! queue, each with its number. Others get parsed events as packets of version 4, or as frames of pairs if packets are
+//! not offered; or plain lines, if so configured. Only whole batches and packets are acknowledged.
 //!
-//! Not here: sockets, time, which indexer, what is sent again.
+//! Not here: sockets, time, choosing an indexer, resending.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,26 +17,26 @@ use super::wire::{
     OPEN_CHANNEL, SIGNATURE, frame_of,
 };
 
-/// Word of the handshake by which nodes of ours know each other; behind it stands who sends, and 1 in the answer.
+/// Handshake word by which Quarry nodes recognise each other, followed by the sender's name, or by 1 in the answer.
 pub(crate) const BATCHES_WORD: &str = "quarry_batches=";
-/// Word of the handshake behind which a forwarder of ours shows its token. How Splunk's forwarders show theirs is not public.
+/// Handshake word followed by a Quarry forwarder's token. Splunk's forwarders use an undocumented form.
 pub(crate) const TOKEN_WORD: &str = "token=";
-/// Longest name of a sender.
+/// Maximum length of a sender's name.
 pub const SENDER_BYTES_MAX: usize = 200;
-/// Channels of a connection where the indexer says nothing.
+/// Default number of channels of a connection.
 const CHANNELS_DEFAULT: usize = 300;
-/// Most channels that are used, whatever the indexer allows.
+/// Maximum number of channels used, whatever the indexer allows.
 const CHANNELS_MAX: usize = 4_096;
-/// Text inline, with its name inline, and with a name that has a number.
+/// Field codes: inline text, inline name, and a name with a number.
 const INLINE_TEXT: u64 = 1 << 2;
 const NUMBERED_TEXT: u64 = 1 << 2 | 2;
 /// Number of the name `_subsecond`.
 const SUBSECOND: u64 = 0;
 const NANOS: i64 = 1_000_000_000;
-/// UTC, as the first packet says it.
+/// UTC, as in the first packet.
 const ZONE_UTC: &[u8] = b"### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n";
 
-/// How events go over a connection.
+/// Encoding of events on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentForm {
     /// Lines of text.
@@ -50,18 +49,18 @@ pub enum SentForm {
     Batches,
 }
 
-/// What does not change between connections.
+/// Settings of all connections.
 #[derive(Clone, Debug)]
 pub struct SenderSettings {
-    /// Under which name the numbers of batches are kept; at most [`SENDER_BYTES_MAX`] bytes without `;`.
+    /// Name under which batch numbers are stored; at most [`SENDER_BYTES_MAX`] bytes without `;`.
     pub sender: String,
     /// Name of this machine.
     pub host: String,
-    /// Whether other indexers are asked to acknowledge.
+    /// Whether other indexers are asked for acknowledgments.
     pub use_ack: bool,
-    /// Whether the protocol is spoken at all.
+    /// Whether the protocol is used at all.
     pub is_cooked: bool,
-    /// What is shown to the indexer, without `;`.
+    /// Token for the indexer, without `;`.
     pub token: Option<String>,
 }
 
@@ -73,9 +72,9 @@ pub struct Sender {
     decoder: Decoder,
     channels: Channels,
     next_id: u64,
-    /// What was sent and is not acknowledged.
+    /// Sent and not acknowledged.
     waiting: VecDeque<Waiting>,
-    /// Number of the last batch before which nothing waits.
+    /// Number up to which everything is acknowledged.
     acknowledged: Option<u64>,
 }
 
@@ -86,7 +85,7 @@ struct Waiting {
     left: u64,
 }
 
-/// Channels that are open, by what they say.
+/// Open channels by metadata.
 #[derive(Debug)]
 struct Channels {
     open: BTreeMap<[std::sync::Arc<str>; 3], (u64, u64)>,
@@ -96,7 +95,7 @@ struct Channels {
 }
 
 impl Sender {
-    /// A connection that has begun.
+    /// A new connection.
     pub fn new(settings: SenderSettings) -> Sender {
         let form = (!settings.is_cooked).then_some(SentForm::Raw);
         let channels = Channels { open: BTreeMap::new(), most: CHANNELS_DEFAULT, next: 1, clock: 0 };
@@ -104,7 +103,7 @@ impl Sender {
         Sender { settings, form, decoder: Decoder::of_answers(), channels, next_id: 1, waiting, acknowledged }
     }
 
-    /// What is said first.
+    /// The first bytes.
     pub fn hello(&self) -> Vec<u8> {
         if self.form.is_some() {
             return Vec::new();
@@ -124,12 +123,12 @@ impl Sender {
         bytes
     }
 
-    /// The form, once the indexer has answered.
+    /// The encoding, once the indexer has answered.
     pub fn form(&self) -> Option<SentForm> {
         self.form
     }
 
-    /// Whether what is sent counts only when it is acknowledged.
+    /// Whether sent data counts only when acknowledged.
     pub fn awaits_acks(&self) -> bool {
         match self.form {
             Some(SentForm::Batches) => true,
@@ -138,17 +137,17 @@ impl Sender {
         }
     }
 
-    /// Batches that are sent and not acknowledged.
+    /// Number of unacknowledged batches.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Number of the last batch before which everything is acknowledged.
+    /// Number up to which everything is acknowledged.
     pub fn acknowledged(&self) -> Option<u64> {
         self.acknowledged
     }
 
-    /// Takes bytes of the indexer; what is to be said to them goes to `out`.
+    /// Processes bytes from the indexer; replies are appended to `out`.
     pub fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), S2sError> {
         if self.form == Some(SentForm::Raw) {
             return Ok(());
@@ -169,7 +168,7 @@ impl Sender {
         Ok(())
     }
 
-    /// The indexer has said what it can do.
+    /// Processes the indexer's capabilities.
     fn agree(&mut self, text: &str, out: &mut Vec<u8>) -> Result<(), S2sError> {
         let said = |word: &str| text.split(';').find_map(|part| part.trim().strip_prefix(word));
         if said("cap_response=").is_some_and(|answer| answer != "success") {
@@ -218,7 +217,7 @@ impl Sender {
         }
     }
 
-    /// Writes a packed batch in the form of the connection.
+    /// Writes a compressed batch in the connection's encoding.
     pub fn write(&mut self, number: u64, packed: &[u8], out: &mut Vec<u8>) -> Result<(), S2sError> {
         match self.form {
             Some(SentForm::Batches) => {
@@ -282,7 +281,7 @@ impl Sender {
 }
 
 impl Channels {
-    /// The channel of some metadata; opened if need be, and the one that was used longest ago closed for it.
+    /// The channel of some metadata; opened if necessary, closing the least recently used one.
     fn of(&mut self, meta: &Metadata, out: &mut Vec<u8>) -> u64 {
         let key = [&meta.source, &meta.host, &meta.sourcetype].map(std::sync::Arc::clone);
         self.clock += 1;
@@ -306,7 +305,7 @@ impl Channels {
             out.extend_from_slice(word.as_bytes());
             out.extend_from_slice(text.as_bytes());
         }
-        // No number of the sender's, no columns.
+        // No sender number, no columns.
         out.extend_from_slice(&[0, 0]);
         self.open.insert(key, (number, self.clock));
         number
@@ -321,7 +320,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
         let sourcetype = format!("sourcetype::{}", meta.sourcetype);
         let (seconds, part) = (batch.time[row].div_euclid(NANOS), batch.time[row].rem_euclid(NANOS));
         let time = format!("{seconds}.{part:09}");
-        // Texts are UTF-8, as every batch's.
+        // Texts are UTF-8, as in every batch.
         let raw = String::from_utf8_lossy(batch.raw(row));
         let mut pairs = vec![
             ("_MetaData:Index", &*meta.index),
@@ -336,7 +335,7 @@ fn write_frames(batch: &EventBatch, out: &mut Vec<u8>) {
     }
 }
 
-/// Fields of a row, of fields that ascend by row.
+/// Fields of a row, from fields ascending by row.
 fn fields_of<'a>(
     fields: &mut std::iter::Peekable<std::slice::Iter<'a, IndexedField>>,
     row: usize,
@@ -432,7 +431,7 @@ mod tests {
         batches.iter().flat_map(|batch| (0..batch.len()).map(move |at| row(batch, at))).collect()
     }
 
-    /// Both sides talk until the form is clear; what the receiver says about batches can be left out.
+    /// Runs the handshake between both sides; the receiver's support for batches can be omitted.
     fn agree(sender: &mut Sender, receiver: &mut Forwarder, knows_batches: bool) {
         receiver.push(&sender.hello());
         assert_eq!(receiver.advance(NOW, 0), Ok(false));

@@ -1,62 +1,62 @@
-//! Bytes of a forwarder's connection to greetings, frames and packets.
+//! Splits a forwarder's connection into greetings, frames and packets.
 //!
-//! A decoder asks for more bytes by giving nothing; it never keeps more than one frame or packet, and every length is
-//! compared with its limit before anything is set aside for it. Compressed streams are unpacked in small steps, so that
-//! a few bytes cannot become many.
+//! The decoder returns nothing when it needs more bytes. It never buffers more than one frame or packet, and every
+//! length is checked against its limit before memory is allocated. Compressed streams are decompressed in small steps,
+//! so that a few bytes cannot expand to many.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::S2sError;
 use super::batch::varint;
 
-/// Bytes of a greeting: signature, name of the server, port of its management.
+/// Parts of a greeting: signature, server name, management port.
 pub(super) const GREETING_PARTS: [usize; 3] = [128, 256, 16];
 pub(super) const GREETING_BYTES: usize = 400;
 /// Signature without its version.
 pub(super) const SIGNATURE: &[u8] = b"--splunk-cooked-mode-";
-/// Bytes of a frame or packet: the longest event and what stands around it.
+/// Maximum size of a frame or packet: the longest event with its overhead.
 pub const FRAME_BYTES_MAX: usize = 20 << 20;
-/// Pairs of a frame and fields of an event.
+/// Maximum pairs of a frame and fields of an event.
 pub const FIELDS_MAX: usize = 1_024;
-/// Bytes that are unpacked at a time.
+/// Bytes decompressed at a time.
 const UNPACK_BYTES: usize = 64 << 10;
-/// Memory of buffers that stays when they are empty.
+/// Memory retained by empty buffers.
 const KEPT_BYTES: usize = 64 << 10;
-/// Most bytes of a variable-length number.
+/// Maximum bytes of a varint.
 const VARINT_BYTES_MAX: usize = 10;
 /// First byte of a zlib stream.
 const ZLIB_MARK: u8 = 0x78;
 
-/// What a forwarder sends.
+/// A message from a forwarder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first bytes.
+    /// The greeting.
     Greeting {
         /// 2 or 3.
         version: u8,
-        /// What the sender calls itself.
+        /// The sender's server name.
         server: String,
     },
-    /// Pairs of keys and values, of versions 2 and 3.
+    /// A frame of keys and values, versions 2 and 3.
     Pairs(Vec<(String, Vec<u8>)>),
-    /// A channel begins.
+    /// Opens a channel.
     OpenChannel {
-        /// Channel that it is like.
+        /// Channel it is based on.
         like: Option<u64>,
         /// Its number.
         number: u64,
-        /// `source::`, `host::`, `sourcetype::` and a number of the sender's; what is absent is `None`.
+        /// `source::`, `host::`, `sourcetype::` and a number of the sender's; `None` if absent.
         slots: [Option<String>; 4],
     },
-    /// A channel ends.
+    /// Closes a channel.
     CloseChannel(u64),
     /// Text of a channel.
     Event(Event),
-    /// A packed batch of a forwarder of ours, and its number.
+    /// A compressed batch of a Quarry forwarder, with its number.
     Batch(u64, Vec<u8>),
-    /// Numbers that the other side acknowledges, with both ends.
+    /// Acknowledged numbers, an inclusive range.
     Acknowledged(u64, u64),
-    /// A word of the sender's that changes nothing here, such as its time zone.
+    /// A word without effect here.
     Note,
     /// Its time zone, as text.
     Zone(Vec<u8>),
@@ -69,7 +69,7 @@ pub struct Event {
     pub channel: u64,
     /// Whether the text is one event already.
     pub is_whole: bool,
-    /// Number under which it is acknowledged.
+    /// Its acknowledgment id.
     pub id: Option<u64>,
     /// Seconds since the epoch.
     pub seconds: Option<u64>,
@@ -79,7 +79,7 @@ pub struct Event {
     pub raw: Vec<u8>,
 }
 
-/// Which form comes next.
+/// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Greeting,
@@ -87,13 +87,13 @@ enum Form {
     Packets,
 }
 
-/// Cuts a connection's bytes.
+/// Decodes a connection's bytes.
 pub struct Decoder {
     form: Form,
-    /// Bytes as they are decoded, and how many of them were.
+    /// Decoded bytes, and how many were consumed.
     plain: Vec<u8>,
     used: usize,
-    /// Unpacker and the packed bytes that wait for it.
+    /// Decompressor, and the compressed bytes waiting for it.
     packed: Option<(Decompress, Vec<u8>)>,
 }
 
@@ -110,7 +110,7 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Takes bytes of the connection.
+    /// Adds bytes of the connection.
     pub fn push(&mut self, bytes: &[u8]) {
         match &mut self.packed {
             Some((_, packed)) => packed.extend_from_slice(bytes),
@@ -118,7 +118,7 @@ impl Decoder {
         }
     }
 
-    /// Of what the other side answers: it begins with frames.
+    /// A decoder for the receiver's answers, which begin with frames.
     pub fn of_answers() -> Decoder {
         Decoder { form: Form::Frames, ..Decoder::default() }
     }
@@ -128,7 +128,7 @@ impl Decoder {
         self.form = Form::Packets;
     }
 
-    /// The next message; `None` when more bytes are needed.
+    /// The next message; `None` if more bytes are needed.
     pub fn next_message(&mut self) -> Result<Option<Message>, S2sError> {
         loop {
             let rest = self.plain.get(self.used..).unwrap_or_default();
@@ -157,7 +157,7 @@ impl Decoder {
         }
     }
 
-    /// Whether bytes wait for others.
+    /// Whether an incomplete message is buffered.
     pub fn is_inside_message(&self) -> bool {
         self.plain.len() > self.used || self.packed.as_ref().is_some_and(|(_, packed)| !packed.is_empty())
     }
@@ -177,7 +177,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Unpacks some bytes; whether there are more now.
+    /// Decompresses some bytes; returns whether there are more.
     fn unpack(&mut self) -> Result<bool, S2sError> {
         let Some((unpacker, packed)) = &mut self.packed else { return Ok(false) };
         if packed.is_empty() {
@@ -199,7 +199,7 @@ impl Decoder {
         Ok(self.plain.len() > held)
     }
 
-    /// Forgets what was decoded.
+    /// Drops consumed bytes.
     fn compact(&mut self) {
         self.plain.drain(..self.used);
         self.used = 0;
@@ -209,15 +209,15 @@ impl Decoder {
     }
 }
 
-/// What the first bytes of a buffer are.
+/// Result of decoding the beginning of a buffer.
 enum Step {
-    /// A message of so many bytes.
+    /// A message, and its size.
     Message(Message, usize),
-    /// Bytes without a meaning.
+    /// Bytes to skip.
     Skip(usize),
-    /// Behind so many bytes the rest is compressed.
+    /// After this many bytes the rest is compressed.
     Packed(usize),
-    /// The beginning of something.
+    /// Incomplete.
     Short,
 }
 
@@ -248,7 +248,7 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(four)).ok()
 }
 
-/// A frame of pairs. What stands behind the pairs, an empty `_raw`, says nothing.
+/// A frame of pairs. The empty `_raw` after the pairs is ignored.
 fn frame(bytes: &[u8]) -> Result<Step, S2sError> {
     if bytes.first() == Some(&ZLIB_MARK) {
         return Ok(Step::Packed(0));
@@ -282,7 +282,7 @@ fn frame(bytes: &[u8]) -> Result<Step, S2sError> {
     Ok(Step::Message(Message::Pairs(pairs), 4 + size))
 }
 
-/// A frame of pairs for the other side.
+/// Encodes a frame of pairs.
 pub fn frame_of(pairs: &[(&str, &str)]) -> Vec<u8> {
     let mut body = Vec::new();
     let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes();
@@ -312,7 +312,7 @@ const ACK_ONE: u8 = 0xfb;
 const ACK_RANGE: u8 = 0xfa;
 const START_ZLIB: u8 = 0xf9;
 const CLONE_CHANNEL: u8 = 0xf8;
-/// Of our own, between nodes that have said that they know it.
+/// Quarry's extension, used between nodes that support it.
 pub(super) const BATCH: u8 = 0xe0;
 /// Flags of an event.
 const HAS_STREAM: u64 = 0x2;
@@ -321,13 +321,13 @@ pub(super) const HAS_TIME: u64 = 0x8;
 pub(super) const IS_WHOLE: u64 = 0x40;
 const HAS_BINARY: u64 = 0x1_0000;
 
-/// Why a packet could not be read: it is not there yet, or it is wrong.
+/// Why a packet could not be decoded: incomplete or invalid.
 enum Stop {
     Short,
     Wrong(S2sError),
 }
 
-/// Reads a packet's parts.
+/// Decodes a packet.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -390,7 +390,7 @@ impl<'a> Reader<'a> {
         }))
     }
 
-    /// Slots of a channel: one more than the length, 0 for none.
+    /// A slot of a channel: length plus one, 0 for none.
     fn slot(&mut self) -> Result<Option<String>, Stop> {
         match self.number()? {
             0 => Ok(None),
@@ -412,7 +412,7 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
     let Some(tag) = bytes.first() else { return Ok(Step::Short) };
     let mut reader = Reader { bytes, at: 1 };
     let read = match *tag {
-        // Some forwarders send zeros to stay connected.
+        // Some forwarders send zeros as keep-alives.
         0 => return Ok(Step::Skip(bytes.iter().take_while(|byte| **byte == 0).count())),
         START_ZLIB => return Ok(Step::Packed(1)),
         INIT => reader.text().map(|text| Message::Zone(text.to_vec())),
@@ -439,7 +439,7 @@ fn packet(bytes: &[u8]) -> Result<Step, S2sError> {
 /// A field's value before the text is known.
 enum Value {
     Text(String),
-    /// Place in the text.
+    /// A range of the text.
     Part(u64, u64),
     Unknown,
 }
@@ -483,7 +483,7 @@ fn event(reader: &mut Reader<'_>) -> Result<Event, Stop> {
     Ok(event)
 }
 
-/// A field: two bits say how its name is written, four how its value is.
+/// A field: two bits encode its name's form, four its value's.
 fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
     let form = reader.number()?;
     let name = match form & 3 {
@@ -509,7 +509,7 @@ fn field(reader: &mut Reader<'_>) -> Result<(String, Value), Stop> {
     Ok((name, value))
 }
 
-/// Words that have a number; an empty one is not known here.
+/// Predefined names by number; an empty one is unknown here.
 fn predefined(code: u64) -> &'static str {
     match code {
         0 => "_subsecond",
@@ -518,7 +518,7 @@ fn predefined(code: u64) -> &'static str {
     }
 }
 
-/// An acknowledgment of ids, which ascend; neighbours share a packet.
+/// An acknowledgment of ascending ids; consecutive ones share a packet.
 pub fn acknowledgment(ids: &[u64]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut at = 0;

@@ -1,27 +1,27 @@
-//! The zone that a forwarder says it is in: that of times without one in texts it did not parse.
+//! The time zone declared by a forwarder, for times without one in text it did not parse.
 //!
-//! It comes as lines: `Y` with seconds east of UTC for each kind of time the zone has (`Y3600 NW 43 45 54`: no daylight
-//! saving time, the name in hexadecimal digits), `@` with the moment from which on a kind holds (`@1793494800 1`), `$` at
-//! the end. Of several kinds the one that holds now is taken, so that texts of the other half of the year are an hour off.
+//! Its lines are: `Y` with seconds east of UTC for each kind of time of the zone (`Y3600 NW 43 45 54`: no daylight
+//! saving time, name in hexadecimal), `@` with the instant from which a kind applies (`@1793494800 1`), and `$` at the
+//! end. Of several kinds, the one in force now is used, so that texts from the other half of the year are an hour off.
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeNs;
 use quarry_event::time::{NS_PER_SEC, fixed_zone};
 
-/// What the text begins with.
+/// Beginning of the text.
 const HEAD: &str = "### SERIALIZED TIMEZONE FORMAT";
-/// Offsets beyond this are none.
+/// Maximum plausible offset.
 const OFFSET_SECS_MAX: i32 = 15 * 3600;
-/// Kinds of time that are read.
+/// Maximum kinds of time read.
 const KINDS_MAX: usize = 256;
 
-/// The zone that holds now; `None` for a text that cannot be read.
+/// The offset in force now; `None` for an invalid text.
 pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     let text = std::str::from_utf8(text).ok()?.trim_end_matches('\0');
     let mut lines = text.split(['\n', ';']).map(str::trim);
     lines.next().filter(|head| head.starts_with(HEAD))?;
     let mut kinds: Vec<i32> = Vec::new();
-    // The latest change that has come, and what holds since.
+    // The latest transition in the past, and its kind.
     let mut current: Option<(i64, usize)> = None;
     for line in lines {
         let first = |rest: &'_ str| rest.split(' ').next().map(str::to_owned);
@@ -41,7 +41,7 @@ pub(super) fn zone_of(text: &[u8], now: TimeNs) -> Option<TimeZone> {
     }
     let kind = match current {
         Some((_, kind)) => kind,
-        // Several kinds and no word of when: none is more likely than the node's own zone.
+        // With several kinds and no transitions, none is more likely than the node's zone.
         None if kinds.len() == 1 => 0,
         None => return None,
     };

@@ -1,5 +1,5 @@
-//! New files that are held open from when they are found until they are read: what is removed meanwhile is read all the
-//! same, however many wait before it.
+//! New files held open from discovery until they are read, so that files removed in the meantime are still read,
+//! however long the queue.
 
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::roster::Inode;
 
-/// How many more files may be held.
+/// Remaining capacity for held files.
 #[derive(Debug)]
 pub(crate) struct Slots(AtomicUsize);
 
-/// One of them, free again when it is dropped.
+/// One slot, released when dropped.
 #[derive(Debug)]
 struct Slot(Arc<Slots>);
 
-/// A file that is held open.
+/// A file held open.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) file: Arc<File>,
     _slot: Arc<Slot>,
-    /// Whether it was waited for that it is found under another name.
+    /// Whether it was awaited under another name.
     pub(crate) was_sought: bool,
 }
 
@@ -44,7 +44,7 @@ impl Drop for Slot {
 }
 
 impl Held {
-    /// Opens the regular file at `path` if it is this one and another may be held.
+    /// Opens the regular file at `path`, if it is this inode and a slot is free.
     pub(crate) fn open(path: &Path, node: Inode, slots: &Arc<Slots>) -> Option<Held> {
         let slot = slots.take()?;
         let file = File::open(path).ok()?;
@@ -52,12 +52,12 @@ impl Held {
         is_this.then(|| Held { file: Arc::new(file), _slot: Arc::new(slot), was_sought: false })
     }
 
-    /// Whether nothing was written to it.
+    /// Whether it is still empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| metadata.len() == 0)
     }
 
-    /// Whether no name is left of it, or none that it was found under for a while.
+    /// Whether it has no name left, or has not been found under its name for a while.
     pub(crate) fn has_no_name(&self) -> bool {
         self.was_sought || self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }

@@ -1,10 +1,10 @@
-//! Files that are watched: `[monitor://]` and `[batch://]` of inputs.conf.
+//! Watched files: `[monitor://]` and `[batch://]` of inputs.conf.
 //!
-//! One thread finds files ([`Monitor::watch`]), workers read those that have something new ([`Monitor::work`]); between
-//! them stands the roster of files. How far a file is read is known by the sink alone, so nothing is kept here that a
-//! crash could make wrong: a file that is opened asks where to go on.
+//! One thread finds files ([`Monitor::watch`]), workers read those with new data ([`Monitor::work`]), and the roster of
+//! files connects them. Only the sink knows how far a file has been read, so a crash cannot invalidate any state here:
+//! each file, when opened, looks up its position.
 //!
-//! Not here: threads, stores, what inputs.conf says.
+//! Not here: threads, stores, parsing inputs.conf.
 
 mod held;
 mod notices;
@@ -34,24 +34,24 @@ use self::worker::Worker;
 use crate::{InputError, Sink};
 
 const NANOSECONDS: i64 = 1_000_000_000;
-/// Files whose fault is kept in mind, so that it is told once.
+/// Files whose error is remembered, so that it is reported once.
 const FAULTS_MAX: usize = 10_000;
-/// Wait before a store that failed is asked again.
+/// Pause before a failed store is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// What a monitor must know besides its stanzas.
+/// Options of a monitor besides its stanzas.
 pub struct MonitorOptions {
-    /// `host` of events where a stanza names none.
+    /// Default `host`.
     pub host: String,
-    /// The present.
+    /// Clock.
     pub clock: SharedClock,
-    /// Workers that read side by side.
+    /// Number of parallel workers.
     pub workers: usize,
-    /// Files that one worker has open.
+    /// Maximum open files per worker.
     pub open_max: usize,
-    /// New files that are held open until a worker reads them.
+    /// Maximum new files held open until they are read.
     pub held_max: usize,
-    /// Hears what is wrong with a file or folder.
+    /// Receives errors of files and folders.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Debug for MonitorOptions {
     }
 }
 
-/// What monitoring did so far.
+/// Statistics of monitoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MonitorCounters {
     /// Files that are known.
@@ -84,8 +84,8 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A monitor of these stanzas, and what is wrong with those that are left out. Of several that take a file the one
-    /// with the longest path counts.
+    /// A monitor of these stanzas, and the errors of invalid ones. If several match a file, the one with the longest
+    /// path applies.
     pub fn new(settings: Vec<MonitorSettings>, options: MonitorOptions) -> (Monitor, Vec<InputError>) {
         let (mut stanzas, mut wrong) = (Vec::new(), Vec::new());
         for one in settings {
@@ -100,7 +100,7 @@ impl Monitor {
         (Monitor { stanzas, roster, options, faults: Mutex::default(), bytes, events }, wrong)
     }
 
-    /// Whether there is anything to watch.
+    /// Whether there is nothing to watch.
     pub fn is_empty(&self) -> bool {
         self.stanzas.is_empty()
     }
@@ -110,8 +110,8 @@ impl Monitor {
         Watcher::new(self).run();
     }
 
-    /// Reads the files of one worker until [`Monitor::end`]. `sink` is asked for a new sink when the one before failed,
-    /// for example because the disk was full; the files are then read on from what is stored.
+    /// Reads the files of one worker until [`Monitor::end`]. `sink` is called for a new sink when the previous one
+    /// failed, for example because the disk was full; reading then resumes from the stored positions.
     pub fn work<'a>(&'a self, worker: usize, props: &'a PropsResolver, sink: &dyn Fn() -> Box<dyn Sink + 'a>) {
         let mut is_told = false;
         while !self.roster.is_over() {
@@ -128,12 +128,12 @@ impl Monitor {
         }
     }
 
-    /// Ends watching and working. What is stored stays; the rest is read at the next start.
+    /// Ends watching and working. The rest is read at the next start.
     pub fn end(&self) {
         self.roster.end();
     }
 
-    /// What monitoring did so far.
+    /// Statistics so far.
     pub fn counters(&self) -> MonitorCounters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         MonitorCounters { files: self.roster.len() as u64, bytes: read(&self.bytes), events: read(&self.events) }
@@ -144,7 +144,7 @@ impl Monitor {
         self.events.fetch_add(after.events.saturating_sub(before.events), Ordering::Relaxed);
     }
 
-    /// Tells what is wrong with a file, if it is something new.
+    /// Reports an error of a file, if it is new.
     fn tell_fault(&self, job: &Job, error: &InputError) {
         let text = error.to_string();
         let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);

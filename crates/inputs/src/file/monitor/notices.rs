@@ -1,7 +1,7 @@
-//! What the kernel tells about watched folders (inotify).
+//! Notifications from the kernel about watched folders (inotify).
 //!
-//! Notices are hints and nothing more: what happened is read from the file system, and whoever watches looks at
-//! everything again from time to time, because notices may be lost, and file systems of the network give none.
+//! Notifications are only hints: the facts are read from the file system, and everything is scanned periodically,
+//! because notifications may be lost, and network file systems send none.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -16,45 +16,45 @@ use hashbrown::HashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
 
-/// Bytes of notices read at once.
+/// Size of a read of notifications.
 const READ_BYTES: usize = 16 << 10;
-/// Names of one folder: links lead to it by others.
+/// Maximum names of one folder, which links may reach under several.
 const NAMES_MAX: usize = 16;
-/// Different paths that one wait gives; what comes beyond is given by the next.
+/// Maximum distinct paths returned by one wait; the rest is returned by the next.
 const PATHS_MAX: usize = 4_096;
 
-/// What happens to names in a folder.
+/// Watched events in a folder.
 const WATCHED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::MODIFY)
     .union(WatchFlags::MOVED_TO)
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ONLYDIR);
 
-/// Folders that are watched.
+/// The watched folders.
 #[derive(Debug)]
 pub(crate) struct Notices {
     kernel: OwnedFd,
-    /// Under all names by which they were asked for.
+    /// All names under which they were requested.
     folders: HashMap<i32, Vec<Box<Path>>, FixedState>,
 }
 
-/// What was told in a while.
+/// Notifications of a period.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// Paths to look at.
+    /// Paths to examine.
     pub(crate) paths: BTreeSet<PathBuf>,
-    /// Whether notices were lost.
+    /// Whether notifications were lost.
     pub(crate) is_incomplete: bool,
 }
 
 impl Notices {
-    /// No folder yet; `None` where the kernel tells nothing.
+    /// An empty set; `None` if the kernel does not support inotify.
     pub(crate) fn new() -> Option<Notices> {
         let kernel = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok()?;
         Some(Notices { kernel, folders: HashMap::default() })
     }
 
-    /// Watches a folder; false if the kernel takes no more.
+    /// Watches a folder; returns false at the kernel's limit.
     pub(crate) fn watch(&mut self, folder: &Path) -> bool {
         match add_watch(&self.kernel, folder, WATCHED) {
             Ok(number) => {
@@ -64,18 +64,18 @@ impl Notices {
                 }
                 true
             }
-            // The folder is gone, or is none any more.
+            // The folder is gone or no longer a folder.
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR | rustix::io::Errno::ACCESS) => true,
             Err(_) => false,
         }
     }
 
-    /// What is told within `wait`.
+    /// Notifications received within `wait`.
     pub(crate) fn wait(&mut self, wait: Duration) -> Told {
         let mut told = Told::default();
         let limit = Timespec::try_from(wait).ok();
         let mut polled = [PollFd::new(&self.kernel, PollFlags::IN)];
-        // A signal ends the wait early, which is as good as nothing told.
+        // An interrupting signal is treated as no notification.
         if !poll(&mut polled, limit.as_ref()).is_ok_and(|ready| ready > 0) {
             return told;
         }

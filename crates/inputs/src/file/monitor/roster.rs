@@ -1,9 +1,9 @@
-//! The files that are known, and which of them have something to read.
+//! The roster: known files, and which of them have something to read.
 //!
-//! A file is its device and inode, so that a renamed one stays the same and two names of one file are read once. The
-//! watcher says what it sees; each worker takes the files that are its own, which are always the same ones, because the
-//! events of one file must keep their order. Files that changed since they were first seen take turns with all others, so
-//! that a line written while a hundred thousand files are looked at for the first time does not wait for them.
+//! A file is its device and inode, so that a renamed file stays the same and two names of one file are read once. The
+//! watcher reports what it sees. Each worker takes its own files, always the same ones, because the events of a file
+//! must stay in order. Files that changed after they were first seen alternate with new ones, so that a new line does
+//! not wait for a hundred thousand files that are seen for the first time.
 
 use std::collections::VecDeque;
 use std::fs::Metadata;
@@ -18,7 +18,7 @@ use quarry_stdx::number::{u32_of, usize_of};
 
 use super::held::Held;
 
-/// Files that are known at once; those beyond it are not read, and that is told.
+/// Maximum known files; more are not read, with a message.
 pub(crate) const FILES_MAX: usize = 1 << 20;
 
 /// Device and inode.
@@ -34,18 +34,18 @@ impl Inode {
     }
 }
 
-/// Number of a file, for as long as it is known.
+/// Number of a file while it is known.
 pub(crate) type FileNumber = u64;
 
-/// A file that has something to read.
+/// A file with something to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
     pub(crate) number: FileNumber,
     pub(crate) path: PathBuf,
     pub(crate) node: Inode,
-    /// Which stanza takes it.
+    /// Its stanza.
     pub(crate) stanza: usize,
-    /// The file, held open since it was found, if it was not read since.
+    /// The file held open since discovery, if it was not read yet.
     pub(crate) held: Option<Held>,
 }
 
@@ -54,38 +54,38 @@ struct Entry {
     path: Box<Path>,
     node: Inode,
     stanza: u32,
-    /// Last round in which it was seen.
+    /// Last scan in which it was seen.
     round: u32,
     size: u64,
     changed: (i64, i64),
     queued: Option<Queue>,
-    /// Too old when it was met.
+    /// Too old when discovered.
     is_left: bool,
-    /// The file, until it is read for the first time under its name.
+    /// The held file, until it is first read under its name.
     held: Option<Held>,
 }
 
-/// In which of a worker's queues a file waits.
+/// Queues of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Queue {
-    /// It is to be read some time.
+    /// Seen for the first time.
     Backlog,
-    /// It changed.
+    /// Changed.
     Changed,
 }
 
-/// The files of a worker that have something to read. A file that changes while it waits in the backlog is in both, and
-/// its place in the backlog counts no more.
+/// A worker's files with something to read. A file that changes while in the backlog is in both queues, and its backlog
+/// entry becomes void.
 #[derive(Clone, Debug, Default)]
 struct Ready {
     backlog: VecDeque<FileNumber>,
     changed: VecDeque<FileNumber>,
-    /// Which of them is next while both have files.
+    /// Which queue is next while both have files.
     is_backlogs_turn: bool,
 }
 
 impl Ready {
-    /// The next that waits, and in which queue.
+    /// Removes the next file and its queue.
     fn pop(&mut self) -> Option<(FileNumber, Queue)> {
         self.is_backlogs_turn = !self.is_backlogs_turn;
         let of_backlog = |backlog: &mut VecDeque<FileNumber>| Some((backlog.pop_front()?, Queue::Backlog));
@@ -103,7 +103,7 @@ impl Ready {
 }
 
 impl Entry {
-    /// Whether it is still found under the name that is known.
+    /// Whether it is still found under its known name.
     fn has_its_name(&self) -> bool {
         self.path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == self.node)
     }
@@ -119,7 +119,7 @@ struct Inner {
     is_over: bool,
 }
 
-/// The files that are known.
+/// The known files.
 #[derive(Debug)]
 pub(crate) struct Roster {
     inner: Mutex<Inner>,
@@ -136,15 +136,16 @@ impl Roster {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a file was seen under this name. One of another name may be a new one: numbers of inodes are given again.
+    /// Whether a file was seen under this name. Under another name it may be a new file, because inode numbers are
+    /// reused.
     pub(crate) fn knows(&self, path: &Path, metadata: &Metadata) -> bool {
         let inner = self.lock();
         let number = inner.numbers.get(&Inode::of(metadata));
         number.and_then(|number| inner.entries.get(number)).is_some_and(|entry| *entry.path == *path)
     }
 
-    /// Takes note of a file as it is now; false if no more files can be known. `is_old`: a new one is left alone. `held` is
-    /// kept of one that is new, or has a new name, until it is read.
+    /// Records the current state of a file; returns false at the limit of known files. With `is_old`, a new file is
+    /// ignored. `held` is kept for a new or renamed file until it is read.
     pub(crate) fn see(
         &self,
         path: &Path,
@@ -158,7 +159,7 @@ impl Roster {
         let (size, changed) = (metadata.len(), (metadata.mtime(), metadata.mtime_nsec()));
         if let Some(number) = inner.numbers.get(&node).copied() {
             let Some(entry) = inner.entries.get_mut(&number) else { return true };
-            // The first of several names counts while it is there.
+            // The first of several names applies while it exists.
             let is_renamed = *entry.path != *path && (entry.round != round || !entry.has_its_name());
             if is_renamed {
                 entry.path = path.into();
@@ -188,20 +189,20 @@ impl Roster {
         true
     }
 
-    /// Goes on holding a file that could not be read yet.
+    /// Keeps holding a file that could not be read yet.
     pub(crate) fn hold(&self, number: FileNumber, held: Held) {
         if let Some(entry) = self.lock().entries.get_mut(&number) {
             entry.held = Some(held);
         }
     }
 
-    /// Has a file read (again).
+    /// Schedules a file to be read (again).
     pub(crate) fn want(&self, number: FileNumber) {
         let mut inner = self.lock();
         self.push(&mut inner, number, Queue::Backlog);
     }
 
-    /// Has all files of a worker read again: how far they are stored is to be found out anew.
+    /// Schedules all files of a worker, whose stored positions must be looked up again.
     pub(crate) fn want_all(&self, worker: usize) {
         let mut inner = self.lock();
         let workers = inner.ready.len() as u64;
@@ -228,7 +229,7 @@ impl Roster {
         self.changed.notify_all();
     }
 
-    /// The next file of a worker, waiting for one no longer than `wait` and than monitoring lasts.
+    /// The next file of a worker; waits up to `wait` or until monitoring ends.
     pub(crate) fn next(&self, worker: usize, wait: Duration) -> Option<Job> {
         let mut inner = self.lock();
         let is_idle = |inner: &mut Inner| !inner.is_over && inner.ready[worker].is_empty();
@@ -250,13 +251,13 @@ impl Roster {
         None
     }
 
-    /// Files are looked for anew: what is not seen before [`Roster::end_round`] is gone.
+    /// Begins a scan: files not seen before [`Roster::end_round`] are gone.
     pub(crate) fn begin_round(&self) {
         let mut inner = self.lock();
         inner.round = inner.round.wrapping_add(1);
     }
 
-    /// Forgets files that were not seen in this round, but for those that are held until they are read.
+    /// Forgets files not seen in this scan, except held ones, which are read first.
     pub(crate) fn end_round(&self) {
         let mut inner = self.lock();
         let Inner { entries, numbers, round, .. } = &mut *inner;
@@ -264,9 +265,9 @@ impl Roster {
         entries.retain(|number, entry| {
             let is_seen = entry.round == *round;
             if entry.queued.is_none() {
-                // Nothing was written to it for a while.
+                // It stayed empty for a while.
                 entry.held.take_if(|held| held.is_empty());
-                // It was removed as soon as it was written, or is waited for.
+                // It was removed right after it was written, or is awaited.
                 left.extend(entry.held.is_some().then_some(*number).filter(|_| !is_seen));
             }
             let is_known = is_seen || entry.held.is_some();
@@ -278,12 +279,12 @@ impl Roster {
         left.into_iter().for_each(|number| self.push(&mut inner, number, Queue::Backlog));
     }
 
-    /// Files that are known.
+    /// Number of known files.
     pub(crate) fn len(&self) -> usize {
         self.lock().entries.len()
     }
 
-    /// Waits, but no longer than until monitoring ends.
+    /// Pauses, at most until monitoring ends.
     pub(crate) fn pause(&self, wait: Duration) {
         drop(self.changed.wait_timeout_while(self.lock(), wait, |inner| !inner.is_over));
     }

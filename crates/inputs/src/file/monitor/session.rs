@@ -1,7 +1,7 @@
-//! An open file, and what it waits for.
+//! An open file and its timeouts.
 //!
-//! A reader cannot know whether a line, an event or the beginning of a file is complete while more of it may come. So it
-//! waits, and every wait has an end: a quiet file ends it soon, a file that is never quiet a little later.
+//! A reader cannot know whether a line, an event or the beginning of a file is complete while more may follow. So it
+//! waits, and every wait is bounded: short for a quiet file, somewhat longer for one that is never quiet.
 
 use quarry_conf::MonitorSettings;
 
@@ -9,15 +9,15 @@ use super::NANOSECONDS;
 use super::roster::Job;
 use super::tail::Tail;
 
-/// Longest wait for the bytes by which a file's sourcetype or character set is told; a whole line must be among them.
+/// Longest wait for the bytes that determine a file's sourcetype or encoding; they must include a whole line.
 pub(crate) const BEGIN_AFTER_NS: i64 = NANOSECONDS / 2;
-/// Quiet time after which an event that might go on is complete. Lines are found within a second of being written.
+/// Quiet time after which an event that might continue is complete. Lines must be searchable within a second.
 pub(crate) const PAUSE_AFTER_NS: i64 = 6 * NANOSECONDS / 10;
 /// Time after which an event is complete although lines keep joining it.
 pub(crate) const GROWING_EVENT_MAX_NS: i64 = 5 * NANOSECONDS;
 /// Time after which a line without a break is complete although it keeps growing.
 pub(crate) const GROWING_LINE_MAX_NS: i64 = 30 * NANOSECONDS;
-/// Time between two looks whether an open file grew, where the kernel tells nothing.
+/// Interval of checks whether an open file has grown, where there are no notifications.
 const LOOK_EVERY_NS: i64 = NANOSECONDS / 2;
 
 /// An open file.
@@ -26,15 +26,15 @@ pub(crate) struct Session {
     pub(crate) job: Job,
     /// When it last grew.
     pub(crate) grown_at: i64,
-    /// When the first byte was read that is not handed over.
+    /// When the first byte was read that is not handed over yet.
     waiting_since: i64,
-    /// Whether all that a quiet file gives was taken since it grew.
+    /// Whether everything available from a quiet file was taken since it last grew.
     is_paused: bool,
     /// When to look at it again.
     pub(crate) due_at: i64,
 }
 
-/// What the time has come for.
+/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
@@ -42,7 +42,7 @@ pub(crate) enum Due {
     Begin,
     /// Taking the open event.
     Pause,
-    /// Taking all that is left, and closing.
+    /// Taking everything and closing.
     Close,
 }
 
@@ -51,7 +51,7 @@ impl Session {
         Session { tail, job, grown_at: now, waiting_since: now, is_paused: false, due_at: now }
     }
 
-    /// After a read; `kept` is how far the file was handed over before it.
+    /// Updates the state after a read; `kept` is the offset handed over before it.
     pub(crate) fn note(&mut self, now: i64, has_grown: bool, kept: u64) {
         if has_grown {
             (self.grown_at, self.is_paused) = (now, false);
@@ -77,10 +77,10 @@ impl Session {
         if reached(self.begin_at()) { Due::Begin } else { Due::Nothing }
     }
 
-    /// Sets when something will be due, or the file is to be looked at anyway.
+    /// Sets the next due time.
     pub(crate) fn plan(&mut self, now: i64, settings: &MonitorSettings) {
         let awaited = [Some(self.close_at(settings)), self.pause_at(settings), self.begin_at()];
-        // What is due by now is done at once: a file that grows all the time must not put it off.
+        // An action already due is done at once: a file that keeps growing must not postpone it.
         self.due_at = awaited.into_iter().flatten().fold(now + LOOK_EVERY_NS, i64::min);
     }
 
@@ -105,7 +105,7 @@ impl Session {
     }
 }
 
-/// A setting's seconds.
+/// A setting in seconds as nanoseconds.
 pub(crate) fn wait_ns(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX / 4 / NANOSECONDS).saturating_mul(NANOSECONDS).min(i64::MAX / 4)
 }

@@ -1,7 +1,7 @@
-//! One `[monitor://]` or `[batch://]` stanza, compiled: which paths it takes and what their events are called.
+//! A compiled `[monitor://]` or `[batch://]` stanza: which paths it matches, and metadata of their events.
 //!
-//! `*` stands for any part of one segment, `...` for any number of folders. The walk begins at the longest part of the
-//! path that has neither.
+//! `*` matches any part of one segment, `...` any number of folders. Scanning begins at the longest prefix without
+//! either.
 
 use std::path::{Path, PathBuf};
 
@@ -11,26 +11,26 @@ use quarry_stdx::Fault;
 
 use crate::InputError;
 
-/// Stands between the index and the salt of a file's scope; no index has it in its name.
+/// Separates index and salt in a file's scope; cannot be in an index name.
 const SALT_MARK: char = '\0';
 
 /// A compiled stanza.
 #[derive(Debug)]
 pub(crate) struct Stanza {
     pub(crate) settings: MonitorSettings,
-    /// Where the walk begins: a folder, or the file itself.
+    /// Where scanning begins: a folder, or the file itself.
     pub(crate) root: PathBuf,
-    /// What a path must be as a whole; `None`: everything at and below `root`.
+    /// Pattern for the whole path; `None` means everything at and below `root`.
     whole: Option<Pattern>,
     whitelist: Option<Pattern>,
     blacklist: Option<Pattern>,
     host_regex: Option<Pattern>,
-    /// Folders below `root` that may hold files; `None` for all.
+    /// Depth below `root` at which files may be; `None` means any.
     depth_max: Option<usize>,
 }
 
 impl Stanza {
-    /// Compiles a stanza; the error names the pattern that cannot be used.
+    /// Compiles a stanza; the error names the invalid pattern.
     pub(crate) fn new(settings: MonitorSettings) -> Result<Stanza, InputError> {
         let path = settings.path.trim_end_matches('/');
         let segments: Vec<&str> = path.split('/').collect();
@@ -54,7 +54,7 @@ impl Stanza {
         Ok(Stanza { root, whole, whitelist, blacklist, host_regex, depth_max, settings })
     }
 
-    /// Whether a file of this path is meant.
+    /// Whether the stanza matches a file with this path.
     pub(crate) fn takes(&self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_encoded_bytes();
         let is_match =
@@ -65,12 +65,12 @@ impl Stanza {
             && !is_match(&self.blacklist, false)
     }
 
-    /// Whether files may be meant that lie in this folder, `depth` folders below the root.
+    /// Whether matching files may be in a folder `depth` levels below the root.
     pub(crate) fn enters(&self, depth: usize) -> bool {
         self.depth_max.is_none_or(|max| depth <= max)
     }
 
-    /// `host` of the events of a file, if the stanza says one.
+    /// `host` of a file's events, if the stanza sets one.
     pub(crate) fn host(&self, path: &Path) -> Option<String> {
         let text = path.to_str()?;
         let of_regex = || {
@@ -103,13 +103,13 @@ fn compile(path: &str, pattern: &str) -> Result<Pattern, InputError> {
     Pattern::new(pattern).map_err(bad)
 }
 
-/// The pattern that a whole path must match.
+/// The pattern for the whole path.
 fn whole_pattern(path: &str) -> String {
     let mut pattern = "^".to_owned();
     let mut rest = path;
     while let Some(char) = rest.chars().next() {
         if let Some(behind) = rest.strip_prefix(".../") {
-            // No folder in between counts too.
+            // Zero folders in between also match.
             pattern.push_str("(?:.*/)?");
             rest = behind;
         } else if let Some(behind) = rest.strip_prefix("...") {

@@ -1,8 +1,8 @@
-//! A plain file that is read as it grows.
+//! Tailing: reading a plain file as it grows.
 //!
-//! The pipeline stays open between reads, so that an event whose lines come one by one is one event. What is stored
-//! goes together with the position behind it, as when a file is added; half an event has no position, and is read again
-//! after a crash. The file is held open: renamed or removed, it is still read to its end.
+//! The pipeline stays open between reads, so that an event whose lines arrive one by one is one event. Events are
+//! stored together with the position after them, as when a file is added; an incomplete event has no position and is
+//! read again after a crash. The file is held open, so that it is read to its end even after it is renamed or removed.
 
 use std::io;
 use std::path::Path;
@@ -29,68 +29,68 @@ use quarry_stdx::number::usize_of;
 const BATCH_RAW_BYTES: usize = 1 << 20;
 /// Events at which a batch is handed over.
 const BATCH_EVENTS: usize = 65_536;
-/// Bytes looked back from the end of a file for the beginning of its last line.
+/// How far back from a file's end its last line is sought.
 const LAST_LINE_BYTES: u64 = 64 << 10;
 
-/// Longest time after a file was written in which a few first bytes wait for the next.
+/// Time after a write in which too few first bytes wait for more.
 const UNCLEAR_MAX_NS: i64 = NANOSECONDS;
-/// Time after a file was written in which a copy may still be written.
+/// Time after a write in which a copy may still be in progress.
 const FRESH_NS: i64 = 5 * NANOSECONDS;
 
-/// How a file is to be read.
+/// How to read a file.
 pub(crate) struct TailOptions<'a> {
-    /// Which file it is.
+    /// Its inode.
     pub(crate) node: Inode,
-    /// The file, if it is open.
+    /// The open file, if it is held.
     pub(crate) held: Option<&'a Held>,
     pub(crate) info: SourceInfo,
     pub(crate) context: PipelineContext,
     pub(crate) scope: &'a str,
-    /// Whether a file that nothing is known of is read from its end on.
+    /// Whether an unknown file is read from its end.
     pub(crate) follow_tail: bool,
     pub(crate) rotation: Rotation,
     /// Whether a short file may still become a copy of one beside it.
     pub(crate) may_be_begun_copy: bool,
 }
 
-/// What opening a file came to.
+/// Result of opening a file.
 pub(crate) enum Opened {
     Tail(Box<Tail>),
     /// All of it is stored.
     AtEnd,
-    /// It is packed or no text, so that it does not grow line by line.
+    /// It is compressed or binary and does not grow line by line.
     Packed,
-    /// It may be a copy of a file that is to be read on first.
+    /// It may be a copy of a file that is still to be read on.
     Undecided {
-        /// How far that one is read, where this is known.
+        /// How far that one was read, if known.
         origin_offset: u64,
     },
-    /// It is a copy of a file that is read as far, so that nothing of it is to be read.
+    /// It is a copy of a file that was read as far, so nothing needs to be read.
     Copied {
         end: FilePosition,
-        /// Whether some of it was read, so that this is to be kept at once.
+        /// Whether some of it was read, which must be recorded at once.
         was_read: bool,
     },
-    /// Its next bytes decide how it is packed.
+    /// Its next bytes determine its format.
     Unclear,
-    /// Another file has its name: it is known by the next look at its folder.
+    /// Another file has its name now, which the next scan of the folder will find.
     Changed,
 }
 
-/// A file that is read as it grows.
+/// A file being tailed.
 pub(crate) struct Tail {
     handle: Handle,
     node: Inode,
     path: String,
     identity: Arc<FileIdentity>,
-    /// The first bytes, as far as they were read, up to as many as an identity has.
+    /// Its first bytes as far as read, up to the size of an identity.
     head: Vec<u8>,
     pipeline: Pipeline,
     /// Offset of the pipeline's first byte.
     base: u64,
-    /// Offset behind the last byte read.
+    /// Offset after the last byte read.
     fed: u64,
-    /// Offset up to which events are handed over.
+    /// Offset up to which events were handed over.
     kept: u64,
     recent: Recent,
     milestones: Vec<u32>,
@@ -98,21 +98,21 @@ pub(crate) struct Tail {
     pub(crate) counted: Counted,
 }
 
-/// What was handed over.
+/// Counts of what was handed over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) bytes: u64,
     pub(crate) events: u64,
 }
 
-/// Where reading an open file goes on.
+/// Where reading an open file resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// Where it stands.
+    /// At the current offset.
     Here,
-    /// Somewhere else, because a copy of it was read.
+    /// Elsewhere, because a copy of it was read.
     Elsewhere,
-    /// Nowhere: it does not hold what was read of it any more.
+    /// Nowhere: its content changed.
     Cut,
 }
 
@@ -126,12 +126,12 @@ pub(crate) enum Reached {
     },
     /// There is more.
     More,
-    /// The file is shorter than what was read of it, or begins in another way than when it was opened.
+    /// The file is shorter than what was read of it, or its beginning changed since it was opened.
     Shrunk,
 }
 
 impl Tail {
-    /// Opens the file where the sink says that reading it goes on.
+    /// Opens the file at the sink's position.
     pub(crate) fn open(
         path: &Path,
         options: &TailOptions,
@@ -202,7 +202,7 @@ impl Tail {
         })))
     }
 
-    /// Whether the file has this name (still).
+    /// Whether the file (still) has this name.
     pub(crate) fn has_name(&self, path: &Path) -> bool {
         Tail::is_at(self.node, path)
     }
@@ -211,8 +211,8 @@ impl Tail {
         path.metadata().is_ok_and(|metadata| Inode::of(&metadata) == node)
     }
 
-    /// Whether reading goes on where this stands, by what the sink and the file say. Asked before anything is handed
-    /// over: a copy of the file may have been read meanwhile, or the file written anew.
+    /// Where reading resumes, according to the sink and the file. Called before anything is handed over, because a copy
+    /// of the file may have been read in the meantime, or the file rewritten.
     pub(crate) fn standing(
         &mut self,
         path: &Path,
@@ -230,7 +230,7 @@ impl Tail {
                     return Ok(Standing::Cut);
                 }
                 if self.kept == 0 && start.offset == 0 {
-                    // Nothing is handed over: it may be known by more bytes than it had when it was opened.
+                    // Nothing was handed over yet, so its identity may have grown since it was opened.
                     self.identity = start.identity.clone();
                 }
                 let goes_on = matches!(start.next, Next::Read | Next::AtEnd);
@@ -241,8 +241,8 @@ impl Tail {
         if !self.is_unchanged() {
             return Ok(Standing::Cut);
         }
-        // The name is another file's now, so this one is read to its end. Nobody else may take it up before what is handed
-        // over is settled, which whoever asks for positions waits for.
+        // The name belongs to another file now, so this one is read to its end. No one else may continue it before what
+        // is handed over has settled; callers of `positions` wait for that.
         Ok(if self.is_overtaken(sink)? { Standing::Elsewhere } else { Standing::Here })
     }
 
@@ -251,11 +251,11 @@ impl Tail {
         known.map_err(|error| InputError::sink(Path::new(&self.path), error))
     }
 
-    /// Whether somebody read the same content, in a copy of the file, beyond what is handed over of this one. What is
-    /// handed over next may follow this question.
+    /// Whether a copy with the same content was read further than this file was handed over. Only then may the next
+    /// data be handed over.
     fn is_overtaken(&mut self, sink: &mut dyn Sink) -> Result<bool, InputError> {
         if self.kept == 0 && self.head.len() < HEAD_BYTES {
-            // A copy that is longer may be known by more bytes than were read here.
+            // A longer copy may be known by more bytes than were read here.
             for head in beside(Path::new(&self.path), &self.head) {
                 if self.positions(&head, sink)?.iter().any(|known| known.offset >= self.fed) {
                     return Ok(true);
@@ -274,7 +274,7 @@ impl Tail {
         };
         let is_overtaken = known.iter().any(is_beyond);
         if !is_overtaken && self.kept == 0 && known.iter().any(is_own) {
-            // Another file that begins alike came first.
+            // Another file with the same beginning came first.
             let variant = known.iter().filter(has_own_head).map(|position| position.identity.variant + 1).max();
             let identity = FileIdentity { variant: variant.unwrap_or(0), ..FileIdentity::clone(&self.identity) };
             self.identity = Arc::new(identity);
@@ -282,7 +282,7 @@ impl Tail {
         Ok(is_overtaken)
     }
 
-    /// Whether the file at a path holds what was read of this one, of which nothing is handed over.
+    /// Whether the file at a path contains what was read of this one, before anything was handed over.
     fn is_held_by(&self, path: &Path) -> bool {
         let read = self.recent.before(self.fed);
         let mut other = vec![0; read.len()];
@@ -290,7 +290,7 @@ impl Tail {
         opened.is_ok_and(|mut file| file.read_chunk(&mut other).is_ok_and(|bytes| other[..bytes] == *read))
     }
 
-    /// Hands over all that was read of a file that does not hold it any more, unless a copy of it was read meanwhile.
+    /// Hands over everything read of a file whose content changed, unless a copy of it was read in the meantime.
     pub(crate) fn abandon(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         if !self.is_waiting() || self.is_overtaken(sink)? {
             return Ok(());
@@ -298,7 +298,7 @@ impl Tail {
         self.finish(sink)
     }
 
-    /// The same for events that are surely complete; a line without a break may be whole in a copy.
+    /// The same for events that are certainly complete; an unfinished line may be whole in a copy.
     pub(crate) fn abandon_lines(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         if !self.is_waiting() || self.is_overtaken(sink)? {
             return Ok(());
@@ -306,7 +306,7 @@ impl Tail {
         self.pause(sink)
     }
 
-    /// Whether the bytes before the place where reading goes on are still those that were read.
+    /// Whether the bytes before the current offset are unchanged.
     fn is_unchanged(&self) -> bool {
         let read = self.recent.before(self.fed);
         let read = &read[read.len().saturating_sub(TAIL_BYTES)..];
@@ -314,7 +314,7 @@ impl Tail {
         self.handle.read_exact_at(&mut now, self.fed - read.len() as u64).is_ok() && now == read
     }
 
-    /// Offset up to which events are handed over.
+    /// Offset up to which events were handed over.
     pub(crate) fn kept(&self) -> u64 {
         self.kept
     }
@@ -324,22 +324,22 @@ impl Tail {
         self.fed > self.kept
     }
 
-    /// Whether more bytes are awaited to tell how the file begins.
+    /// Whether more bytes are needed to determine how the file begins.
     pub(crate) fn is_beginning(&self) -> bool {
         self.pipeline.is_beginning()
     }
 
-    /// Whether those that were read tell something by now.
+    /// Whether the bytes read so far suffice for that.
     pub(crate) fn can_begin(&self) -> bool {
         self.pipeline.can_begin()
     }
 
-    /// Bytes of the file that are not read yet.
+    /// Number of unread bytes in the file.
     pub(crate) fn has_more(&self) -> bool {
         self.handle.content_bytes_now().is_ok_and(|(bytes, _)| bytes != self.fed)
     }
 
-    /// Reads about `limit` bytes at most and hands over the events that are complete.
+    /// Reads up to about `limit` bytes and hands over complete events.
     pub(crate) fn read(
         &mut self,
         now: i64,
@@ -357,7 +357,7 @@ impl Tail {
             match self.handle.read_at(buffer, self.fed) {
                 Ok(0) => break Reached::End { has_grown: read_bytes > 0 },
                 Ok(read) => {
-                    // Emptied and written anew since it was opened, it is another file under the old one's identity.
+                    // If it was truncated and rewritten since it was opened, it is another file under the old identity.
                     let (begin, head) = (&buffer[..read], &self.identity.head);
                     if self.fed == 0 && begin.iter().zip(head).any(|(now, then)| now != then) {
                         return Ok(Reached::Shrunk);
@@ -394,25 +394,25 @@ impl Tail {
         self.recent.push(bytes, self.safe());
     }
 
-    /// Decides how the file begins by what was read of it, and hands over what is complete then.
+    /// Decides how the file begins from what was read, and hands over what is complete.
     pub(crate) fn begin(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.begin(&mut self.batch);
         self.hand_over(self.safe(), sink)
     }
 
-    /// Hands over what is complete when nothing comes for a while: an event that might have gone on, too.
+    /// Hands over what is complete when the file is quiet, including an event that might have continued.
     pub(crate) fn pause(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.pause(&mut self.batch);
         self.hand_over(self.safe(), sink)
     }
 
-    /// Hands over all that is left, also a line without a break.
+    /// Hands over everything, including an unfinished line.
     pub(crate) fn finish(&mut self, sink: &mut dyn Sink) -> Result<(), InputError> {
         self.pipeline.finish(&mut self.batch);
         self.hand_over(self.fed, sink)
     }
 
-    /// Offset behind the last complete event.
+    /// Offset after the last complete event.
     fn safe(&self) -> u64 {
         self.base + self.pipeline.safe_offset()
     }
@@ -441,7 +441,7 @@ impl Tail {
     }
 }
 
-/// The pipeline for what lies behind `offset`.
+/// The pipeline for the content after `offset`.
 fn pipeline_at(
     offset: u64,
     handle: &Handle,
@@ -458,7 +458,7 @@ fn pipeline_at(
     Pipeline::resume(options.info.clone(), props, context, hint).map_err(faulty)
 }
 
-/// The bytes before `offset`, but no more than an identity has.
+/// The bytes before `offset`, up to the size of an identity.
 fn first_bytes(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize_of(offset.min(HEAD_BYTES as u64))];
     handle.read_exact_at(&mut bytes, 0)?;
@@ -473,7 +473,7 @@ fn read_before(handle: &Handle, offset: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Offset of the last line of a file, or its end when that has a break or is very long.
+/// Offset of a file's last line, or its end if that line is complete or very long.
 fn last_line(handle: &Handle) -> io::Result<u64> {
     let size = handle.content_bytes();
     let mut bytes = vec![0; size.min(LAST_LINE_BYTES) as usize];
@@ -483,8 +483,8 @@ fn last_line(handle: &Handle) -> io::Result<u64> {
     Ok(after_break.unwrap_or(size))
 }
 
-/// Whether a new file that is too short to be known holds nothing but the beginning of one beside it that was read: a copy
-/// that is being written.
+/// Whether a new file, too short to identify, contains only the beginning of one beside it that was read: a copy in
+/// progress.
 fn is_begun_copy(
     handle: &Handle,
     path: &Path,
@@ -504,13 +504,13 @@ fn is_begun_copy(
         }
     }
     if !heads.is_empty() {
-        // What is handed over next is of this file.
+        // What is handed over next belongs to this file.
         sink.positions(scope, &start.identity.head).map_err(wrong)?;
     }
     Ok(false)
 }
 
-/// The last bytes read, for the hash of a position among them.
+/// The last bytes read, for hashes of positions among them.
 #[derive(Debug)]
 struct Recent {
     bytes: Vec<u8>,
@@ -518,7 +518,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// Takes bytes and forgets those that no position at or behind `safe` needs.
+    /// Adds bytes and drops those that no position at or after `safe` needs.
     fn push(&mut self, bytes: &[u8], safe: u64) {
         let begin = self.end - self.bytes.len() as u64;
         let needed = safe.saturating_sub(TAIL_BYTES as u64).max(begin);
@@ -533,7 +533,7 @@ impl Recent {
         self.bytes.shrink_to(2 * self.bytes.len().max(READ_CHUNK_BYTES / 64));
     }
 
-    /// Those before `offset`.
+    /// The bytes before `offset`.
     fn before(&self, offset: u64) -> &[u8] {
         let behind = usize_of(self.end - offset);
         &self.bytes[..self.bytes.len().saturating_sub(behind)]

@@ -1,4 +1,4 @@
-//! Files that grow, are rotated, copied and removed, read by a worker whose clock the test moves.
+//! Files that grow, are rotated, copied and removed, read by a worker with a manual clock.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -24,7 +24,8 @@ use super::{Monitor, MonitorOptions, NANOSECONDS};
 use crate::file::tests::MemorySink;
 use crate::{FilePosition, Sink, SinkError};
 
-/// A sink that outlives workers, and sees that nothing is handed over of a file whose positions were not asked.
+/// A sink that outlives workers, and checks that a file's positions were looked up before anything of it is handed
+/// over.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<MemorySink>>, Option<(String, Vec<u8>)>);
 
@@ -50,7 +51,7 @@ impl Sink for Kept {
     }
 }
 
-/// A folder that is watched.
+/// A watched folder.
 struct World {
     folder: tempfile::TempDir,
     clock: Arc<ManualClock>,
@@ -76,7 +77,7 @@ impl World {
         World { folder, clock, sink, told, stanza, monitor, watcher: Watcher::new(monitor), worker }
     }
 
-    /// As after a crash: what is stored stays, all else is forgotten.
+    /// Simulates a crash: stored data stays, everything else is lost.
     fn restart(&mut self) {
         (self.monitor, self.worker) = begin(&self.stanza, &self.clock, &self.sink, &self.told);
         self.watcher = Watcher::new(self.monitor);
@@ -105,13 +106,13 @@ impl World {
         self.touch(&OpenOptions::new().append(true).open(self.path(to)).unwrap());
     }
 
-    /// The file was written now.
+    /// Marks the file as just written.
     fn touch(&self, file: &File) {
         self.clock.advance_ns(1_000_000);
         file.set_modified(UNIX_EPOCH + Duration::from_nanos(self.clock.now_ns().unsigned_abs())).unwrap();
     }
 
-    /// Finds and reads all that there is.
+    /// Finds and reads everything.
     fn look(&mut self) {
         self.watcher.walk_all();
         while self.worker.step(0, Duration::ZERO).unwrap() {}
@@ -162,7 +163,7 @@ fn begin(
     };
     let (monitor, wrong) = Monitor::new(stanzas, options);
     assert!(wrong.is_empty(), "{wrong:?}");
-    // Small, and a test ends soon.
+    // Leaked: it is small, and a test is short.
     let monitor: &'static Monitor = Box::leak(Box::new(monitor));
     let props: &'static PropsResolver = Box::leak(Box::new(PropsResolver::new(&layers)));
     (monitor, Worker::new(monitor, props, Box::new(sink.clone())))
@@ -323,7 +324,7 @@ fn a_file_that_cannot_be_read_is_told_once_and_tried_again() {
     assert!(told[0].contains("a.log.gz"), "{told:?}");
 }
 
-/// What may happen to files.
+/// Operations on files.
 #[derive(Clone, Debug)]
 enum Step {
     Line { padding: usize },
@@ -350,7 +351,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
-    /// Whatever happens to files between looks: every line is stored once.
+    /// Whatever happens to files between scans, every line is stored once.
     #[test]
     fn every_line_is_stored_once(steps in prop::collection::vec(any_step(), 1..60)) {
         let mut world = World::new("");

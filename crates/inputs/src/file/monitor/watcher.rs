@@ -1,4 +1,4 @@
-//! Finds files: at the start by a walk, then by what the kernel tells, and from time to time by a walk again.
+//! Finds files: by a full scan at the start, then by kernel notifications, and by periodic scans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Metadata;
@@ -12,19 +12,19 @@ use super::roster::{FILES_MAX, Inode, Roster};
 use super::stanza::Stanza;
 use super::{Monitor, MonitorOptions, NANOSECONDS};
 
-/// Longest wait for a notice; then it is seen whether monitoring ends or a walk is due.
+/// Maximum wait for a notification before checking for the end of monitoring or a due scan.
 const TICK: Duration = Duration::from_millis(100);
-/// Time between walks while the kernel tells what happens, and while it does not.
+/// Interval of full scans with notifications, and without.
 const WALK_EVERY: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(1)];
-/// A walk may take this part of the time at most, in these two cases; longer ones come less often.
+/// A full scan may take at most 1/N of the time, in these two cases; longer scans run less often.
 const WALK_SHARES: [u32; 2] = [30, 10];
-/// Deepest folder below a root.
+/// Maximum depth below a root.
 const FOLDER_DEPTH_MAX: usize = 64;
-/// Paths at which links are followed; what lies behind more of them is found by walks.
+/// Maximum followed links; targets of further ones are found by scans.
 const LINKS_MAX: usize = 1 << 16;
-/// Links that lead to one another.
+/// Maximum length of a chain of links.
 const LINK_CHAIN_MAX: usize = 8;
-/// Things about paths that are told once each; beyond it nothing more is told.
+/// Messages about paths, each reported once; beyond it nothing more is reported.
 const TOLD_MAX: usize = 1_000;
 
 /// Finds files for a monitor.
@@ -33,11 +33,11 @@ pub(crate) struct Watcher<'a> {
     roster: &'a Roster,
     options: &'a MonitorOptions,
     notices: Option<Notices>,
-    /// Links by what they lead to, for as long as that was seen in the last walk.
+    /// Links by target, as of the last full scan.
     links: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
     told: BTreeSet<String>,
     now_seconds: i64,
-    /// For new files, once the first walk has found those that were there before.
+    /// For new files, after the first scan has found the existing ones.
     slots: Arc<Slots>,
     holds_new: bool,
 }
@@ -70,7 +70,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Looks at what the kernel tells within `wait`; false if some of it was lost.
+    /// Processes notifications received within `wait`; returns false if some were lost.
     pub(crate) fn listen(&mut self, wait: Duration) -> bool {
         let Some(notices) = &mut self.notices else {
             self.roster.pause(wait);
@@ -85,7 +85,7 @@ impl<'a> Watcher<'a> {
         !told.is_incomplete
     }
 
-    /// Looks at everything.
+    /// Scans everything.
     pub(crate) fn walk_all(&mut self) {
         self.now_seconds = self.options.clock.now_ns().div_euclid(NANOSECONDS);
         self.links.clear();
@@ -99,7 +99,7 @@ impl<'a> Watcher<'a> {
                     self.watch_parent(&stanza.root);
                     self.file(at, &stanza.root, &metadata);
                 }
-                // It may come.
+                // It may be created later.
                 Err(_) => self.watch_parent(&stanza.root),
             }
         }
@@ -107,7 +107,7 @@ impl<'a> Watcher<'a> {
         self.holds_new = true;
     }
 
-    /// A path about which the kernel told something.
+    /// Processes a path from a notification.
     fn look_at(&mut self, path: &Path) {
         let Ok(metadata) = path.metadata() else { return };
         for (at, stanza) in self.stanzas.iter().enumerate() {
@@ -125,13 +125,13 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Files in a folder and below; `above` are the folders on the way to it.
+    /// Scans a folder and below; `above` are the folders on the path to it.
     fn walk(&mut self, at: usize, folder: &Path, depth: usize, above: &mut BTreeSet<Inode>) {
         let stanza = &self.stanzas[at];
         if depth > FOLDER_DEPTH_MAX {
             return self.tell_once(format!("{}: lies too deep to be watched", folder.display()));
         }
-        // Before its files are listed: what comes later is told.
+        // Before its files are listed, so that later ones cause notifications.
         self.watch(folder);
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -157,7 +157,7 @@ impl<'a> Watcher<'a> {
         stanza.settings.follow_symlink || !path.is_symlink()
     }
 
-    /// A file that a stanza takes.
+    /// Processes a file that a stanza matches.
     fn file(&mut self, at: usize, path: &Path, metadata: &Metadata) {
         let stanza = &self.stanzas[at];
         if !metadata.is_file() || !self.is_followed(stanza, path) {
@@ -175,7 +175,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Watches the folders of what a link leads to: the kernel tells nothing of it where the link lies.
+    /// Watches the folders of a link's targets, because the kernel sends no notifications where the link is.
     fn follow(&mut self, link: &Path) {
         let mut at = link.to_owned();
         for _ in 0..LINK_CHAIN_MAX {

@@ -1,10 +1,10 @@
-//! Reads the files that have something new, a turn each, so that a large one keeps no small one waiting.
+//! Reads files with new data in turns, so that a large file does not delay small ones.
 //!
-//! A file that grew stays open for a while ([`super::session`]). One that was quiet for `time_before_close` before it was
-//! met is closed at once.
+//! A file that grew stays open for a while ([`super::session`]). One that was quiet for `time_before_close` before it
+//! was first read is closed at once.
 //!
-//! Of a file that was emptied or written anew, what was read of it is handed over: events at once, and the beginning of
-//! a line after a while, in which a copy may be read that has the whole line.
+//! If a file was truncated or rewritten, what was read of it is handed over: complete events at once, and an incomplete
+//! line after a while, in which a copy with the whole line may be read.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
@@ -25,50 +25,50 @@ use crate::file::open::{Handle, READ_CHUNK_BYTES};
 use crate::file::{NoProgress, OneshotOptions, Rotation, add_file};
 use crate::{FilePosition, InputError, Sink};
 
-/// Bytes of one turn.
+/// Bytes per turn.
 const TURN_BYTES: usize = 8 << 20;
-/// Longest wait for a file to read; then quiet ones are looked at.
+/// Maximum wait for a file before quiet ones are checked.
 const TICK: Duration = Duration::from_millis(100);
-/// Wait before a file that could not be read is tried again.
+/// Pause before an unreadable file is tried again.
 const RETRY_AFTER_NS: i64 = 10 * NANOSECONDS;
-/// Longest wait for a file that may be a copy of one that is not read yet; then it is read as one of its own.
+/// Maximum wait for a file that may be a copy of one not read yet; then it is read as a file of its own.
 const UNDECIDED_MAX_NS: i64 = 10 * NANOSECONDS;
-/// Longest wait for a short file that begins like one beside it, and may become a copy of that.
+/// Maximum wait for a short file that begins like one beside it and may become a copy.
 const BEGUN_COPY_MAX_NS: i64 = 3 * NANOSECONDS;
-/// Files of which it is known how long they wait; beyond it counting begins anew.
+/// Files whose waiting time is tracked; beyond it, tracking starts over.
 const UNDECIDED_MAX: usize = 10_000;
-/// Time after a packed file was written in which it may still be written, so that it is read only if it is whole.
+/// Time after a compressed file was written in which it may still grow, so that only a complete one is read.
 const PACKED_SETTLED_NS: i64 = 60 * NANOSECONDS;
-/// Time between two looks at a file without a session that waits.
+/// Interval of checks of a file without a session.
 const LOOK_EVERY_NS: i64 = NANOSECONDS;
-/// Files whose last line, cut away from them, waits for a copy; beyond it the oldest waits no longer.
+/// Truncated files whose last line waits for a copy; beyond it the oldest no longer waits.
 const REMNANTS_MAX: usize = 100;
 
-/// One of a monitor's readers.
+/// A reader of a monitor.
 pub(crate) struct Worker<'a> {
     monitor: &'a Monitor,
     props: &'a PropsResolver,
     sink: Box<dyn Sink + 'a>,
     open: BTreeMap<FileNumber, Session>,
-    /// When to look at a file again.
+    /// When to check a file again.
     due: BTreeSet<(i64, FileNumber)>,
-    /// Files without a session that wait for their time.
+    /// Files without a session, waiting for their time.
     waiting: BTreeMap<FileNumber, Job>,
-    /// Files of which it cannot be told whether they are copies.
+    /// Files that may or may not be copies.
     undecided: BTreeMap<FileNumber, Undecided>,
     remnants: VecDeque<Remnant>,
     buffer: Vec<u8>,
 }
 
-/// Since when it cannot be told of a file whether it is a copy.
+/// Since when a file is undecided.
 #[derive(Clone, Copy)]
 struct Undecided {
     since: i64,
-    /// How far its origin was read then. While that is read on, the wait begins anew.
+    /// How far its origin had been read. If that one is read on, the wait starts over.
     origin_offset: u64,
 }
 
-/// What was read of a file that does not hold it any more, and is no whole line.
+/// An incomplete line read from a file that no longer contains it.
 struct Remnant {
     tail: Box<Tail>,
     job: Job,
@@ -82,20 +82,20 @@ impl<'a> Worker<'a> {
         Worker { monitor, props, sink, open, due, waiting, undecided, remnants, buffer }
     }
 
-    /// Works until monitoring ends, or until the sink fails: what was stored is then to be asked of a new one.
+    /// Runs until monitoring ends, or until the sink fails: then positions must be looked up in a new one.
     pub(crate) fn run(&mut self, number: usize) -> Result<(), InputError> {
         while !self.monitor.roster.is_over() {
             if !self.step(number, TICK)? {
                 self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))?;
             }
         }
-        // No file holds these any more.
+        // No file contains these any more.
         self.take_remnants(i64::MAX)?;
         self.sink.flush().map_err(|error| InputError::sink(Path::new("watched files"), error))
     }
 
-    /// Reads the next file, waiting for one no longer than `wait`, and looks at those whose time has come; false if
-    /// there was none to read.
+    /// Reads the next file, waiting up to `wait`, and checks those that are due; returns false if there was none to
+    /// read.
     pub(crate) fn step(&mut self, number: usize, wait: Duration) -> Result<bool, InputError> {
         self.make_room()?;
         let job = self.monitor.roster.next(number, wait);
@@ -109,13 +109,13 @@ impl<'a> Worker<'a> {
         Ok(job.is_some())
     }
 
-    /// A file that cannot be read is told and tried again; a sink that fails ends the worker.
+    /// An unreadable file is reported and retried; a failed sink ends the worker.
     fn bear(&mut self, job: &Job, turn: Result<(), InputError>) -> Result<(), InputError> {
         match turn {
             Err(error @ InputError::Sink { .. }) => Err(error),
             Err(error) => {
                 self.close(job.number);
-                // A file that is gone is nobody's fault.
+                // A removed file is not an error.
                 if job.path.exists() {
                     self.monitor.tell_fault(job, &error);
                     self.wait_for(job.clone(), self.now() + RETRY_AFTER_NS);
@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         &self.monitor.stanzas[job.stanza]
     }
 
-    /// Reads on in a file.
+    /// Continues reading a file.
     fn turn(&mut self, job: &Job) -> Result<(), InputError> {
         if let Some(waiting) = self.waiting.remove(&job.number) {
             drop(waiting);
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
         self.read(job)
     }
 
-    /// Closes an open file if it does not go on where it stands; asked before anything is handed over.
+    /// Closes an open file unless it resumes at its current offset; called before anything is handed over.
     fn check(&mut self, job: &Job) -> Result<(), InputError> {
         let scope = self.stanza(job).scope(&job.path.to_string_lossy());
         let rotation = self.rotation(job.stanza, Rotation::Awaited);
@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Closes a file that does not hold any more what was read of it, and hands that over.
+    /// Closes a file whose content changed, and hands over what was read of it.
     fn cut(&mut self, number: FileNumber) -> Result<(), InputError> {
         let Some(Session { mut tail, job, .. }) = self.close(number) else { return Ok(()) };
         let before = tail.counted;
@@ -179,7 +179,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes what is left of files that were cut, where nobody read it in a copy.
+    /// Takes the rest of truncated files that nobody has read in a copy.
     fn take_remnants(&mut self, now: i64) -> Result<(), InputError> {
         while let Some(Remnant { mut tail, job, .. }) = self.remnants.pop_front_if(|remnant| remnant.due_at <= now) {
             self.sink.set_routing(self.stanza(&job).settings.routing.as_deref());
@@ -192,12 +192,12 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// What happens to files of a stanza; those of a batch are removed and never renamed.
+    /// Whether files of a stanza are rotated; those of a batch are removed and never renamed.
     fn rotation(&self, stanza: usize, of_monitor: Rotation) -> Rotation {
         if self.monitor.stanzas[stanza].settings.is_batch { Rotation::None } else { of_monitor }
     }
 
-    /// Opens a file; false if there is nothing to read in it now.
+    /// Opens a file; returns false if there is nothing to read now.
     fn begin(&mut self, job: &Job) -> Result<bool, InputError> {
         let stanza = self.stanza(job);
         let scope = stanza.scope(&job.path.to_string_lossy());
@@ -243,7 +243,7 @@ impl<'a> Worker<'a> {
                 Ok(true)
             }
             Opened::AtEnd => {
-                // What was found empty is about to be written.
+                // A file found empty is about to be written.
                 if let Some(held) = job.held.clone().filter(Held::is_empty) {
                     self.monitor.roster.hold(job.number, held);
                 }
@@ -257,7 +257,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A file that is held has another name now: it is waited for that it is found there, for a while.
+    /// A held file has another name now: waits for a while until it is found there.
     fn seek(&mut self, job: &Job) {
         let mut sought = job.clone();
         if let Some(held) = &mut sought.held {
@@ -266,8 +266,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A file is a copy of one that is read as far. Once it is written, that is remembered, whatever becomes of the other;
-    /// at once where its own position says something else.
+    /// A file is a copy of one that was read as far. This is recorded once it is no longer written, or at once if its
+    /// own position says something else.
     fn keep_copy(&mut self, job: &Job, end: FilePosition, was_read: bool) -> Result<(), InputError> {
         let is_written = self.is_long_quiet(&job.path, self.stanza(job));
         if is_written || was_read {
@@ -332,7 +332,7 @@ impl<'a> Worker<'a> {
         modified.is_some_and(|modified| self.monitor.options.clock.now_ns().saturating_sub(modified) > wait)
     }
 
-    /// Looks at files whose time has come.
+    /// Checks files that are due.
     fn look_at_due(&mut self) -> Result<(), InputError> {
         let now = self.now();
         while let Some((at, number)) = self.due.first().copied()
@@ -351,7 +351,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes what is due of a file that has nothing new.
+    /// Does what is due for a file without new data.
     fn rest(&mut self, job: &Job, now: i64) -> Result<(), InputError> {
         let settings = &self.stanza(job).settings;
         let due = self.open.get(&job.number).map_or(Due::Nothing, |session| session.due(now, settings));
@@ -380,7 +380,7 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// Sets when to look at an open file again.
+    /// Sets when to check an open file again.
     fn plan(&mut self, number: FileNumber) {
         let now = self.now();
         let Some(session) = self.open.get_mut(&number) else { return };
@@ -397,7 +397,7 @@ impl<'a> Worker<'a> {
         self.waiting.insert(job.number, job);
     }
 
-    /// Takes all that is left of a file and closes it.
+    /// Takes everything left of a file and closes it.
     fn finish(&mut self, number: FileNumber) -> Result<(), InputError> {
         let Some(mut session) = self.close(number) else { return Ok(()) };
         let before = session.tail.counted;
@@ -417,8 +417,8 @@ impl<'a> Worker<'a> {
         Some(session)
     }
 
-    /// Closes a file if no more may be open: one of which nothing waits, and of those the one that has been quiet longest.
-    /// What waits is handed over; the file is read on when its turn comes.
+    /// Closes a file at the limit of open files: one without buffered data, and of those the one quiet longest.
+    /// Buffered data is handed over; the file is read on in its next turn.
     fn make_room(&mut self) -> Result<(), InputError> {
         if self.open.len() < self.monitor.options.open_max {
             return Ok(());
@@ -437,7 +437,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Hands over what waits of an open file: all of it if nobody can open the file again.
+    /// Hands over buffered data of an open file: all of it if the file cannot be opened again.
     fn take_early(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.open.get(&job.number).is_some_and(|session| session.tail.is_waiting()) {
             return Ok(());
@@ -456,7 +456,7 @@ impl<'a> Worker<'a> {
         taken
     }
 
-    /// All of a file is handed over; that of a batch is removed once it is stored.
+    /// A file is completely handed over; in a batch, it is removed once it is stored.
     fn end(&mut self, job: &Job) -> Result<(), InputError> {
         if !self.stanza(job).settings.is_batch {
             return Ok(());
@@ -469,7 +469,7 @@ impl<'a> Worker<'a> {
         std::fs::remove_file(&job.path).map_err(|error| InputError::read(&job.path, &error))
     }
 
-    /// Whether a packed file is whole, or was not written to for so long that it will not become so.
+    /// Whether a compressed file is complete, or has not been written for so long that it never will be.
     fn is_written(&self, path: &Path) -> Result<bool, InputError> {
         let handle = Handle::open(path).map_err(|error| InputError::read(path, &error))?;
         let Some(handle) = handle else { return Ok(true) };
@@ -478,7 +478,7 @@ impl<'a> Worker<'a> {
         Ok(handle.modified_ns().is_none_or(is_settled) || handle.is_whole())
     }
 
-    /// Adds a packed file as a whole once nobody writes to it.
+    /// Adds a complete compressed file once nobody writes to it.
     fn add_packed(&mut self, job: &Job) -> Result<(), InputError> {
         let stanza = self.stanza(job);
         if !self.is_long_quiet(&job.path, stanza) {

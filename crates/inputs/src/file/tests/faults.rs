@@ -1,4 +1,4 @@
-//! Damaged files, streams and stores that fail: nothing is lost silently and nothing comes twice.
+//! Damaged files, streams and failing stores: nothing is lost silently and nothing is stored twice.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ fn gzip(text: &str) -> Vec<u8> {
     packer.finish().unwrap()
 }
 
-/// The fault and what came before it.
+/// The error and the report of what came before it.
 fn partly(added: Result<FileReport, InputError>) -> (String, FileReport) {
     let error = added.unwrap_err();
     let report = error.report().expect("a report of what came before").clone();
@@ -28,7 +28,7 @@ fn a_pipe_is_opened_once_and_read_to_its_end() {
         let to = path.clone();
         let writer = std::thread::spawn(move || {
             let mut pipe = std::fs::OpenOptions::new().write(true).open(to).unwrap();
-            // The mark of a packed file comes in two parts.
+            // The magic of a compressed file arrives in two parts.
             pipe.write_all(&content[..1]).unwrap();
             pipe.write_all(&content[1..]).unwrap();
         });
@@ -57,7 +57,7 @@ fn a_flipped_byte_is_found_by_the_checksum_of_any_member() {
         assert!(report.events > 0 && report.events == sink.events.len() as u64);
         let (_, repeated) = partly(add_with(&path, &options(), &mut sink));
         assert_eq!((repeated.events, repeated.resumed_at), (0, report.bytes), "the damaged file gives nothing twice");
-        // The repaired file differs before the fault: all of it counts.
+        // The repaired file differs before the error, so all of it counts.
         sink.events.clear();
         assert_eq!(add(&file(&folder, "a.gz", &good), &mut sink).events, 60_000);
         assert!(sink.events.iter().map(String::as_str).eq(first.lines().chain(second.lines())));
@@ -147,7 +147,7 @@ fn a_sink_that_fails_in_the_middle_gets_nothing_more_and_is_resumed() {
     let text = lines(0..300_000);
     for (name, content) in [("a.log", text.clone().into_bytes()), ("a.gz", gzip(&text))] {
         let path = file(&folder, name, content);
-        // A disk that is full for one batch only: the batches after it must not get past the gap.
+        // A disk that is full for a single batch: later batches must not be stored after the gap.
         let mut sink = MemorySink { fails_once_at: Some(2), ..MemorySink::default() };
         let error = add_with(&path, &options(), &mut sink).unwrap_err();
         assert!(matches!(error, InputError::Sink { .. }), "{error}");

@@ -1,8 +1,8 @@
-//! Elasticsearch's `_bulk`: pairs of lines, what to do and a document.
+//! Elasticsearch's `_bulk`: pairs of lines, an action and a document.
 //!
-//! A document is an event as it stands; its time is `@timestamp`. The index of that name takes it if the token may send
-//! there, else the token's own; the name stays as `source`. Documents are only added: to update or delete is refused
-//! document by document.
+//! A document becomes an event unchanged; its time is `@timestamp`. It goes to the index of the same name if the token
+//! may write there, else to the token's index; the name is kept as `source`. Documents are only added: updates and
+//! deletions are refused individually.
 
 use quarry_event::TimeNs;
 use serde_json::{Value, json};
@@ -13,23 +13,23 @@ use crate::hec::weight::with_json;
 
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
 
-/// One document of a bulk.
+/// A document of a bulk request.
 pub(super) struct Document {
     /// `index` or `create`, as in the answer.
     pub(super) action: String,
-    /// Name that the sender gives the index.
+    /// The sender's index name.
     pub(super) index: String,
     pub(super) id: Option<String>,
     /// The event, or why there is none.
     pub(super) event: Result<Envelope, &'static str>,
 }
 
-/// Memory of a document and of what its sender is told, beside the texts.
+/// Memory of a document and its answer, besides the texts.
 const DOCUMENT_BYTES: usize = 1 << 10;
-/// Times that the name of its index is kept: here, as source, in the answer.
+/// Number of copies of its index name: here, as source, in the answer.
 const INDEX_COPIES: usize = 4;
 
-/// Reads a bulk; `None` when a line is no action, or there is no memory for it. `lend` gives shares for a moment.
+/// Parses a bulk request; `None` for an invalid action line or lack of memory. `lend` provides a temporary share.
 pub(super) fn documents(
     body: &str,
     of_path: Option<&str>,
@@ -63,7 +63,7 @@ pub(super) fn documents(
     Some(documents)
 }
 
-/// Reads a document that comes alone, which must be an object; `None` when there is no memory for it.
+/// Parses a single document, which must be an object; `None` for lack of memory.
 pub(super) fn document(
     body: &str,
     index: &str,
@@ -100,7 +100,7 @@ fn event_of(line: &str, index: &str, share: &mut Share, lend: &dyn Fn() -> Share
     Some(Envelope { raw: line.to_owned(), time, host, source, ..Envelope::default() })
 }
 
-/// A time of RFC 3339, or milliseconds.
+/// A time in RFC 3339, or in milliseconds.
 fn time_of(value: &Value) -> Option<TimeNs> {
     if let Some(milliseconds) = value.as_i64() {
         return milliseconds.checked_mul(NANOS_PER_MILLISECOND);
@@ -110,9 +110,9 @@ fn time_of(value: &Value) -> Option<TimeNs> {
     TimeNs::try_from(time.as_nanosecond()).ok()
 }
 
-/// What a document's sender is told.
+/// The answer about a document.
 pub(super) fn told(document: &Document, number: usize, outcome: Result<(), (u16, String)>) -> Value {
-    // Nobody asks for a document by its id, but senders want one.
+    // Nobody requests a document by id, but senders expect one.
     let id = document.id.clone().unwrap_or_else(|| number.to_string());
     let about = match outcome {
         Ok(()) => json!({

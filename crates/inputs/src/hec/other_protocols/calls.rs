@@ -1,9 +1,9 @@
-//! OTLP over gRPC: unary calls of the services for logs, metrics and traces, read as their bodies over HTTP are.
+//! OTLP over gRPC: unary calls of the services for logs, metrics and traces, decoded like their HTTP bodies.
 //!
-//! A call is a POST over HTTP/2. Its body is one message behind five bytes, whether it is packed and its length; the
-//! answer is an empty message, and a status behind it. A refusal says by its status whether it helps to come again.
+//! A call is a POST over HTTP/2. Its body is one message after five bytes (compression flag and length); the answer is
+//! an empty message followed by a status. The status of a refusal says whether a retry helps.
 //!
-//! Not here: streams, deadlines (a sender that gives up sends again), reflection.
+//! Not here: streams, deadlines (a sender that gives up retries), reflection.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use crate::hec::answer::Code;
 use crate::hec::body::BodyError;
 use crate::hec::{TOO_SLOW, swells};
 
-/// Media type of calls; more may follow it, as in `application/grpc+proto`.
+/// Media type of calls; a suffix may follow, as in `application/grpc+proto`.
 const MEDIA_TYPE: &str = "application/grpc";
-/// Bytes in front of a message: whether it is packed, its length.
+/// Size of a message's prefix: compression flag and length.
 const PREFIX_BYTES: usize = 5;
 /// An empty message.
 const EMPTY_MESSAGE: [u8; PREFIX_BYTES] = [0; PREFIX_BYTES];
@@ -32,7 +32,7 @@ const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
 
-/// The protocol's numbers of outcomes.
+/// gRPC status codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Ok = 0,
@@ -40,7 +40,7 @@ enum Status {
     PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
-    /// The only one here after which senders come again.
+    /// The only status here after which senders retry.
     Unavailable = 14,
     Unauthenticated = 16,
 }
@@ -72,7 +72,7 @@ impl From<BodyError> for Refusal {
         let status = match (answer.code, status) {
             (Code::TokenDisabled, _) => Status::PermissionDenied,
             (Code::InvalidToken, _) | (_, StatusCode::UNAUTHORIZED) => Status::Unauthenticated,
-            // Also after a failed write: what was not stored must come again.
+            // Also after a failed write: what was not stored must be sent again.
             (_, status) if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => Status::Unavailable,
             _ => Status::InvalidArgument,
         };
@@ -115,7 +115,7 @@ async fn traces(State(collector): State<Arc<Collector>>, request: Request) -> Re
     answer(call(collector, request, read_traces).await)
 }
 
-/// Services that are not here, such as that of profiles.
+/// Unsupported services, such as profiles.
 async fn unknown(request: Request) -> Response {
     let text = format!("there is no {}: logs, metrics and traces are taken", request.uri().path());
     Refusal::new(Status::Unimplemented, text).into_response()
@@ -151,7 +151,7 @@ async fn call(collector: Arc<Collector>, request: Request, read: Reader) -> Resu
     store(sent, Form::Protobuf, read).await.map_err(Refusal::from)
 }
 
-/// Takes the prefix off the one message of a call; whether it is packed.
+/// Removes the prefix of a call's message; returns whether it is compressed.
 fn open(bytes: &mut Vec<u8>) -> Result<bool, Refusal> {
     let broken = || Refusal::new(Status::InvalidArgument, "the body is not one whole message");
     let (prefix, message) = bytes.split_first_chunk::<PREFIX_BYTES>().ok_or_else(broken)?;

@@ -1,9 +1,9 @@
-//! collectd's JSON, as its plugin write_http sends it to `/services/collector/raw` with the sourcetype `collectd_http`.
+//! collectd's JSON, as sent by its plugin write_http to `/services/collector/raw` with the sourcetype `collectd_http`.
 //!
-//! A list of values is one metric event, a measurement for each of its data sources. The name of a measurement is
-//! `PLUGIN.TYPE.TYPE_INSTANCE.SOURCE`, without what is empty; the plugin's instance is a dimension.
+//! A value list becomes one metric event, with a measurement per data source. A measurement is named
+//! `PLUGIN.TYPE.TYPE_INSTANCE.SOURCE`, without empty parts; the plugin instance is a dimension.
 //!
-//! Not here: collectd's notifications and its command form.
+//! Not here: collectd's notifications and its command format.
 
 use serde_json::Value;
 use sonic_rs::{Deserializer, JsonType, JsonValueTrait, LazyValue, to_array_iter};
@@ -13,18 +13,17 @@ use crate::hec::envelope::{Envelope, first_too_deep, seconds};
 
 /// Sourcetype of such bodies.
 pub(in crate::hec) const SOURCETYPE: &str = "collectd_http";
-/// Bytes of one list of values; what is longer is none of collectd's.
+/// Maximum size of a value list.
 const LIST_BYTES_MAX: usize = 64 << 10;
 
-/// Gives the events of a body one by one, so that few of them take memory at a time; `None` when any of it is something
-/// else, or `take` refuses.
+/// Returns the events of a body one by one, to bound memory; `None` if it contains anything else, or `take` refuses.
 pub(in crate::hec) fn read(body: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
     if first_too_deep(body).is_some() {
         return None;
     }
     let mut values = Deserializer::from_str(body).into_stream::<LazyValue<'_>>();
     let mut rest = body;
-    // The stream calls the end of the text an error, and does not say where it is.
+    // The parser reports the end of the text as an error without its position.
     while !rest.trim_start().is_empty() {
         let value = values.next()?.ok()?;
         let raw = value.as_raw_str();
@@ -56,7 +55,7 @@ fn add(list: &str, take: &mut dyn FnMut(Envelope) -> Option<()>) -> Option<()> {
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         match value {
             Value::Number(number) => metric.values.push((parts.join("."), number.to_string())),
-            // What could not be measured.
+            // A value that could not be measured.
             Value::Null => {}
             _ => return None,
         }

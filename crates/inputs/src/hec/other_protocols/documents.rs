@@ -1,6 +1,6 @@
-//! Elasticsearch's endpoints of single documents: `POST /INDEX/_doc`, `PUT /INDEX/_doc/ID`, `PUT /INDEX/_create/ID`.
+//! Elasticsearch's single-document endpoints: `POST /INDEX/_doc`, `PUT /INDEX/_doc/ID`, `PUT /INDEX/_create/ID`.
 //!
-//! A document is taken as one of a bulk is. What is written under an id that was used before is another event: nothing is
+//! A document is processed like one of a bulk request. Writing to an existing id adds another event: nothing is
 //! replaced, and every answer says `created`.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::hec::Collector;
 use crate::hec::body::{BodyError, Share};
 use crate::hec::receive::{Receiver, Stated};
 
-/// What an old client sends below the kind `_doc`.
+/// Sent by old clients below the type `_doc`.
 const BULK: &str = "_bulk";
 
 /// A document without an id.
@@ -70,7 +70,7 @@ async fn take(collector: Arc<Collector>, index: String, id: Option<String>, requ
     }
 }
 
-/// What the sender of a single document is told.
+/// The answer for a single document.
 fn told(document: &Document, outcome: Result<(), (u16, String)>) -> (StatusCode, Value) {
     match outcome {
         Ok(()) => {

@@ -1,10 +1,10 @@
-//! Values of metrics as events: fields `metric_name:NAME`, and the same as JSON for the text.
+//! Metric values as events: fields `metric_name:NAME`, and the same as JSON text.
 
 use serde_json::{Map, Value};
 
 use crate::hec::envelope::Envelope;
 
-/// Values that were measured at once.
+/// Values measured at the same time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Metric {
     /// Names and values.

@@ -1,11 +1,11 @@
-//! Senders made for others, on the collector's port and with its tokens: OpenTelemetry (OTLP over HTTP; over gRPC on a
-//! port of its own), Elasticsearch's `_bulk` and `_doc`, Loki's push, Prometheus' remote write; collectd, at the collector's own
-//! endpoint.
+//! Other protocols on the collector's port, with its tokens: OpenTelemetry (OTLP over HTTP; over gRPC on its own port),
+//! Elasticsearch's `_bulk` and `_doc`, Loki push, Prometheus remote write; collectd at the collector's own endpoint.
 //!
-//! Each is read into envelopes as those of `/services/collector/event`, and answered in its own words when its events
-//! are on disk. The token comes as `Authorization: Splunk`, `Bearer`, `ApiKey` (behind the colon), or as a password.
+//! Each is decoded into envelopes like those of `/services/collector/event`, and answered in its own format when its
+//! events are on disk. The token is passed as `Authorization: Splunk`, `Bearer`, `ApiKey` (after the colon), or as a
+//! password.
 //!
-//! Not here: searches of these systems.
+//! Not here: queries of these systems.
 
 mod bulk;
 pub(super) mod calls;
@@ -33,7 +33,7 @@ use super::envelope::Envelope;
 use super::receive::{Receiver, Stated, answer_of};
 use super::{Collector, Query, TOO_SLOW, answered, sender, swells, weight};
 
-/// Version that Elasticsearch's clients are told; they send what that one took.
+/// Version reported to Elasticsearch's clients; they send what that version accepted.
 const ELASTICSEARCH_VERSION: &str = "7.17.0";
 
 /// Endpoints.
@@ -56,32 +56,32 @@ pub(super) fn router() -> Router<Arc<Collector>> {
         .route("/{index}/_create/{id}", post(documents::put).put(documents::put))
 }
 
-/// How a body is written.
+/// Encoding of a body.
 #[derive(Clone, Copy)]
 enum Form {
     Json,
     Protobuf,
-    /// Protobuf that snappy packed.
+    /// Snappy-compressed protobuf.
     Snappy,
 }
 
-/// What reads a request into events.
+/// Decodes a request into events.
 type Reader = fn(&[u8], Form, &mut Events) -> Option<()>;
 
-/// Events of a request, with the memory that they and what they are made of take.
+/// Events of a request, with the memory of the events and their decoding.
 struct Events {
     read: Vec<Envelope>,
     share: Share,
 }
 
 impl Events {
-    /// No events, of bodies of so many bytes.
+    /// No events, with a budget for bodies of this size.
     #[cfg(test)]
     fn with(body_bytes_max: u64) -> Events {
         Events { read: Vec::new(), share: Share::new(&super::body::Budget::new(body_bytes_max)) }
     }
 
-    /// Adds an event; `None` when there is no memory for another.
+    /// Adds an event; `None` for lack of memory.
     fn push(&mut self, event: Envelope) -> Option<()> {
         self.share.take(event.held_bytes())?;
         self.read.push(event);
@@ -131,7 +131,7 @@ async fn write(State(collector): State<Arc<Collector>>, request: Request) -> Res
     told(taken.await, StatusCode::NO_CONTENT)
 }
 
-/// Whether a body is JSON, else the protocol's binary form.
+/// JSON, or the protocol's binary encoding.
 fn form_of(headers: &HeaderMap, binary: Form) -> Form {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.starts_with("application/json") { Form::Json } else { binary }
@@ -148,7 +148,7 @@ fn told(outcome: Result<(), BodyError>, good: StatusCode) -> Response {
     outcome.map_or_else(|error| answered(Err(error)), |()| good.into_response())
 }
 
-/// An empty answer in the form of the question means that everything was taken.
+/// An empty answer in the request's encoding means success.
 fn told_telemetry(outcome: Result<(), BodyError>, form: Form) -> Response {
     match (outcome, form) {
         (Err(error), _) => answered(Err(error)),
@@ -160,7 +160,7 @@ fn told_telemetry(outcome: Result<(), BodyError>, form: Form) -> Response {
     }
 }
 
-/// A body that was read, and who sent it.
+/// A received body and its sender.
 struct Sent {
     collector: Arc<Collector>,
     token: Arc<HttpToken>,
@@ -171,7 +171,7 @@ struct Sent {
 
 async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, BodyError> {
     let shown = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    // The collector itself takes no such word, as Splunk's does not.
+    // The collector itself does not accept this word, like Splunk's.
     let token = shown.and_then(|value| value.strip_prefix("Bearer ")).map(|token| format!("Splunk {token}"));
     if let Some(value) = token.and_then(|value| HeaderValue::from_str(&value).ok()) {
         request.headers_mut().insert(header::AUTHORIZATION, value);
@@ -182,7 +182,7 @@ async fn sent(collector: Arc<Collector>, mut request: Request) -> Result<Sent, B
     Ok(Sent { collector, token, sender, kept, headers })
 }
 
-/// Stores the events of a request, whole or not at all where it cannot be read.
+/// Stores the events of a request, completely or not at all if it cannot be decoded.
 async fn take(collector: Arc<Collector>, request: Request, form: Form, read: Reader) -> Result<(), BodyError> {
     store(sent(collector, request).await?, form, read).await
 }
@@ -194,7 +194,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     let is_packed = matches!(form, Form::Snappy) || headers.contains_key(header::CONTENT_ENCODING);
     let work = move || {
         if matches!(form, Form::Snappy) {
-            // The encoding is the protocol's, not HTTP's.
+            // This encoding is part of the protocol, not of HTTP.
             headers.remove(header::CONTENT_ENCODING);
         }
         let mut kept = kept.unpack(&headers)?;
@@ -221,7 +221,7 @@ async fn store(sent: Sent, form: Form, read: Reader) -> Result<(), BodyError> {
     desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into()))
 }
 
-/// Returns when everything is on disk.
+/// Waits until everything is on disk.
 fn wait(receiver: Receiver<'_>) -> Result<(), Answer> {
     receiver.finish()?.into_iter().try_for_each(|receipt| receipt.wait()).map_err(answer_of)
 }
@@ -230,7 +230,7 @@ async fn ready() -> &'static str {
     "ready\n"
 }
 
-/// An answer that Elasticsearch's clients believe.
+/// An answer acceptable to Elasticsearch's clients.
 fn elastic(status: StatusCode, body: &Value) -> Response {
     as_elastic(answer::json(status, body))
 }
@@ -311,7 +311,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
             items.push_str(&bulk::told(document, number, outcome).to_string());
         }
         wait(receiver).map_err(BodyError::Told)?;
-        // Written as text at once: as values the answer would be many times the request.
+        // Written directly as text: as JSON values, the answer would be many times larger than the request.
         Ok(format!("{{\"took\":0,\"errors\":{has_errors},\"items\":[{items}]}}"))
     };
     match desk.run(bytes, is_packed, work).await.unwrap_or_else(|code| Err(code.into())) {
@@ -320,7 +320,7 @@ async fn bulk(collector: Arc<Collector>, index: Option<String>, request: Request
     }
 }
 
-/// Takes a document: why it is not taken, by status and text.
+/// Processes a document: status and text if it is refused.
 fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_>) -> Result<(), (u16, String)> {
     let event = document.event.as_ref().map_err(|reason| (400, (*reason).to_owned()))?;
     let refused = |code: Code| {
@@ -331,12 +331,12 @@ fn answer_of_bulk(document: &bulk::Document, at: u64, receiver: &mut Receiver<'_
     receiver.event(Envelope { index, ..event.clone() }, at).map_err(|answer| refused(answer.code))
 }
 
-/// A refusal as Elasticsearch words it, which its clients show.
+/// An error in Elasticsearch's format, which its clients display.
 fn refused(error: BodyError) -> Response {
     let (status, reason) = match error {
         BodyError::TooLarge(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {bytes} bytes")),
         BodyError::Swells(bytes) => (StatusCode::PAYLOAD_TOO_LARGE, swells(bytes)),
-        // Their clients come again after 429.
+        // Elasticsearch clients retry after 429.
         BodyError::TooSlow => (StatusCode::TOO_MANY_REQUESTS, TOO_SLOW.to_owned()),
         BodyError::Told(answer) => {
             let (_, status, text) = answer.code.row();

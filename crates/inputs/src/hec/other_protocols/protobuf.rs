@@ -1,15 +1,15 @@
-//! Protobuf messages as JSON values, by small tables of the fields that are read.
+//! Decodes protobuf messages to JSON values, by small tables of the fields of interest.
 //!
-//! So one reader serves both forms of a protocol. Fields that no table names are passed over.
+//! So one reader serves both encodings of a protocol. Other fields are skipped.
 
 use serde_json::{Map, Number, Value};
 
 use crate::hec::weight::{OBJECT_BYTES, VALUE_BYTES};
 
-/// Messages within messages.
+/// Maximum nesting.
 const DEPTH_MAX: usize = 32;
 
-/// A message: the fields that are read.
+/// The fields of interest of a message.
 pub(super) struct Schema(pub(super) &'static [Field]);
 
 /// A field.
@@ -21,11 +21,11 @@ pub(super) struct Field {
     pub(super) is_repeated: bool,
 }
 
-/// How a field is written.
+/// Type of a field.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Text,
-    /// Given as hexadecimal digits.
+    /// Rendered as hexadecimal digits.
     Bytes,
     Bool,
     Signed,
@@ -35,20 +35,20 @@ pub(super) enum Kind {
     Message(&'static Schema),
 }
 
-/// A field that comes once.
+/// A singular field.
 pub(super) const fn one(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: false }
 }
 
-/// A field that may come often.
+/// A repeated field.
 pub(super) const fn many(number: u64, name: &'static str, kind: Kind) -> Field {
     Field { number, name, kind, is_repeated: true }
 }
 
-/// Takes memory of so many bytes; `None` when there is none.
+/// Reserves memory; `None` if there is none.
 pub(super) type TakeMemory<'a> = &'a mut dyn FnMut(usize) -> Option<()>;
 
-/// Reads a message; `None` when the bytes are none, or there is no memory for what they say.
+/// Decodes a message; `None` if it is invalid or there is no memory for it.
 pub(super) fn decode(bytes: &[u8], schema: &Schema, memory: TakeMemory<'_>) -> Option<Value> {
     message(bytes, schema, 0, memory)
 }
@@ -80,7 +80,7 @@ fn message(mut bytes: &[u8], schema: &Schema, depth: usize, memory: TakeMemory<'
         }
         let list = object.entry(field.name).or_insert_with(|| Value::Array(Vec::new())).as_array_mut()?;
         match (wire, field.kind) {
-            // Numbers are packed into one text.
+            // A packed repeated field.
             (Wire::Bytes(packed), Kind::Fixed | Kind::SignedFixed | Kind::Double) => {
                 for eight in packed.chunks_exact(8) {
                     let number = Wire::Number(u64::from_le_bytes(eight.try_into().ok()?));
@@ -114,7 +114,7 @@ fn value(wire: &Wire<'_>, kind: Kind, depth: usize, memory: TakeMemory<'_>) -> O
         (Kind::Bool, Wire::Number(number)) => Value::Bool(*number != 0),
         (Kind::Fixed, Wire::Number(number)) => Value::from(*number),
         (Kind::Signed | Kind::SignedFixed, Wire::Number(number)) => Value::from(number.cast_signed()),
-        // What is no number in JSON is a text there.
+        // Non-finite numbers are strings in JSON.
         (Kind::Double, Wire::Number(bits)) => {
             let double = f64::from_bits(*bits);
             Number::from_f64(double).map_or_else(|| Value::String(double.to_string()), Value::Number)

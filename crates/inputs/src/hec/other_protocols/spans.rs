@@ -1,10 +1,10 @@
-//! OpenTelemetry's traces (OTLP, protobuf and JSON): each span is an event.
+//! OpenTelemetry traces (OTLP, protobuf and JSON): each span is an event.
 //!
-//! The text is one JSON object with the names that OpenTelemetry's exporter for Splunk writes (`trace_id`, `start_time` in
-//! nanoseconds, `kind` as `SPAN_KIND_SERVER` …), so that searches made for it find the same fields; attributes of the
-//! resource stand in it as `resource`, and are indexed fields, as they are for logs.
+//! The text is a JSON object with the names used by OpenTelemetry's Splunk exporter (`trace_id`, `start_time` in
+//! nanoseconds, `kind` as `SPAN_KIND_SERVER` …), so that searches written for it work. Attributes of the resource are
+//! in `resource`, and are indexed fields, as for logs.
 //!
-//! Not here: traces put together, which is a search by `trace_id`.
+//! Not here: assembling traces, which is a search by `trace_id`.
 
 use quarry_event::TimeNs;
 use serde_json::{Map, Value, json};
@@ -14,9 +14,9 @@ use super::protobuf::{Kind, Schema, many, one};
 use super::telemetry::{PAIR, RESOURCE, add_attributes, list, nanos, object};
 use crate::hec::envelope::Envelope;
 
-/// Sourcetype of spans where the sender names none.
+/// Default sourcetype.
 const SOURCETYPE: &str = "otel:trace";
-/// Kinds of spans by their number.
+/// Span kinds by number.
 const KINDS: [&str; 6] = [
     "SPAN_KIND_UNSPECIFIED",
     "SPAN_KIND_INTERNAL",
@@ -25,7 +25,7 @@ const KINDS: [&str; 6] = [
     "SPAN_KIND_PRODUCER",
     "SPAN_KIND_CONSUMER",
 ];
-/// Outcomes of spans by their number.
+/// Span statuses by number.
 const STATUSES: [&str; 3] = ["STATUS_CODE_UNSET", "STATUS_CODE_OK", "STATUS_CODE_ERROR"];
 
 static EVENT: Schema = Schema(&[
@@ -81,7 +81,7 @@ pub(super) fn traces(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// A span as its event's text.
+/// A span as event text.
 fn text_of(span: &Value, scope: &Value, resource: &Map<String, Value>) -> String {
     let (start, end) = (nanos(&span["startTimeUnixNano"]), nanos(&span["endTimeUnixNano"]));
     let mut text = Map::new();
@@ -134,7 +134,7 @@ fn link_of(link: &Value) -> Value {
     })
 }
 
-/// A number of an enumeration as its word; a word stays. What is missing is the first.
+/// The name of an enumeration value; a name stays, and a missing value is the first.
 fn word(value: &Value, words: &[&str]) -> Value {
     match value {
         Value::String(_) => value.clone(),

@@ -1,4 +1,4 @@
-//! Loki's push (JSON and snappy-packed protobuf) and Prometheus' remote write.
+//! Loki push (JSON and snappy-compressed protobuf) and Prometheus remote write.
 
 use quarry_event::TimeNs;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::hec::envelope::Envelope;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_MILLISECOND: i64 = 1_000_000;
-/// Labels that give the host where no label `host` does.
+/// Labels used as host if there is no label `host`.
 const HOST_LABELS: [&str; 2] = ["hostname", "instance"];
 
 static LABEL: Schema = Schema(&[one(1, "name", Kind::Text), one(2, "value", Kind::Text)]);
@@ -29,7 +29,7 @@ static SERIES: Schema = Schema(&[many(1, "labels", Kind::Message(&LABEL)), many(
 /// A remote write.
 pub(super) static WRITE: Schema = Schema(&[many(1, "timeseries", Kind::Message(&SERIES))]);
 
-/// Events of a push; `None` when it is none.
+/// Events of a push request; `None` if it is invalid.
 pub(super) fn push(request: &Value, events: &mut Events) -> Option<()> {
     for stream in request["streams"].as_array()? {
         let mut place = Envelope::default();
@@ -71,7 +71,7 @@ pub(super) fn push(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// Nanoseconds since the epoch as digits, or a time of RFC 3339.
+/// Nanoseconds since the epoch as digits, or an RFC 3339 time.
 fn text_time(value: &Value) -> Option<TimeNs> {
     let text = value.as_str()?;
     text.parse().ok().or_else(|| TimeNs::try_from(text.parse::<jiff::Timestamp>().ok()?.as_nanosecond()).ok())
@@ -85,14 +85,14 @@ fn add_label(event: &mut Envelope, name: &str, value: &str) {
         "host" => event.host = Some(value.to_owned()),
         name if HOST_LABELS.contains(&name) => {
             event.host.get_or_insert_with(|| value.to_owned());
-            // It stays a label: searches of what these senders wrote ask for it by its name.
+            // It also stays a label, because searches of such data use that name.
             event.fields.push((name.to_owned(), value.to_owned()));
         }
         name => event.fields.push((name.to_owned(), value.to_owned())),
     }
 }
 
-/// Labels as Loki writes them: `{job="a", level="b"}`.
+/// Parses labels in Loki's notation: `{job="a", level="b"}`.
 fn labels_of(text: &str) -> Option<Vec<(String, String)>> {
     let mut rest = text.trim().strip_prefix('{')?.strip_suffix('}')?.trim();
     let mut labels = Vec::new();
@@ -107,7 +107,7 @@ fn labels_of(text: &str) -> Option<Vec<(String, String)>> {
     Some(labels)
 }
 
-/// Events of a remote write; `None` when it is none.
+/// Events of a remote write; `None` if it is invalid.
 pub(super) fn write(request: &Value, events: &mut Events) -> Option<()> {
     for series in request["timeseries"].as_array().into_iter().flatten() {
         let (mut place, mut metric) = (Envelope::default(), String::new());
@@ -122,7 +122,7 @@ pub(super) fn write(request: &Value, events: &mut Events) -> Option<()> {
             event.time = sample["timestamp"].as_i64().and_then(|time| time.checked_mul(NANOS_PER_MILLISECOND));
             let value = match &sample["value"] {
                 Value::Null => "0".to_owned(),
-                // Prometheus says so that a series has ended.
+                // Prometheus marks the end of a series this way.
                 Value::String(text) if text == "NaN" => continue,
                 Value::String(text) => text.clone(),
                 number => number.to_string(),

@@ -1,6 +1,6 @@
-//! OpenTelemetry's logs and metrics (OTLP over HTTP, protobuf and JSON).
+//! OpenTelemetry logs and metrics (OTLP over HTTP, protobuf and JSON).
 //!
-//! A log record is an event: its body as it is when it is a text, else as JSON; attributes of record and resource are
+//! A log record is an event: its body as is if it is a string, else as JSON; attributes of record and resource are
 //! indexed fields. A data point is a metric event like those of `/services/collector`.
 
 use quarry_event::TimeNs;
@@ -11,7 +11,7 @@ use super::metric::Metric;
 use super::protobuf::{Kind, Schema, many, one};
 use crate::hec::envelope::Envelope;
 
-/// Attributes that say where an event belongs; the rest are fields.
+/// Attributes that set metadata; others are fields.
 const PLACES: [(&str, MetadataTarget); 6] = [
     ("com.splunk.index", MetadataTarget::Index),
     ("com.splunk.source", MetadataTarget::Source),
@@ -27,7 +27,7 @@ enum MetadataTarget {
     Source,
     Sourcetype,
     Host,
-    /// The source where none is named, and a field.
+    /// The default source, and a field.
     Service,
 }
 
@@ -44,7 +44,7 @@ static ARRAY: Schema = Schema(&[many(1, "values", Kind::Message(&ANY))]);
 static PAIRS: Schema = Schema(&[many(1, "values", Kind::Message(&PAIR))]);
 /// An attribute.
 pub(super) static PAIR: Schema = Schema(&[one(1, "key", Kind::Text), one(2, "value", Kind::Message(&ANY))]);
-/// Who sends.
+/// A resource.
 pub(super) static RESOURCE: Schema = Schema(&[many(1, "attributes", Kind::Message(&PAIR))]);
 static RECORD: Schema = Schema(&[
     one(1, "timeUnixNano", Kind::Fixed),
@@ -102,7 +102,7 @@ static RESOURCE_METRICS: Schema =
 /// A request with metrics.
 pub(super) static METRICS: Schema = Schema(&[many(1, "resourceMetrics", Kind::Message(&RESOURCE_METRICS))]);
 
-/// Events of a request with logs.
+/// Events of a logs request.
 pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceLogs") {
         let resource = list(&of_resource["resource"], "attributes");
@@ -123,7 +123,7 @@ pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
                 }
             }
             if event.raw.is_empty() {
-                // Some records have attributes only.
+                // Some records have only attributes.
                 event.raw = Value::Object(object(list(record, "attributes"))).to_string();
             }
             events.push(event)?;
@@ -132,7 +132,7 @@ pub(super) fn logs(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// Events of a request with metrics.
+/// Events of a metrics request.
 pub(super) fn metrics(request: &Value, events: &mut Events) -> Option<()> {
     for of_resource in list(request, "resourceMetrics") {
         let mut place = Envelope::default();
@@ -160,7 +160,7 @@ pub(super) fn metrics(request: &Value, events: &mut Events) -> Option<()> {
     Some(())
 }
 
-/// Count, sum and, as Prometheus writes them, buckets that each hold those below.
+/// Count, sum and cumulative buckets, as in Prometheus.
 fn histogram(place: &Envelope, name: &str, point: &Value, events: &mut Events) -> Option<()> {
     events.push(event_of(place, point, totals(name, point), &[]))?;
     let bounds = list(point, "explicitBounds");
@@ -192,7 +192,7 @@ fn event_of(
     Metric { values: values.into_iter().collect() }.into_event(event)
 }
 
-/// Puts attributes where they belong: what says where an event is from, and fields.
+/// Applies attributes: metadata, and fields.
 pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     for attribute in attributes {
         let (Some(key), value) = (attribute["key"].as_str(), plain(&attribute["value"])) else { continue };
@@ -218,7 +218,7 @@ pub(super) fn add_attributes(event: &mut Envelope, attributes: &[Value]) {
     }
 }
 
-/// A list in an object; empty where there is none.
+/// A list in an object; empty if absent.
 pub(super) fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
@@ -229,13 +229,13 @@ pub(super) fn object(pairs: &[Value]) -> Map<String, Value> {
     pairs.iter().filter_map(pair).collect()
 }
 
-/// A value without OTLP's word for its type.
+/// A value without OTLP's type wrapper.
 fn plain(value: &Value) -> Value {
     let Some((kind, inner)) = value.as_object().and_then(|object| object.iter().next()) else { return Value::Null };
     match kind.as_str() {
         "arrayValue" => Value::Array(list(inner, "values").iter().map(plain).collect()),
         "kvlistValue" => Value::Object(object(list(inner, "values"))),
-        // Large numbers are texts in JSON.
+        // Large numbers are strings in JSON.
         "intValue" => {
             inner.as_str().and_then(|text| text.parse::<i64>().ok()).map_or_else(|| inner.clone(), Value::from)
         }
@@ -251,7 +251,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Nanoseconds since 1970, which are a text in JSON; 0 is none.
+/// Nanoseconds since 1970, a string in JSON; 0 is none.
 pub(super) fn nanos(value: &Value) -> Option<TimeNs> {
     let nanos = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     TimeNs::try_from(nanos).ok().filter(|nanos| *nanos > 0)

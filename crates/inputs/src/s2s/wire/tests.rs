@@ -19,7 +19,7 @@ pub(crate) fn greeting(version: &str) -> Vec<u8> {
     bytes
 }
 
-/// A channel and two events as a public client sends them.
+/// A channel and two events as sent by a public client.
 pub(crate) fn packets() -> Vec<u8> {
     let mut bytes = b"\xff\x37### SERIALIZED TIMEZONE FORMAT 1.0\nC0\nY0 NW 55 54 43\n$\n".to_vec();
     bytes.extend_from_slice(b"\xfe\x03\x13source::/var/log/x\x09host::vm\x13sourcetype::syslog\x0356\x00");
@@ -82,7 +82,7 @@ fn packets_of_a_public_client_are_read() {
 
 #[test]
 fn values_may_be_parts_of_the_text_and_words_with_a_number() {
-    // Channel 1, whole, five fields: part of the text, number, negative, word with a number, a float.
+    // Channel 1, complete, five fields: part of the text, number, negative, numbered name, a float.
     let bytes = b"\xfc\x01\x40\x05\x0c\x01a\x02\x03\x00\x01n\x07\x28\x01m\x05\x06\x00\x02.5\x2c\x01f\x00\x06abcdef";
     let messages = decoded(&[&greeting("v3"), bytes], true).unwrap();
     let Message::Event(event) = &messages[1] else { panic!("{messages:?}") };

@@ -1,17 +1,17 @@
-//! Many files at once, some of which are gone before their turn comes.
+//! Many files at once, some of which are removed before they are read.
 
 use std::time::Duration;
 
 use super::World;
 
-/// Settings under which lines are events at once, wait for more, and wait for a guess.
+/// Settings with single-line events, with merged lines, and with a guessed sourcetype.
 const SETTINGS: [&str; 3] = ["", "sourcetype = blocks\n", "sourcetype =\n"];
 
 fn line(at: usize) -> String {
     format!("#2026-11-20 10:00:00 a small file, number {at:04}\n")
 }
 
-/// What is stored more or less than once of so many files.
+/// Files that are not stored exactly once.
 fn not_once(world: &World, files: usize) -> Vec<usize> {
     let events = world.events();
     let times = |at: &usize| events.iter().filter(|event| **event == line(*at).trim_end()).count();
@@ -26,7 +26,7 @@ fn files_that_are_removed_before_their_turn_comes_are_read() {
         for at in 0..100 {
             world.append(&format!("{at}.log"), &line(at));
         }
-        // They are found, some are read, and all are gone.
+        // They are found, some are read, and all are removed.
         world.watcher.walk_all();
         for _ in 0..20 {
             world.worker.step(0, Duration::ZERO).unwrap();
@@ -98,7 +98,7 @@ fn a_file_that_is_known_by_another_name_is_held_too() {
     let mut world = World::new("");
     world.append("a.log", "one\n");
     world.wait(5.0);
-    // To the monitor it is the same whether a file is renamed, or removed and another one gets its inode.
+    // For the monitor, a rename looks the same as a removal followed by reuse of the inode.
     world.rename("a.log", "b.log");
     world.append("b.log", "two\n");
     world.watcher.walk_all();

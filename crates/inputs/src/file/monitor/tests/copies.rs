@@ -1,4 +1,4 @@
-//! Files that begin alike: which of them are copies, and of what.
+//! Files with the same beginning: which of them are copies, and of what.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::file::{Rotation, milestones};
 use crate::{FileIdentity, FilePosition, Sink};
 
 impl World {
-    /// Keeps a position of a file as if so many bytes of it were read; their events are not counted.
+    /// Records a position of a file as if this many bytes had been read; their events are not counted.
     pub(super) fn note_read(&self, name: &str, bytes: usize, variant: u32) {
         let path = self.path(name);
         let text = std::fs::read(&path).unwrap();
@@ -34,7 +34,7 @@ fn lines(of: &str, from: usize, to: usize) -> String {
     (from..to).map(|at| format!("#line {at} of {of} {}\n", "x".repeat(80))).collect()
 }
 
-/// How often each line is stored that is stored more or less than once.
+/// Lines that are not stored exactly once, with their counts.
 fn not_once(world: &World, expected: &str) -> Vec<String> {
     let events = world.events();
     let times = |line: &str| events.iter().filter(|event| *event == line).count();
@@ -64,7 +64,7 @@ fn a_file_is_known_by_what_it_had_when_it_was_opened() {
 fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
     for settings in ["", "sourcetype = blocks\n"] {
         for restarts in [false, true] {
-            // The name of the copy comes first.
+            // The name of the copy sorts first.
             let mut world = World::new(settings);
             let text = lines("a", 0, 300);
             world.append("b.log", &text);
@@ -78,7 +78,7 @@ fn a_copy_that_is_read_before_its_origin_is_found_is_read_once() {
             world.append("a.log", &text[20_000..]);
             let late = lines("a", 300, 303);
             world.append("b.log", &late);
-            // An event that waits for more lines is not stored yet.
+            // An event that may continue is not stored yet.
             world.wait(2.0);
             world.empty("b.log");
             world.wait(14.0);
@@ -124,7 +124,7 @@ fn a_file_that_was_read_is_read_on_though_one_with_the_same_heading_is_emptied()
 fn a_copy_that_is_ahead_of_its_origin_waits_as_long_as_that_is_read_on() {
     let mut world = World::over("monitor", "a*", "");
     let text = lines("a", 0, 200);
-    // Somebody else reads the origin.
+    // Another reader reads the origin.
     world.append("b.log", &text);
     world.note_read("b.log", 2_000, 0);
     world.append("a.log", &text[..18_000]);

@@ -1,4 +1,4 @@
-//! Packed files that are written in place.
+//! Compressed files that are written in place.
 
 use std::fs::File;
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::file::tests::packings;
 fn a_packed_file_that_is_written_in_place_is_read_once_and_never_as_text() {
     let text: String = (0..400).map(|at| format!("line {at} of this log\n")).collect();
     for (name, packed) in packings(&text) {
-        // However the first bytes come, and wherever the writer stalls.
+        // However the first bytes arrive, and wherever the writer stalls.
         for part in [1, 2, 3, 4, 5, 9, 50, packed.len() / 2, packed.len()] {
             let mut world = World::new("");
             let file = File::create(world.path(&format!("a.log.{name}"))).unwrap();

@@ -1,8 +1,7 @@
-//! Every way in which logs are rotated, copied and replaced, with every line stored once.
+//! Every way in which logs are rotated, copied and replaced; every line must be stored once.
 //!
-//! A way is a row of [`WAYS`]: what happens to the log between two times that lines are written. Each is tried with a
-//! look of the monitor at every step, and with none; with lines that are events, with events that wait for more lines,
-//! and with a sourcetype that is guessed; and with restarts in between.
+//! A way is a row of [`WAYS`]: what happens to the log between two writes. Each is tested with a scan at every step and
+//! with none; with single-line events, merged lines, and a guessed sourcetype; and with restarts in between.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, Write};
@@ -18,19 +17,19 @@ use crate::file::Rotation;
 use crate::file::monitor::roster::Inode;
 use crate::file::monitor::tail::{Opened, Reached, Tail, TailOptions};
 
-/// Long enough that a file is known by its first bytes.
+/// Long enough to identify a file by its first bytes.
 const PADDING: usize = 60;
 
 /// A log, and what was written to it.
 struct Log {
     world: World,
     expected: Vec<String>,
-    /// Whether the monitor looks at every step.
+    /// Whether the monitor scans at every step.
     looks: bool,
     rotated: usize,
 }
 
-/// Something that happens to a log.
+/// Operations on a log.
 type Way = fn(&mut Log);
 
 const WAYS: &[(&str, Way)] = &[
@@ -72,7 +71,7 @@ const WAYS: &[(&str, Way)] = &[
     ("copy with stalls", |log| {
         let to = log.next_name();
         let copy = log.world.path(&to);
-        // A copy that stalls before it can be known is taken for a file of its own.
+        // A copy that stalls before it can be recognised is taken for a file of its own.
         log.copy_slowly(&to, 3, |log| match copy.metadata().unwrap().len() {
             0..256 => log.look(),
             _ => log.world.wait(7.0),
@@ -112,7 +111,7 @@ const WAYS: &[(&str, Way)] = &[
         let to = log.next_name();
         log.copy_slowly(&to, 20, |log| log.look());
         log.line();
-        // An event that waits for more lines is not stored yet.
+        // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.world.restart();
@@ -126,7 +125,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.wait(7.0);
         log.copy_part(&to, 3_000..u64::MAX);
         log.line();
-        // An event that waits for more lines is not stored yet.
+        // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.look();
@@ -140,7 +139,7 @@ const WAYS: &[(&str, Way)] = &[
         log.look();
         log.copy_part(&to, 3_000..u64::MAX);
         log.line();
-        // An event that waits for more lines is not stored yet.
+        // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.look();
@@ -154,7 +153,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.look();
         log.copy_part(&to, 4_500..u64::MAX);
         log.line();
-        // An event that waits for more lines is not stored yet.
+        // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.look();
@@ -164,7 +163,7 @@ const WAYS: &[(&str, Way)] = &[
         log.world.look();
         log.world.copy("a.log", "copied");
         log.line();
-        // An event that waits for more lines is not stored yet.
+        // An event that may continue is not stored yet.
         log.world.wait(2.0);
         log.world.empty("a.log");
         log.world.restart();
@@ -268,25 +267,25 @@ impl Log {
         self.expected.push(text);
     }
 
-    /// Copies a part of the log behind what was copied before it.
+    /// Appends a part of the log to the copy.
     fn copy_part(&mut self, to: &str, part: Range<u64>) {
         let text = std::fs::read_to_string(self.world.path("a.log")).unwrap();
         let part = part.start as usize..text.len().min(part.end as usize);
         self.world.append(to, &text[part]);
     }
 
-    /// The whole lines of a file were read as those of a file of its own (and are not counted here).
+    /// Records the whole lines of a file as read under its own identity (not counted here).
     fn note_read(&mut self, name: &str) {
         let text = std::fs::read_to_string(self.world.path(name)).unwrap();
         let read = text.rfind('\n').unwrap() + 1;
         self.world.note_read(name, read, self.rotated as u32);
     }
 
-    /// Copies the log in so many parts; its lines may become more meanwhile.
+    /// Copies the log in parts; it may grow in between.
     fn copy_slowly(&mut self, to: &str, parts: u64, mut between: impl FnMut(&mut Log)) {
         let (from, copy) = (File::open(self.world.path("a.log")).unwrap(), File::create(self.world.path(to)).unwrap());
         let (mut at, part) = (0, (from.metadata().unwrap().len() / parts).max(1));
-        // At first a byte, then more.
+        // First a single byte, then more.
         let mut next = 1;
         loop {
             let mut bytes = vec![0; next as usize];
@@ -304,14 +303,14 @@ impl Log {
         }
     }
 
-    /// Packs a file beside itself in so many parts, and removes it.
+    /// Compresses a file beside itself in parts, and removes it.
     fn compress(&mut self, name: &str, parts: usize, mut between: impl FnMut(&mut Log)) {
         let text = std::fs::read(self.world.path(name)).unwrap();
         let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         packer.write_all(&text).unwrap();
         let packed = packer.finish().unwrap();
         let file = File::create(self.world.path(&format!("{name}.gz"))).unwrap();
-        // The first bytes come one by one.
+        // The first bytes arrive one by one.
         let starts = (1..12).chain((1..=parts).map(|part| packed.len() * part / parts));
         let mut at = 0;
         for end in starts.filter(|end| *end <= packed.len()) {
@@ -326,7 +325,7 @@ impl Log {
         std::fs::remove_file(self.world.path(name)).unwrap();
     }
 
-    /// What is wrong with the events that are stored in the end.
+    /// What is wrong with the events stored in the end.
     fn fault(mut self, what: &str) -> Option<String> {
         self.world.wait(14.0);
         let mut events = self.world.events();
@@ -340,7 +339,7 @@ impl Log {
     }
 }
 
-/// Settings under which lines are events at once, wait for more, and wait for a guess.
+/// Settings with single-line events, with merged lines, and with a guessed sourcetype.
 const SETTINGS: [&str; 3] = ["", "sourcetype = blocks\n", "sourcetype =\n"];
 
 #[test]
@@ -354,7 +353,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
                     for _ in 0..9 {
                         log.line();
                     }
-                    // What nobody has read when it is cut away is lost with every reader.
+                    // Data truncated before it is read is lost to any reader.
                     log.world.look();
                     way(&mut log);
                     if restarts {
@@ -370,7 +369,7 @@ fn every_line_is_stored_once_however_a_log_is_rotated() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Of a program that does not append, and writes on behind a hole when its file was emptied.
+/// A program without append mode writes on after a hole when its file was truncated.
 #[test]
 fn a_hole_before_the_text_is_no_part_of_it() {
     for settings in SETTINGS {
@@ -454,13 +453,13 @@ fn what_a_link_leads_to_is_told_by_the_kernel_also_when_it_is_rotated() {
     let (pods, real) = (elsewhere.path().join("pods"), elsewhere.path().join("real"));
     [&pods, &real].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
     let mut world = World::new("");
-    // As those of containers: a link to a link to a file, the second one by a relative path.
+    // As in container logs: a link to a link to a file, the second one relative.
     std::fs::write(real.join("0-json.log"), "one\n").unwrap();
     std::os::unix::fs::symlink("../real/0-json.log", pods.join("0.log")).unwrap();
     std::os::unix::fs::symlink(pods.join("0.log"), world.path("web.log")).unwrap();
     world.look();
     world.assert_events(&["one"]);
-    // From here on nobody walks.
+    // From here on there are no full scans.
     let listen = |world: &mut World, events: usize| {
         for _ in 0..100 {
             if world.events().len() >= events {

@@ -1,10 +1,10 @@
-//! Files shorter than the first bytes by which others are known: what proves that one of them was read before.
+//! Files too short to identify by their first bytes: what proves that one of them was read before.
 
 use proptest::prelude::*;
 
 use super::World;
 
-/// What may happen to short files; numbers name files.
+/// Operations on short files; numbers denote files.
 #[derive(Clone, Debug)]
 enum Step {
     Line { file: usize, padding: usize },
@@ -49,7 +49,7 @@ impl Logs {
         format!("{}.log", ["a", "b"][file])
     }
 
-    /// Name of the next file that is rotated, which is looked at before or after the one it was.
+    /// Name of the next rotated file, which is scanned before or after the original.
     fn next_name(&mut self, file: usize) -> String {
         self.rotated += 1;
         if self.rotated.is_multiple_of(2) {
@@ -69,12 +69,12 @@ impl Logs {
         self.world.append(&name, text);
     }
 
-    /// Whether no line is half written, so that waiting ends none.
+    /// Whether no line is incomplete, so that waiting ends none.
     fn is_calm(&self) -> bool {
         self.open.iter().all(String::is_empty)
     }
 
-    /// Whether a file is there and ends with a whole line, so that something can be done to it.
+    /// Whether a file exists and ends with a whole line, so that operations apply to it.
     fn is_whole(&self, file: usize) -> bool {
         self.open[file].is_empty() && self.world.path(&Logs::name(file)).exists()
     }
@@ -103,7 +103,7 @@ impl Logs {
                 self.world.copy(&Logs::name(*file), &to);
                 self.world.empty(&Logs::name(*file));
             }
-            // What nobody has read yet would be lost with every reader. Two bytes may be half a byte order mark for a second.
+            // Unread data would be lost to any reader. Two bytes may be half a byte-order mark for a second.
             Step::Rewrite { file } if self.is_calm() && self.is_whole(*file) => {
                 self.world.wait(1.5);
                 self.world.empty(&Logs::name(*file));
@@ -140,7 +140,7 @@ fn a_copy_of_a_log_that_is_not_read_yet_waits_for_it() {
     world.look();
     world.append("b.log", "third\n");
     world.copy("b.log", "a.log");
-    // The copy is looked at first, while its origin still holds the same.
+    // The copy is scanned first, while its origin has the same content.
     world.look();
     world.wait(2.0);
     world.assert_events(&["first", "second", "third"]);
@@ -176,7 +176,7 @@ fn short_logs_that_begin_alike_are_files_of_their_own() {
     world.append("b.log", "start\n");
     world.wait(5.0);
     world.assert_events(&["start"]);
-    // What is the same is a copy until one of them goes on.
+    // Files with equal content are copies until one of them grows.
     world.append("b.log", "of b\n");
     world.wait(5.0);
     world.append("a.log", "of a\n");
@@ -190,14 +190,14 @@ fn short_logs_that_begin_alike_are_files_of_their_own() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happens to files of a few bytes between looks: every line is stored once.
+    /// Whatever happens to files of a few bytes between scans, every line is stored once.
     #[test]
     fn every_line_of_short_files_is_stored_once(steps in prop::collection::vec(any_step(), 1..40)) {
         let (events, expected, _) = run("", &steps);
         prop_assert_eq!(events, expected);
     }
 
-    /// Also where all of them begin with the same line.
+    /// Also if all of them begin with the same line.
     #[test]
     fn a_first_line_that_all_have_does_no_harm(steps in prop::collection::vec(any_step(), 1..40)) {
         let (mut events, expected, headers) = run("same", &steps);

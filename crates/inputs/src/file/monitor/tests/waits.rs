@@ -1,13 +1,13 @@
-//! What waits for more of a file does so for a bounded time, and is not lost when the file is cut meanwhile.
+//! Waiting for more data is bounded, and nothing is lost if the file is truncated meanwhile.
 
 use super::World;
 
 /// No sourcetype is named.
 const GUESSED: &str = "sourcetype =\n";
-/// Lines join the event before them unless they begin with `#`.
+/// Lines join the previous event unless they begin with `#`.
 const MERGED: &str = "sourcetype = blocks\n";
 
-/// Lines come every tenth of a second; gives the longest time in seconds between a line and its event.
+/// Writes a line every tenth of a second; returns the longest time in seconds between a line and its event.
 fn drip(settings: &str, line: impl Fn(usize) -> String, lines: usize, holds: impl Fn(&str, usize) -> bool) -> f64 {
     let mut world = World::new(settings);
     let mut longest = 0;
@@ -64,7 +64,7 @@ fn what_was_read_is_stored_when_the_file_is_emptied_within_a_second() {
                 world.look();
                 world.empty("a.log");
                 if is_written_anew {
-                    // Longer than it was before: its size tells nothing.
+                    // Longer than before, so its size reveals nothing.
                     world.append("a.log", &format!("#round {round} {}\n", "x".repeat(300)));
                 }
                 world.look();
