@@ -1,33 +1,33 @@
-//! Rows of a search that were made and not read yet, handed out in small pieces.
+//! Rows a search has made but nobody has read yet, returned in small pieces.
 //!
-//! A command may give many long rows at once. They go to the reader piece by piece; while it reads nothing, all but one piece
-//! is in a file.
+//! A command may produce many long rows at once. The reader receives them piece by piece; while it does not read, all
+//! but one piece are in a file.
 
 use std::collections::VecDeque;
 
 use arrow::record_batch::RecordBatch;
 use quarry_engine::{EngineError, ResultRows, pieces};
 
-/// Bytes of a piece, where no row has more.
+/// Size of a piece, unless a single row is larger.
 const PIECE_BYTES: usize = 1 << 20;
 
 type FiledRows = Box<dyn Iterator<Item = Result<RecordBatch, EngineError>> + Send>;
 
-/// What is still to be read of the rows that were made.
+/// Rows made but not read.
 #[derive(Default)]
 pub(crate) struct PendingRows {
     held: VecDeque<RecordBatch>,
-    /// Comes before what is held.
+    /// Comes before `held`.
     filed: Option<FiledRows>,
 }
 
 impl PendingRows {
-    /// Adds rows behind those there are.
+    /// Appends rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) {
         self.held.extend(pieces(rows, PIECE_BYTES));
     }
 
-    /// The next piece, without text that no row of it needs.
+    /// The next piece, without text that none of its rows needs.
     pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         if let Some(filed) = &mut self.filed {
             if let Some(piece) = filed.next() {
@@ -38,9 +38,9 @@ impl PendingRows {
         self.held.pop_front().map(|piece| Ok(quarry_engine::compact(&piece)?.0)).transpose()
     }
 
-    /// Moves what is held into a file, made by `file`, where that is more than a piece.
+    /// Moves held rows into a file created by `file`, if they are more than a piece.
     pub(crate) fn leave_memory(&mut self, file: impl FnOnce() -> ResultRows) -> Result<(), EngineError> {
-        // Where some is in a file, what is held came after it was made: at most what a command gives at once.
+        // If some rows are in a file, those held are newer: at most the output of one command step.
         if self.held.len() < 2 || self.filed.is_some() {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! All rows of a result, kept within the memory of searches, for forms that begin with what all rows have.
+//! All rows of a result, within the memory limit of searches, for formats that need all columns first.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use quarry_engine::{EngineError, ResultRows};
 
 use crate::{ResultTable, SearchError};
 
-/// Rows of a part of a result at most.
+/// Maximum rows of a part.
 pub const PART_ROWS: usize = 10_000;
-/// Bytes of a part, about.
+/// Approximate size of a part.
 pub const PART_BYTES: usize = 8 << 20;
 
-/// Bytes of a result that stay in memory while it is sent, and of its parts on their way.
+/// Bytes of a result that stay in memory while it is sent, and of its parts in transit.
 pub(crate) const SENT_BYTES: usize = 1 << 20;
 
-/// A collected result, to be shown part by part.
+/// A collected result, shown part by part.
 pub struct CollectedRows {
     rows: ResultRows,
     fields: Arc<[String]>,
@@ -35,7 +35,7 @@ impl CollectedRows {
         &self.fields
     }
 
-    /// The same with these columns alone, in the order asked for; those that no row has are left out.
+    /// The same with only these columns, in this order; missing columns are dropped.
     pub fn with_fields(mut self, wanted: &[String]) -> CollectedRows {
         if !wanted.is_empty() {
             self.fields = wanted.iter().filter(|name| self.fields.contains(name)).cloned().collect();
@@ -53,12 +53,12 @@ impl CollectedRows {
         self.len() == 0
     }
 
-    /// Whether an answer of all rows at once is small.
+    /// Whether all rows together are small.
     pub fn is_small(&self) -> bool {
         self.len() <= PART_ROWS && self.bytes() <= SENT_BYTES
     }
 
-    /// Keeps the rows in a file and not in memory, where they are many: for a client that takes its time.
+    /// Moves many rows from memory to a file, for a slow client.
     pub fn leave_memory(&mut self) -> Result<(), SearchError> {
         if self.bytes() > SENT_BYTES { Ok(self.rows.leave_memory()?) } else { Ok(()) }
     }
@@ -72,7 +72,7 @@ impl CollectedRows {
         self.parts_of(PART_BYTES)
     }
 
-    /// The same in small parts, for a client that takes its time.
+    /// The same in small parts, for a slow client.
     pub fn parts_to_send(&self) -> impl Iterator<Item = Result<ResultTable, SearchError>> + '_ {
         self.parts_of(SENT_BYTES)
     }
@@ -84,17 +84,17 @@ impl CollectedRows {
     }
 }
 
-/// Bytes that rows take, about.
+/// Approximate memory of rows.
 pub(crate) fn bytes_of(rows: &ResultRows) -> usize {
     rows.row_bytes().saturating_mul(rows.num_rows())
 }
 
-/// Batches cut and put together to so many rows at a time.
+/// Regroups batches to a number of rows at a time.
 struct Slices<I> {
     batches: I,
     rest: Option<RecordBatch>,
     most: usize,
-    /// Bytes after which a slice ends, whatever its rows.
+    /// Size at which a slice ends, whatever its rows.
     bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Starting searches and collecting their results.
+//! Starts searches and collects their results.
 
 use std::sync::Arc;
 
@@ -21,35 +21,36 @@ use crate::pending_rows::PendingRows;
 use crate::result_pages::{SENT_BYTES, bytes_of};
 use crate::{CollectedRows, ResultTable};
 
-/// What a client asks.
+/// Parameters of a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchParams {
     /// The search.
     pub text: String,
-    /// First instant, as a time modifier; unbounded when absent.
+    /// Start of the time range, as a time modifier; unbounded when absent.
     pub earliest: Option<String>,
-    /// First instant after, as a time modifier; unbounded when absent.
+    /// End of the time range (exclusive), as a time modifier; unbounded when absent.
     pub latest: Option<String>,
-    /// Zone of the user; the service's when absent.
+    /// The user's zone; default is the service's.
     pub zone: Option<TimeZone>,
-    /// Rows collected at most; all when absent.
+    /// Maximum rows collected; all when absent.
     pub rows_max: Option<usize>,
-    /// Whether `text` is not what the user asked but a part that suffices to show: its rows are not kept.
+    /// Whether `text` was narrowed to what is displayed; then its rows are not stored.
     pub is_narrowed: bool,
-    /// What the user may do; by default nothing.
+    /// The user's permissions; none by default.
     pub permissions: Arc<Permissions>,
-    /// Name of the job that keeps the rows; without one the service names the search and hands its rows to its keeper.
+    /// Name of the job that stores the rows; without one, the service names the search and passes its rows to its
+    /// keeper.
     pub sid: Option<String>,
-    /// What becomes of the search besides what its text says.
+    /// Options of the search besides its text.
     pub shape: SearchShape,
-    /// The instant that `now` means; that of the clock when absent.
+    /// The instant of `now`; default is the clock's.
     pub now: Option<TimeNs>,
-    /// The instants that are searched, in place of `earliest` and `latest`, where they are known already.
+    /// Time range in place of `earliest` and `latest`, if already known.
     pub range: Option<TimeRange>,
 }
 
 impl SearchParams {
-    /// What the owner of the data folder asks, to whom nothing is refused; the text is missing.
+    /// Parameters of the data folder's owner, who has all permissions; the text is empty.
     pub fn of_owner() -> SearchParams {
         SearchParams { permissions: Arc::new(Permissions::owner()), ..SearchParams::default() }
     }
@@ -58,10 +59,10 @@ impl SearchParams {
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    /// The search cannot be read.
+    /// The search does not parse.
     #[error("{}", first_message(.0))]
     Syntax(Vec<Diagnostic>),
-    /// A time of the request cannot be read.
+    /// A time in the request is invalid.
     #[error("{name}: {reason}")]
     Time {
         /// Which one.
@@ -78,7 +79,7 @@ pub enum SearchError {
 }
 
 impl SearchError {
-    /// What is wrong at which places of the search; `None` where no place is known.
+    /// Diagnostics with their positions; `None` if no position is known.
     pub fn diagnostics(&self) -> Option<Vec<Diagnostic>> {
         match self {
             SearchError::Syntax(diagnostics) => Some(diagnostics.clone()),
@@ -117,16 +118,16 @@ pub struct Outcome {
     pub partial: bool,
     /// Whether the rows are events.
     pub events: bool,
-    /// Events read to answer.
+    /// Events scanned.
     pub events_scanned: u64,
-    /// How long it took.
+    /// Run time.
     pub elapsed_ms: u64,
 }
 
 /// How the engine starts a search.
 type StartSearch = fn(&Engine, SearchRequest, &SearchShape, Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>>;
 
-/// What a service is made of.
+/// Components of a service.
 pub struct SearchServiceParts {
     /// Runs searches.
     pub engine: Engine,
