@@ -1,7 +1,7 @@
-//! `quarry add oneshot`: files into an index, with progress on a terminal and a summary at the end.
+//! `quarry add oneshot`: adds files to an index, with progress on a terminal and a final summary.
 //!
-//! A file that cannot be read is told and the others are added; the exit code then says that something failed. With
-//! several pipeline sets files are added side by side, and told of in the order in which they were named.
+//! A file that cannot be read is reported and the others are added; the exit code then indicates failure. With several
+//! pipeline sets, files are added in parallel and reported in the given order.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,18 +28,18 @@ use crate::remarks::Remarks;
 use crate::server_client::Remote;
 use crate::{terminal, zone};
 
-/// Bytes of which it is told how fast they were read.
+/// Minimum bytes for which a rate is shown.
 const RATED_BYTES_MIN: u64 = 1_000_000;
-/// Names of files that a summary has.
+/// Maximum file names in the summary.
 const NAMES_MAX: usize = 5;
 
-/// What adding one file came to: its report, or what went wrong and what was added of it before.
+/// Result of adding one file: its report, or the error and a report of what was added before it.
 type Added = Result<FileReport, (String, Option<FileReport>)>;
 
-/// Adds the named files; gives the exit code.
+/// Adds the named files; returns the exit code.
 pub(crate) fn run(data_dir: &Path, arguments: &OneshotArgs) -> Result<u8, Failure> {
     let (files, mut wrong) = expand_each(&arguments.files);
-    // The files that are there are added all the same, unless there are none.
+    // Existing files are added even if other names match nothing, unless there are none.
     if files.is_empty() && !wrong.is_empty() {
         return Err(wrong.swap_remove(0).into());
     }
@@ -104,7 +104,7 @@ fn add_locally(
             sink.end_file();
             bar.end();
             let added = match added {
-                // The store takes nothing any more; the next file would fail alike.
+                // The store accepts nothing any more; the next file would fail as well.
                 Err(error @ InputError::Sink { .. }) => return Err(Failure::from(error)),
                 Err(error) => Err((error.to_string(), error.report().cloned())),
                 Ok(report) => Ok(report),
@@ -140,7 +140,7 @@ fn add_remotely(
         let text = format!("{name} is a stream and cannot be sent to the running server: write it to a file first");
         return Err(Failure::Usage(text));
     }
-    // The server has as many sets as its configuration says, which is that of this folder.
+    // The server has the number of sets in its configuration, which is this folder's.
     add_files(sets, files.len(), |_, taken| {
         while let Some(file) = taken.take() {
             let absolute = absolute_text(&files[file]);
@@ -160,7 +160,7 @@ fn add_remotely(
     })
 }
 
-/// Tells what files came to, in the order in which they were named.
+/// Reports results in the given order of files.
 struct Told<'a> {
     bars: &'a Bars,
     files: &'a [PathBuf],
@@ -170,14 +170,14 @@ struct Told<'a> {
 #[derive(Default)]
 struct Results {
     total: Total,
-    /// The next file to tell of.
+    /// The next file to report.
     next: usize,
     /// Later files that are done.
     done: BTreeMap<usize, Added>,
 }
 
 impl Told<'_> {
-    /// Tells of names of no files.
+    /// Reports names that match no files.
     fn miss(&self, wrong: &[InputError]) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         for error in wrong {
@@ -186,7 +186,7 @@ impl Told<'_> {
         }
     }
 
-    /// Takes what a file came to.
+    /// Records the result of a file.
     fn tell(&self, file: usize, added: Added) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let Results { total, next, done } = &mut *inner;
@@ -197,7 +197,7 @@ impl Told<'_> {
         }
     }
 
-    /// Tells of the files behind one that nobody came to; gives the sums.
+    /// Reports remaining files; returns the totals.
     fn end(self) -> Total {
         let Results { mut total, done, .. } = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.into_iter().for_each(|(file, added)| total.add(&self.files[file], added));
@@ -205,7 +205,7 @@ impl Told<'_> {
     }
 }
 
-/// A report in the form a server sends it.
+/// A report in the form a server sends.
 pub(crate) fn to_json(report: &FileReport) -> Value {
     json!({
         "bytes": report.bytes,
@@ -246,7 +246,7 @@ fn of_json(report: &Value) -> FileReport {
     }
 }
 
-/// Sums over all files.
+/// Totals over all files.
 #[derive(Default)]
 struct Total {
     files: usize,
@@ -264,7 +264,7 @@ struct Total {
     remarks: Remarks,
 }
 
-/// Files that came to the same: how many, and the first names.
+/// Files with the same result: their number and the first names.
 #[derive(Default)]
 struct Names {
     count: usize,
@@ -279,7 +279,7 @@ impl Names {
         }
     }
 
-    /// The first names and how many more there are.
+    /// The first names, and how many more there are.
     fn listed(&self) -> String {
         let rest = self.count - self.first.len();
         let more = if rest > 0 { format!(" and {} more", HumanCount(rest as u64)) } else { String::new() };
@@ -295,7 +295,7 @@ impl Total {
         }
     }
 
-    /// Adds a file that failed, with what was added of it before.
+    /// Adds a failed file, with what was added before the error.
     fn fail(&mut self, path: &Path, text: &str, before: Option<&FileReport>) {
         self.failed += 1;
         self.remarks.tell(&format!("error: {text}"));
@@ -304,7 +304,7 @@ impl Total {
         }
     }
 
-    /// Adds one file and tells what is odd about it.
+    /// Adds one file and reports anything unusual about it.
     fn take(&mut self, path: &Path, report: &FileReport) {
         let name = path.display();
         if let Some(shrunk) = report.shrunk {
@@ -349,7 +349,7 @@ impl Total {
         let plural = |count: usize| if count == 1 { "file" } else { "files" };
         let events = format!("{} {}", HumanCount(self.events), if self.events == 1 { "event" } else { "events" });
         let files = format!("{} {}", self.files, plural(self.files));
-        // How fast little is read says nothing.
+        // The rate of a small file is meaningless.
         let rate = match self.bytes {
             0..RATED_BYTES_MIN => String::new(),
             bytes if seconds > 0.0 => format!(" ({:.0} MB/s)", bytes as f64 / 1e6 / seconds),

@@ -1,4 +1,4 @@
-//! Progress on a terminal, a line per pipeline set; silent elsewhere.
+//! Progress on a terminal, one line per pipeline set; silent elsewhere.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,36 +13,36 @@ use crate::interrupt::Interrupt;
 use crate::output::line_folding::width_of_stderr;
 use crate::output::text_width::{cut, visible, width};
 
-/// Redraws per second at most.
+/// Maximum redraws per second.
 const DRAWS_PER_SECOND: u8 = 8;
-/// Time between two pictures of a spinner.
+/// Frame time of a spinner.
 const SPINNER_STEP: Duration = Duration::from_millis(120);
 
-/// Columns of a terminal that does not tell how many it has.
+/// Assumed width of a terminal that does not report one.
 const USUAL_COLUMNS: usize = 80;
-/// Columns that stay free at the end of a line: some terminals begin another with the last one.
+/// Columns left free at the end of a line: some terminals wrap after the last one.
 const MARGIN: usize = 1;
-/// What stands between two facts.
+/// Separator between facts.
 const GAP: &str = "  ";
-/// Least columns of a name that is cut.
+/// Minimum columns of a truncated name.
 const NAME_MIN: usize = 12;
 
-/// The lines of a terminal.
+/// The progress lines of a terminal.
 #[derive(Debug)]
 pub(crate) struct Bars(MultiProgress);
 
 impl Bars {
-    /// Those of standard error, which hide themselves where that is no terminal.
+    /// Progress on standard error, hidden unless that is a terminal.
     pub(crate) fn new() -> Bars {
         Bars(MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(DRAWS_PER_SECOND)))
     }
 
-    /// A line for files one after the other; it also ends them when the user wants so.
+    /// A line for files in sequence; it also ends them on Ctrl-C.
     pub(crate) fn bar(&self, interrupt: Interrupt) -> Bar<'_> {
         Bar { bars: self, bar: ProgressBar::hidden(), name: String::new(), interrupt, is_sized: false }
     }
 
-    /// Shows that events are in the log and become buckets now.
+    /// Shows that events are in the log and are being sealed.
     pub(crate) fn sealing(&self) -> ProgressBar {
         let bar = self.0.add(ProgressBar::new_spinner().with_message("events are safe; writing buckets"));
         if !bar.is_hidden() {
@@ -51,27 +51,27 @@ impl Bars {
         bar
     }
 
-    /// Runs what writes to the terminal, with no line in its way.
+    /// Runs code that writes to the terminal, with the lines hidden.
     pub(crate) fn beside(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 }
 
-/// The line of one pipeline set.
+/// The progress line of one pipeline set.
 pub(crate) struct Bar<'a> {
     bars: &'a Bars,
     bar: ProgressBar,
-    /// Name of the file, as a terminal may show it.
+    /// Name of the file, safe for a terminal.
     name: String,
     interrupt: Interrupt,
     is_sized: bool,
 }
 
 impl Bar<'_> {
-    /// Begins with a file.
+    /// Starts a file.
     pub(crate) fn begin(&mut self, path: &Path) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        // How large the file is shows with its first bytes; until then the line is its name.
+        // The size is known with the first bytes; until then the line shows only the name.
         self.name = visible(&name).into_owned();
         let bar = match ProgressStyle::with_template("{msg}") {
             Ok(style) => ProgressBar::no_length().with_style(style),
@@ -89,7 +89,7 @@ impl Bar<'_> {
         }
     }
 
-    /// Ends with the file.
+    /// Ends the file.
     pub(crate) fn end(&mut self) {
         self.bar.finish_and_clear();
         self.bars.0.remove(&self.bar);
@@ -115,7 +115,7 @@ fn columns() -> usize {
     width_of_stderr().map_or(USUAL_COLUMNS, usize::from)
 }
 
-/// What there is to say of a file that is being read, the most important first.
+/// Facts about a file being read, most important first.
 fn facts_of(at: &Reached, elapsed: Duration, left: Duration) -> Vec<String> {
     let seconds = elapsed.as_secs_f64().max(0.001);
     let per_second = |count: u64| (count as f64 / seconds) as u64;
@@ -139,10 +139,10 @@ fn facts_of(at: &Reached, elapsed: Duration, left: Duration) -> Vec<String> {
     facts
 }
 
-/// A line no wider than a terminal: the name, cut where it must be, and the first facts that have room, each whole.
+/// A line that fits the terminal: the name, truncated if necessary, and as many facts as fit completely.
 fn line_of(columns: usize, name: &str, facts: &[String]) -> String {
     let room = columns.saturating_sub(MARGIN);
-    // The first fact and the next stand before the rest of a long name.
+    // The first two facts take precedence over the rest of a long name.
     let wanted: usize = facts.iter().take(2).map(|fact| GAP.len() + width(fact)).sum();
     let mut line = cut(name, room.saturating_sub(wanted).max(NAME_MIN)).into_owned();
     for fact in facts {

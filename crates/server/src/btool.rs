@@ -1,5 +1,5 @@
-//! `quarry btool CONF list [STANZA] [--debug]`: configuration as it is in force, and where each setting comes from;
-//! `quarry btool check`: what is wrong in it, and what has no effect.
+//! `quarry btool CONF list [STANZA] [--debug]`: merged configuration and the origin of each setting; `quarry btool
+//! check`: errors, and settings without effect.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -13,10 +13,10 @@ use crate::data_folder::Settings;
 use crate::failure::{self, Failure};
 use crate::output::line_folding::told;
 
-/// What `check` takes the place of a conf with.
+/// Word in place of a conf that runs the check.
 const CHECK: &str = "check";
 
-/// Tells that no file of a conf exists; a name that no conf has is refused.
+/// Reports that a conf has no file; an unknown conf is refused.
 fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     let read = TABLES.iter().map(|table| table.conf).chain(CONFS_WITHOUT_TABLE.iter().map(|(name, _)| *name));
     let read: BTreeSet<&str> = read.collect();
@@ -29,7 +29,7 @@ fn nothing_set(conf: &str, data_dir: &Path) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Writes every fault of the configuration; fails when there is one.
+/// Prints every error of the configuration; fails if there is one.
 fn check(data_dir: &Path) -> Result<u8, Failure> {
     let faults = Settings::of_data_dir_quietly(data_dir).faults();
     let mut out = std::io::stdout().lock();
@@ -43,7 +43,7 @@ fn check(data_dir: &Path) -> Result<u8, Failure> {
     Ok(failure::USAGE)
 }
 
-/// Writes the merged settings.
+/// Prints the merged settings.
 pub(crate) fn run(data_dir: &Path, arguments: &BtoolArgs) -> Result<u8, Failure> {
     if arguments.action.is_none() {
         return match arguments.conf == CHECK {

@@ -1,6 +1,6 @@
-//! `quarry bucket list|stats|verify|compact|thaw`: what is on disk, in this process or asked of the running server.
+//! `quarry bucket list|stats|verify|compact|thaw`: buckets on disk, in this process or through the running server.
 //!
-//! Both ways give the same JSON rows; the other forms are made from them.
+//! Both paths produce the same JSON rows, from which other formats are made.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -59,13 +59,13 @@ pub(crate) fn stats(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// One line per bucket with what is wrong with it; fails when one is damaged.
+/// One line per bucket with its damage, if any; fails if one is damaged.
 pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let rows = match Remote::find(data_dir) {
         Some(remote) => remote.verify()?,
         None => match open_read_only(data_dir, &Settings::of_data_dir_quietly(data_dir)) {
             Ok(store) => verdicts(&store),
-            // Who asks whether something is damaged is told in the same way.
+            // Damage found while opening is reported like damage found by verification.
             Err(IngestError::Store(error)) if error.kind() == ErrorKind::Corrupt => {
                 log::error(error);
                 return Ok(failure::PARTIAL);
@@ -82,7 +82,7 @@ pub(crate) fn verify(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(failure::PARTIAL)
 }
 
-/// One line per merge, and what all of them came to; fails when a bucket had to be left alone.
+/// One line per merge, and the totals; fails if a bucket had to be skipped.
 pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     let report = match Remote::find(data_dir) {
         Some(remote) => remote.compact()?,
@@ -101,7 +101,7 @@ pub(crate) fn compact(data_dir: &Path, form: ListForm) -> Result<u8, Failure> {
     Ok(if skipped.is_empty() { 0 } else { failure::PARTIAL })
 }
 
-/// Makes an archived bucket searchable again.
+/// Thaws an archived bucket.
 pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure> {
     let ThawArgs { folder, index } = arguments;
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.clone());
@@ -117,12 +117,12 @@ pub(crate) fn thaw(data_dir: &Path, arguments: &ThawArgs) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// A bucket that was thawed, as an object.
+/// A thawed bucket as an object.
 pub(crate) fn thawing(bucket: &str) -> Value {
     json!({ "bucket": bucket })
 }
 
-/// A compaction of an open store, as an object.
+/// The report of a compaction as an object.
 pub(crate) fn compaction(report: &CompactionReport) -> Value {
     let merge = |merge: &quarry_store::Merge| {
         json!({
@@ -146,7 +146,7 @@ pub(crate) fn compaction(report: &CompactionReport) -> Value {
     })
 }
 
-/// Buckets of an open store, as rows.
+/// The buckets of an open store as rows.
 pub(crate) fn listing(store: &Store) -> Value {
     let state = |state| match state {
         ListingState::Hot => "hot",
@@ -179,7 +179,7 @@ pub(crate) fn listing(store: &Store) -> Value {
     store.buckets().into_iter().map(row).collect()
 }
 
-/// Verdicts on the buckets of an open store, as rows.
+/// Verification results of an open store as rows.
 pub(crate) fn verdicts(store: &Store) -> Value {
     let row = |verdict: quarry_store::Verdict| match verdict.result {
         Ok(()) => json!({ "bucket": verdict.bucket, "ok": true }),
@@ -188,7 +188,7 @@ pub(crate) fn verdicts(store: &Store) -> Value {
     store.verify().into_iter().map(row).collect()
 }
 
-/// Sums of bucket rows per index.
+/// Totals of bucket rows per index.
 fn stats_of(buckets: &Value) -> Value {
     let mut indexes: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
     for bucket in buckets.as_array().into_iter().flatten() {
@@ -196,7 +196,7 @@ fn stats_of(buckets: &Value) -> Value {
     }
     let row = |(index, buckets): (&str, Vec<&Value>)| {
         let sum = |key: &str| buckets.iter().filter_map(|bucket| bucket[key].as_u64()).sum::<u64>();
-        // Texts of one zone may carry several offsets, so that they are compared as times.
+        // Times of one zone may have different offsets, so they are compared as instants.
         let time = |text: &&str| text.parse::<Timestamp>().ok();
         let times = |key: &'static str| buckets.iter().filter_map(move |bucket| bucket[key].as_str());
         let (raw, stored) = (sum("raw_bytes"), sum("stored_bytes"));
@@ -216,7 +216,7 @@ fn stats_of(buckets: &Value) -> Value {
     indexes.into_iter().map(row).collect()
 }
 
-/// Writes rows in the wanted form.
+/// Prints rows in the requested format.
 pub(crate) fn print(rows: &Value, columns: &[&str], form: ListForm) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let list = rows.as_array().map(Vec::as_slice).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `quarry completions SHELL`: what a shell needs to complete verbs, options and SPL commands behind `quarry help`.
+//! `quarry completions SHELL`: completion scripts for verbs, options, and SPL commands after `quarry help`.
 
 use std::io::{self, Write};
 
@@ -33,7 +33,7 @@ mod tests {
             for word in ["oneshot", "vertical", "no-pager"] {
                 assert!(script.contains(word), "{shell}: {word}");
             }
-            // The generator for fish gives no values of positional arguments.
+            // The generator for fish omits values of positional arguments.
             assert!(shell == Shell::Fish || script.contains("streamstats"), "{shell}");
         }
     }

@@ -1,4 +1,4 @@
-//! A data folder opened in this process: its configuration, and what inputs and searches get of it.
+//! A data folder opened in this process: its configuration, and the settings of inputs and searches derived from it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,29 +18,30 @@ use quarry_store::{MemoryStore, Store};
 use crate::failure::Failure;
 use crate::zone;
 
-/// The faults of the configuration that were told last, below the data folder.
+/// Configuration errors reported last, relative to the data folder.
 const TOLD_FAULTS: &str = "run/told_faults";
 
-/// Configuration as the verbs use it.
+/// Configuration as used by verbs.
 pub(crate) struct Settings {
     pub(crate) layers: Layers,
-    /// The namespace that `layers` are seen from, if any.
+    /// The namespace's view that `layers` are restricted to, if any.
     pub(crate) view: Option<Arc<View>>,
-    /// What may be read of what apps have; `layers` have nothing else.
+    /// Readable objects of apps; `layers` contain nothing else.
     pub(crate) readable: Arc<Readable>,
     pub(crate) props: Arc<PropsResolver>,
     pub(crate) clock: SharedClock,
 }
 
 impl Settings {
-    /// Configuration of a data folder; what is wrong with it is told, once by all commands as long as it is the same.
+    /// The configuration of a data folder. Its errors are reported once, by whichever command sees them first, until
+    /// they change.
     pub(crate) fn of_data_dir(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.tell_faults(data_dir, false);
         settings
     }
 
-    /// As [`Settings::of_data_dir`], for a server, which tells at each start.
+    /// As [`Settings::of_data_dir`] for a server, which reports errors at each start.
     pub(crate) fn of_server(data_dir: &Path) -> Settings {
         let settings = Settings::of_data_dir_quietly(data_dir);
         settings.tell_faults(data_dir, true);
@@ -60,13 +61,13 @@ impl Settings {
         if !fresh.is_empty() {
             log::note("`quarry btool check` lists all faults of the configuration; commands tell each of them once");
         }
-        // Where it cannot be kept they are told again.
+        // If it cannot be stored, they are reported again.
         if data_dir.is_dir() {
             drop(private_file::write(&file, &text));
         }
     }
 
-    /// What is wrong with the configuration, each fault once.
+    /// Errors of the configuration, each once.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut told = BTreeSet::new();
         let missing = missing_rules(&self.layers);
@@ -75,12 +76,13 @@ impl Settings {
         all.filter(|fault| told.insert(fault.clone())).collect()
     }
 
-    /// The configuration of a data folder; its faults were told when data was added and are told by `btool`.
+    /// The configuration of a data folder without reporting errors, which were reported when data was added and are
+    /// listed by `btool`.
     pub(crate) fn of_data_dir_quietly(data_dir: &Path) -> Settings {
         Settings::of(read_configuration(data_dir))
     }
 
-    /// The configuration that the searches of a namespace see; says why there is no such app.
+    /// The configuration visible to a namespace; fails if there is no such app.
     pub(crate) fn of_namespace(data_dir: &Path, namespace: Namespace) -> Result<Settings, Fault> {
         Settings::of_reader(data_dir, namespace, Readable::everything())
     }
@@ -90,7 +92,7 @@ impl Settings {
         Ok(Settings { view: Some(Arc::new(view)), readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
-    /// The configuration that a reader's searches of this sight read; says why there is no such app.
+    /// The configuration for a reader's searches; fails if there is no such app.
     pub(crate) fn of_sight(data_dir: &Path, sight: &Sight, reader: &Reader) -> Result<Settings, Fault> {
         let readable = read_readable(data_dir, reader);
         let layers = match sight {
@@ -101,7 +103,7 @@ impl Settings {
         Ok(Settings { readable: Arc::new(readable), ..Settings::of(layers) })
     }
 
-    /// Configuration of a data folder for a search: that of its namespace, if it has one.
+    /// The configuration for a search, restricted to its namespace if it has one.
     pub(crate) fn of_search(data_dir: &Path, namespace: Option<Namespace>) -> Result<Settings, Failure> {
         match namespace {
             None => Ok(Settings::of_data_dir_quietly(data_dir)),
@@ -111,7 +113,7 @@ impl Settings {
         }
     }
 
-    /// Configuration of a data folder whose node keeps nothing and sends everything on; what is wrong with it is told.
+    /// The configuration of a forwarder's data folder; errors are reported.
     pub(crate) fn of_forwarder(data_dir: &Path) -> Settings {
         let Settings { layers, clock, .. } = Settings::of_server(data_dir);
         let expressions = IngestExpressions::new(zone::machine(), clock.now_ns().cast_unsigned());
@@ -132,7 +134,7 @@ impl Settings {
         Settings { layers, view: None, readable: Arc::default(), props: Arc::new(props), clock }
     }
 
-    /// What the inputs of a node are set up with.
+    /// Settings of a node's inputs.
     pub(crate) fn inputs(&self) -> InputSettings {
         InputSettings {
             layers: self.layers.clone(),
@@ -144,22 +146,22 @@ impl Settings {
         }
     }
 
-    /// Refuses a name that cannot be an index, and an index that is switched off.
+    /// Refuses an invalid or disabled index.
     pub(crate) fn check_index(&self, index: &str) -> Result<(), Fault> {
         self.props.indexes().check(index)
     }
 
-    /// Pipeline sets that add files side by side.
+    /// Number of pipeline sets.
     pub(crate) fn pipeline_sets(&self) -> usize {
         ServerSettings::new(&self.layers).parallel_ingestion_pipelines
     }
 
-    /// The results that are kept in a data folder.
+    /// Stored results of a data folder.
     pub(crate) fn kept_jobs(&self, data_dir: &Path) -> KeptJobs {
         KeptJobs::new(data_dir, &self.layers, self.clock.clone())
     }
 
-    /// What searches are set up with; without a data folder they are over files.
+    /// Settings of searches; without a data folder, for searches over files.
     pub(crate) fn searching(&self, data_dir: Option<&Path>) -> SearchSettings {
         let host = host_name();
         let commands = CustomCommands::new(&self.layers, data_dir, (self.view.as_ref(), &self.readable), &host);
@@ -184,31 +186,31 @@ fn record_deletion(user: &str, record: &DeletionRecord<'_>, host: &str, now_ns: 
     deletion_on_record(&Deleting { user, sid, search, events }, host, now_ns)
 }
 
-/// Opens the store of `data_dir` for adding; the folder is made when missing.
+/// Opens the store of `data_dir` for adding, creating the folder if missing.
 pub(crate) fn open_to_add(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let store = quarry_ingest::open_to_add(data_dir, &settings.inputs(), &variables())?;
     remove_left_spills(data_dir);
     Ok(store)
 }
 
-/// As [`open_to_add`], for a server: buckets are merged in the background.
+/// As [`open_to_add`] for a server, which merges buckets in the background.
 pub(crate) fn open_to_serve(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, Failure> {
     let store = quarry_ingest::open_to_serve(data_dir, &settings.inputs(), &variables())?;
     remove_left_spills(data_dir);
     Ok(store)
 }
 
-/// Opens the store of `data_dir` for writing, where there is data already.
+/// Opens an existing store for writing.
 pub(crate) fn open_existing(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
     quarry_ingest::open_existing(data_dir, &settings.inputs(), &variables())
 }
 
-/// Opens the store of `data_dir` for reading.
+/// Opens an existing store for reading.
 pub(crate) fn open_read_only(data_dir: &Path, settings: &Settings) -> Result<Arc<Store>, IngestError> {
     quarry_ingest::open_read_only(data_dir, &settings.layers, &settings.clock, &variables())
 }
 
-/// Variables that tools of AWS find keys in.
+/// Environment variables in which AWS tools look for keys.
 pub(crate) fn variables() -> Vec<(String, String)> {
     std::env::vars().filter(|(name, _)| name.starts_with("AWS_")).collect()
 }
@@ -219,7 +221,7 @@ pub(crate) fn host_name() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
-/// Hands an input's events to a store in memory, which knows no files.
+/// Sink into an in-memory store, which has no file positions.
 pub(crate) struct MemorySink<'a>(pub(crate) &'a MemoryStore);
 
 impl Sink for MemorySink<'_> {

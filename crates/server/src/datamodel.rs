@@ -1,8 +1,8 @@
 //! `quarry datamodel status|rebuild`: the summaries of accelerated data models.
 //!
-//! With a server the state is what its last round found; without one every summary is looked at here and now.
+//! With a server, the status is the result of its last round; without one, every summary is inspected.
 //!
-//! Not here: making summaries, which is the server's.
+//! Not here: building summaries, which is the server's task.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `quarry demo`: sample logs of one bad day, indexed, and five searches that tell what happened.
+//! `quarry demo`: generates logs of one bad day, indexes them, and runs five searches that tell what happened.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -15,7 +15,7 @@ use crate::output::OutputStyle;
 use crate::output::line_folding::folded;
 use crate::{add, output, search, terminal, zone};
 
-/// One question of the story, its search, and how to read the answer.
+/// One question of the story, with its search and how to read the answer.
 struct Question {
     title: &'static str,
     search: &'static str,
@@ -55,7 +55,7 @@ const STORY: &[Question] = &[
     },
 ];
 
-/// Zone of the sample logs and of what is told about them.
+/// Zone of the sample logs.
 const ZONE: &str = "UTC";
 
 /// Generates, indexes, asks.
@@ -117,12 +117,12 @@ pub(crate) fn run(arguments: &DemoArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// This program as it was called.
+/// The name this program was called by.
 fn program() -> String {
     std::env::args_os().next().map_or_else(|| "quarry".to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Writes the sample logs; files that are there with the right size are kept.
+/// Writes the sample logs; existing files of the right size are kept.
 fn generate(folder: &Path, megabytes: u64) -> Result<Vec<PathBuf>, Failure> {
     let cannot = |path: &Path, error: io::Error| Failure::Storage(format!("cannot write {}: {error}", path.display()));
     std::fs::create_dir_all(folder).map_err(|error| cannot(folder, error))?;

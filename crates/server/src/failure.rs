@@ -1,4 +1,4 @@
-//! How a verb fails: what the user reads and which exit code a script sees.
+//! Failures of a verb: the message for the user and the exit code.
 
 use std::io::{self, Write};
 
@@ -19,18 +19,18 @@ use crate::hints::NO_PLACE;
 use crate::output::line_folding::{told, width_of_stderr};
 use crate::output::text_width::{char_width, cut, visible, width};
 
-/// Wrong use of the command line.
+/// Wrong usage of the command line.
 pub(crate) const USAGE: u8 = 2;
 /// The search is wrong.
 pub(crate) const SPL: u8 = 3;
-/// Server or storage failed.
+/// The server or storage failed.
 pub(crate) const STORAGE: u8 = 4;
-/// The answer is there, but not all of it; or something is damaged.
+/// The answer is partial, or something is damaged.
 pub(crate) const PARTIAL: u8 = 5;
-/// Ended by the user, as shells expect it.
+/// Ended by the user, by shell convention.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Every exit code there is and what it says; docs/running/troubleshooting.md has the same rows.
+/// Every exit code and its meaning; docs/running/troubleshooting.md has the same rows.
 pub(crate) const EXIT_CODES: &[(u8, &str)] = &[
     (0, "done, and the answer has all there is"),
     (USAGE, "the command line or a setting is wrong, or `btool check` found faults; nothing was done"),
@@ -53,30 +53,30 @@ const RED: &str = "\u{1b}[1;31m";
 const CYAN: &str = "\u{1b}[1;36m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Widest part of a search shown around a fault, in columns.
+/// Maximum width of the excerpt around an error, in columns.
 const EXCERPT_COLUMNS: usize = 100;
-/// Blanks before it.
+/// Indentation of the excerpt.
 const EXCERPT_INDENT: usize = 2;
 
-/// Why a verb did not do its work.
+/// Why a verb failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The command line asks for something that cannot be.
+    /// The command line asks for something impossible.
     Usage(String),
-    /// The search has faults.
+    /// The search has errors.
     Spl {
         /// The search.
         text: String,
         /// What is wrong with it.
         diagnostics: Vec<Diagnostic>,
     },
-    /// The search cannot be run; no place in the text is known.
+    /// The search cannot be run; no position is known.
     Search(String),
     /// There is no such app.
     NoApp(String),
     /// A file, the store or the server failed.
     Storage(String),
-    /// Whoever read the output has left.
+    /// The reader of the output has left.
     ReaderLeft,
 }
 
@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// Tells the user.
+    /// Reports to the user.
     pub(crate) fn report(&self, out: &mut dyn Write, color: bool) -> io::Result<()> {
         let (red, plain) = if color { (RED, PLAIN) } else { ("", "") };
         match self {
@@ -129,7 +129,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Errors whose failure follows from their kind: `$wrong` where the request has to change.
+/// Errors mapped by their kind: `$wrong` if the request must change.
 macro_rules! by_kind {
     ($wrong:ident: $($error:ty),*) => {
         $(impl From<$error> for Failure {
@@ -154,7 +154,7 @@ impl From<Failure> for Fault {
 }
 
 impl Failure {
-    /// The failure of a search whose text is `text`.
+    /// The failure of the search `text`.
     pub(crate) fn of_search(text: &str, error: SearchError) -> Failure {
         match (error.diagnostics(), error) {
             (_, error @ SearchError::Time { .. }) => Failure::Usage(error.to_string()),
@@ -167,7 +167,7 @@ impl Failure {
     }
 }
 
-/// The message, the place in the search with a caret under it, and the hint.
+/// The message, the position in the search marked with carets, and the hint.
 pub(crate) fn report_diagnostic(
     text: &str,
     diagnostic: &Diagnostic,
@@ -195,16 +195,16 @@ fn write_hint(diagnostic: &Diagnostic, out: &mut dyn Write, (cyan, plain): (&str
     }
 }
 
-/// One line of the search around a fault.
+/// The line of the search with an error.
 struct Excerpt {
     line: String,
-    /// Columns before the carets, as a terminal counts them.
+    /// Columns before the carets, as displayed.
     caret_at: usize,
     carets: usize,
 }
 
 impl Excerpt {
-    /// Cuts the line that holds byte `start`, and of a line wider than `columns` the part around it.
+    /// The line that contains byte `start`, reduced to the part around it if wider than `columns`.
     fn around(text: &str, start: usize, end: usize, columns: usize) -> Excerpt {
         let start = floor_border(text, start);
         let end = floor_border(text, end.max(start));

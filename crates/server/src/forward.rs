@@ -1,7 +1,7 @@
-//! `quarry forward`: the inputs of `serve` without its store; events wait in a queue on disk and go to indexers.
+//! `quarry forward`: the inputs of `serve` without its store; events go through a queue on disk to indexers.
 //!
-//! The queue is `D/forward`, what is sent where is outputs.conf. Stopping sends nothing more: what is in the queue is
-//! sent after the next start. `D/run/forward.json` tells where the forwarder listens.
+//! The queue is `D/forward`; outputs.conf configures targets. Stopping sends nothing more: queued events are sent after
+//! the next start. `D/run/forward.json` has the forwarder's addresses.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,26 +23,26 @@ use crate::data_folder::{self, Settings};
 use crate::failure::Failure;
 use crate::serve::{address_of, stop_signal};
 
-/// Folder of the queue, below the data folder.
+/// Folder of the queue, relative to the data folder.
 const QUEUE_FOLDER: &str = "forward";
-/// Tells where the forwarder listens.
+/// File with the forwarder's addresses.
 const RUN_FILE: &str = "run/forward.json";
-/// Time between two tellings of what was lost.
+/// Interval of reports about losses.
 const TELL_EVERY: Duration = Duration::from_secs(30);
-/// Longest wait for requests that run when the forwarder stops.
+/// How long shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// Name of the thread that makes the queue durable.
+/// Thread that syncs the queue.
 const SYNC_THREAD: &str = "quarry-queue";
-/// Threads of the network: most wait.
+/// Network threads, which mostly wait.
 const NETWORK_THREADS: usize = 2;
 
-/// Where events of inputs go.
+/// Targets of the inputs' events.
 struct Forwarding {
     outlet: Outlet,
     claims: Arc<Claims>,
 }
 
-/// Runs the forwarder; returns when it has stopped.
+/// Runs the forwarder until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failure> {
     let hec = arguments.hec.as_deref().map(|text| address_of("--hec", text)).transpose()?;
     descriptors::raise();
@@ -66,7 +66,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ForwardArgs) -> Result<u8, Failur
     let node = Forwarder { data_dir, settings, outputs, spool: Arc::clone(&spool), outlet };
     let mut reading = None;
     let served = runtime.block_on(node.forward(hec, &sinks, &mut reading));
-    // Files and programs wait where the queue is full.
+    // Files and programs may be waiting for room in the queue.
     spool.stop();
     drop(reading);
     runtime.shutdown_timeout(STOP_WAIT);
@@ -106,7 +106,7 @@ struct Forwarder<'a> {
 }
 
 impl Forwarder<'_> {
-    /// Forwards until it is told to stop; what reads files and runs programs is left in `reading`.
+    /// Forwards until stopped; leaves file readers and programs in `reading`.
     async fn forward(
         &self,
         hec: Option<std::net::SocketAddr>,
@@ -118,7 +118,7 @@ impl Forwarder<'_> {
         let stores = |routing: Option<&str>| -> Arc<dyn EventStore> { Arc::new(self.outlet.routed(routing)) };
         let listeners = Listeners::start(data_dir, settings, None, &stores).await?;
         let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-        // Only now: a second forwarder that finds its ports taken reads nothing and runs nothing.
+        // Only now: a second forwarder that finds its ports in use must read and run nothing.
         let programs = start_inputs(data_dir, settings, None, &stores)?;
         *reading = Some((programs, watch_files(settings, sinks)?));
         let (stopper, stopping) = watch::channel(false);
@@ -138,7 +138,7 @@ impl Forwarder<'_> {
         }
         stopper.send_replace(true);
         for link in links {
-            // One that ended by a fault has told it.
+            // A failed task has reported its error.
             drop(link.await);
         }
         drop(std::fs::remove_file(&run_file));
@@ -164,7 +164,7 @@ impl Forwarder<'_> {
         groups.map(link).collect()
     }
 
-    /// Tells what goes nowhere and what was lost, from time to time, until the forwarder stops.
+    /// Periodically reports dropped and unroutable events, until the forwarder stops.
     async fn tell_losses(&self, mut stopping: watch::Receiver<bool>) {
         let (mut unsent, mut oversized, mut dropped) = (0, 0, 0);
         let mut lost = vec![0; self.outputs.groups.len()];
@@ -200,7 +200,7 @@ impl Sinks for Forwarding {
     }
 }
 
-/// A sink whose files wait for those that begin alike.
+/// A sink whose files wait for others with the same beginning.
 struct ClaimedSink {
     sink: OutletSink,
     claims: Arc<Claims>,

@@ -1,6 +1,6 @@
-//! `quarry help [COMMAND]`: the search commands, from the language's own table and the manual's pages.
+//! `quarry help [COMMAND]`: help on search commands, from the table of commands and the manual's pages.
 //!
-//! The pages are those of `spec/spl`, which are the tests too, so the examples shown are examples that hold.
+//! The pages are those of `spec/spl`, which are also tests, so the examples shown are correct.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use crate::failure::Failure;
 use crate::output::grid::{Grid, Heading};
 use crate::output::line_folding::folded;
 
-/// The manual: name and text of each page, in the order of the names.
+/// The manual: name and text of each page, sorted by name.
 const PAGES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 
-/// Spaces in front of what a page shows literally.
+/// Indentation of literal blocks.
 const INDENT: &str = "    ";
 
-/// Writes the list of commands, or one page; `columns` are those of a terminal.
+/// Prints the list of commands or one page; `columns` is the terminal's width.
 pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn Write) -> Result<u8, Failure> {
     let Some(name) = command else {
         writeln!(out, "Search commands (quarry help COMMAND for one; quarry --help for the program):")?;
@@ -53,8 +53,8 @@ pub(crate) fn run(command: Option<&str>, columns: Option<usize>, out: &mut dyn W
     }
 }
 
-/// A page as text: literal blocks are indented and say what they are, tables are aligned, links are their words. On a
-/// terminal of so many columns prose and tables are folded, literal blocks stay as they are.
+/// A page as plain text: literal blocks are indented and labelled, tables aligned, links reduced to their text. On a
+/// terminal, prose and tables are folded to `columns`.
 fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
     let mut in_block = false;
@@ -70,7 +70,7 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
             continue;
         }
         write_table(&std::mem::take(&mut table), columns, &mut out)?;
-        // A page breaks its lines for who reads it as it is; a terminal has its own width.
+        // The page's own line breaks are replaced by the terminal's.
         if columns.is_some() && is_prose {
             paragraph.push_str(if paragraph.is_empty() { "" } else { " " });
             paragraph.push_str(line.trim());
@@ -97,7 +97,7 @@ fn shown(page: &str, columns: Option<usize>) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// A paragraph, if there is one.
+/// A paragraph, if any.
 fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     match columns {
         Some(columns) if !paragraph.is_empty() => writeln!(out, "{}", folded(&plain(paragraph), columns)),
@@ -105,14 +105,14 @@ fn write_prose(paragraph: &str, columns: Option<usize>, out: &mut dyn Write) -> 
     }
 }
 
-/// The cells of a line of a table; a bar behind a backslash is text.
+/// The cells of a table row; an escaped bar is text.
 fn cells_of(line: &str) -> Vec<String> {
     let line = line.replace("\\|", "\u{0}");
     let inner = line.trim().trim_start_matches('|').trim_end_matches('|');
     inner.split('|').map(|cell| plain(cell.trim()).replace('\u{0}', "|")).collect()
 }
 
-/// A table, its first line the headings; below them stands a line of dashes, which is left out.
+/// A table, its first row the headings; the row of dashes is dropped.
 fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Write) -> io::Result<()> {
     let Some((head, rows)) = table.split_first() else { return Ok(()) };
     let headings =
@@ -123,7 +123,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
         grid
     };
     let mut grid = filled(columns);
-    // A column must not be missing; where there is no room for all, the terminal breaks the lines.
+    // No column may be dropped; if they do not fit, the terminal wraps.
     if !grid.left_out(&grid.fit()).is_empty() {
         grid = filled(None);
     }
@@ -134,7 +134,7 @@ fn write_table(table: &[Vec<String>], columns: Option<usize>, out: &mut dyn Writ
     grid.write_rows(&fit, &|_, line| line.to_owned(), out)
 }
 
-/// Prose without the marks of its links: `[words](page.md)` is its words.
+/// Prose with links reduced to their text: `[words](page.md)` becomes `words`.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,8 +1,8 @@
-//! What to tell someone whose search found nothing, or left a column empty: the index is not there, a field is spelt
-//! otherwise, the events lie in another index or at another time.
+//! Hints for a search that found nothing, or left a column empty: an unknown index, a misspelt field, events in another
+//! index or time range.
 //!
-//! Hints cost a few small searches of their own, over what the catalog knows and over some of the newest events. They
-//! never change an answer, and a hint that cannot be had is left out.
+//! Hints cost a few small searches over the catalog and over recent events. They never change an answer, and a hint
+//! that cannot be computed is omitted.
 
 mod generators;
 mod span_edges;
@@ -13,31 +13,31 @@ use quarry_spl::analyse::{FieldOrigin, ReadField, asked_values, asks_for, named_
 use quarry_spl::ast::{Command, SearchPattern, Span, Stage, TimeText};
 use quarry_spl::{Diagnostic, nearest};
 
-/// Newest events of a sourcetype whose fields are looked at.
+/// Recent events examined per sourcetype.
 const EVENTS_PER_SOURCETYPE: usize = 200;
-/// Sourcetypes whose events are looked at.
+/// Maximum sourcetypes examined.
 const SOURCETYPES_MAX: usize = 8;
-/// Names that a hint lists.
+/// Maximum names in a hint.
 const NAMES_MAX: usize = 12;
-/// A time behind that of every event.
+/// A time after every event.
 const LATEST_ALL: u32 = u32::MAX;
-/// How hints write a time.
+/// Format of times in hints.
 const TIME_FORM: &str = "%F %T %z";
-/// Names that stand for something in every event, or for no field.
+/// Names that exist for every event, or do not name fields.
 const DEFAULT_FIELDS: [&str; 9] =
     ["eventtype", "index", "linecount", "punct", "source", "sourcetype", "tag", "timeendpos", "timestartpos"];
-/// The place of a note that is not about a part of the search.
+/// Position of a note that does not concern a part of the search.
 pub(crate) const NO_PLACE: Span = Span { start: 0, end: 0 };
-/// Begins of such names.
+/// Prefixes of such names.
 const DEFAULT_BEGINS: [&str; 5] = ["date_", "_", "splunk_server", "tag::", "earliest"];
 
-/// A row of a small search: the text of each of its values.
+/// A row of a small search: field values as text.
 pub(crate) type HintRow = BTreeMap<String, String>;
 
-/// Runs a small search; `None` when it fails.
+/// Runs a small search; `None` if it fails.
 pub(crate) type Ask<'a> = &'a mut dyn FnMut(&str) -> Option<Vec<HintRow>>;
 
-/// What a search came to.
+/// Outcome of a search.
 pub(crate) struct SearchOutcome<'a> {
     /// Its text.
     pub(crate) text: &'a str,
@@ -47,17 +47,17 @@ pub(crate) struct SearchOutcome<'a> {
     pub(crate) empty: &'a [String],
     /// Columns with values.
     pub(crate) filled: &'a BTreeSet<String>,
-    /// Those of them that hold zeros alone, which counts of a field that nobody has are.
+    /// Columns that contain only zeros, as counts of a non-existent field do.
     pub(crate) zeros: &'a BTreeSet<String>,
-    /// Whether the command line gives it a time range.
+    /// Whether the command line set a time range.
     pub(crate) has_range: bool,
-    /// Seconds by which its zone is ahead of UTC.
+    /// Offset of its zone from UTC in seconds.
     pub(crate) offset_s: i32,
-    /// Whether someone looks at it as it comes: then an answer that lacks nothing is worth small searches, too.
+    /// Whether a person is watching: then even a complete answer is worth small searches.
     pub(crate) is_watched: bool,
 }
 
-/// Notes on an answer that is not what was hoped for.
+/// Notes on an answer that is probably not the intended one.
 pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> {
     let parsed = quarry_spl::parse(found.text);
     if !parsed.is_ok() {
@@ -70,10 +70,10 @@ pub(crate) fn hints(found: &SearchOutcome<'_>, ask: Ask<'_>) -> Vec<Diagnostic> 
     notes
 }
 
-/// Notes on what an answer lacks.
+/// Notes on what is missing in an answer.
 fn lacking(found: &SearchOutcome<'_>, parsed: &quarry_spl::Parsed, ask: Ask<'_>) -> Vec<Diagnostic> {
     let commands = &parsed.pipeline.commands;
-    // What a command is warned of explains the fields that it reads.
+    // A warning about a command already covers the fields it reads.
     let is_explained = |field: &ReadField| {
         parsed
             .diagnostics
@@ -127,7 +127,7 @@ impl SearchOutcome<'_> {
         self.rows > 0 && self.empty.is_empty() && self.zeros.is_empty()
     }
 
-    /// Whether the result shows that events have a field: it has values, or rows came through a condition on it.
+    /// Whether the result shows that the field exists: it has values, or rows passed a condition on it.
     fn shows(&self, field: &ReadField, commands: &[Stage]) -> bool {
         let in_call = format!("({})", field.name);
         let counts = |column: &String| column.contains(&in_call) && !self.zeros.contains(column);
@@ -140,7 +140,7 @@ impl SearchOutcome<'_> {
     }
 }
 
-/// A note on a field that no row can have: a command before has left others only.
+/// A note on a field that an earlier command removed.
 fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
     let FieldOrigin::Nowhere { command, fields } = &field.origin else { return None };
     let remark = format!("behind `{command}` there is no field `{}`", field.name);
@@ -153,7 +153,7 @@ fn cut_off(text: &str, field: &ReadField) -> Option<Diagnostic> {
     })
 }
 
-/// Tells when the events are where none lie in the time range of the search.
+/// Reports the time range of existing events if none is in the search's range.
 fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, ask: Ask<'_>) -> Option<Diagnostic> {
     let Some(Command::Search(search)) = commands.first().map(|stage| &stage.command) else { return None };
     let (earliest, latest) = (&search.time.earliest, &search.time.latest);
@@ -169,13 +169,14 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
     if inside.first()?.get("count")? != "0" {
         return None;
     }
-    // Times before the first of January 1970 have no second that `earliest` could name.
+    // `earliest` cannot express times before 1970.
     let all = ask(&format!(
         "| tstats count min(_time) AS first max(_time) AS last WHERE {scope} earliest=1 latest=\"{LATEST_ALL}\" \
          | eval first=strftime(first, \"{TIME_FORM}\"), last=strftime(last, \"{TIME_FORM}\")"
     ))?;
     let (count, first, last) = (all.first()?.get("count")?, all.first()?.get("first")?, all.first()?.get("last")?);
-    // Between two ends may stand words that have no part in it; those of the command line have no place in the search.
+    // Between two time modifiers there may be unrelated words; those of the command line have no position in the
+    // search.
     let end = earliest.as_ref().or(latest.as_ref());
     let where_from = if end.is_some() { "earliest= or latest=" } else { "--earliest or --latest" };
     let place = end.map_or(NO_PLACE, |time| time.span);
@@ -183,14 +184,14 @@ fn outside_of_range(found: &SearchOutcome<'_>, commands: &[Stage], scope: &str, 
     (count != "0").then(|| remark.with_hint(format!("events go from {first} to {last}: change {where_from}")))
 }
 
-/// Numbers of events by name, as a small search lists them.
+/// Event counts by name, as listed by a small search.
 fn events_by(ask: Ask<'_>, search: &str, name: &str, count: &str) -> Option<BTreeMap<String, u64>> {
     let rows = ask(search)?;
     let pair = |row: &HintRow| Some((row.get(name)?.clone(), row.get(count).and_then(|count| count.parse().ok())?));
     Some(rows.iter().filter_map(pair).collect())
 }
 
-/// Notes on values that nothing has.
+/// Notes on values that do not exist.
 fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str]) -> Vec<Diagnostic> {
     let is_there = |value: &str| known.iter().any(|known| known.eq_ignore_ascii_case(value));
     let wrong = asked.iter().filter(|value| !is_there(&value.text)).map(|value| {
@@ -210,7 +211,7 @@ fn not_there(field: &str, asked: &[&SearchPattern], known: &[&str]) -> Vec<Diagn
     wrong.collect()
 }
 
-/// Tells where events are when there are none where the search looks.
+/// Names indexes with events if the searched ones have none.
 fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<String, u64>) -> Option<Diagnostic> {
     if !asked.is_empty() || counts.get("main").is_some_and(|count| *count > 0) {
         return None;
@@ -220,7 +221,7 @@ fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<Str
         .filter(|(name, count)| **count > 0 && !name.starts_with('_'))
         .map(|(name, _)| name.as_str())
         .collect();
-    // Indexes may be named with a star, too.
+    // Index patterns count as well.
     if asks_for(commands, "index") || others.is_empty() {
         return None;
     }
@@ -229,7 +230,7 @@ fn elsewhere(commands: &[Stage], asked: &[&SearchPattern], counts: &BTreeMap<Str
     Some(remark.with_hint(format!("events are in {}: write index={}", list(&others), others[0])))
 }
 
-/// Notes on fields that none of the newest events has.
+/// Notes on fields that no recent event has.
 fn wrong_fields(
     found: &SearchOutcome<'_>,
     commands: &[Stage],
@@ -241,7 +242,7 @@ fn wrong_fields(
         return Vec::new();
     }
     let asked = asked_values(commands, "sourcetype");
-    // Events that the search finds say more than others of their sourcetype, if it finds any.
+    // If the search finds events, those are more significant than others of their sourcetype.
     let own_text = commands.first().map_or("*", |stage| &found.text[stage.span.start..stage.span.end]);
     let mut fields_in = |search: &str| -> BTreeSet<String> {
         let probe = format!("{search} | head {EVENTS_PER_SOURCETYPE} | fieldsummary maxvals=1 | table field");
@@ -253,7 +254,7 @@ fn wrong_fields(
         let name = name.replace('\\', "\\\\").replace('"', "\\\"");
         seen.extend(fields_in(&format!("{scope} sourcetype=\"{name}\"")));
     }
-    // Where nothing looks wrong only a slip of the keyboard is worth another look.
+    // If nothing else is suspicious, only a likely typo is worth another search.
     let is_slip = |field: &&&ReadField| {
         !seen.contains(&field.name) && nearest(&field.name, seen.iter().map(String::as_str)).is_some()
     };
@@ -296,14 +297,14 @@ fn wrong_fields(
     missing.map(note).collect()
 }
 
-/// A condition for some values of a field.
+/// A condition that matches any of some values of a field.
 fn alternatives(field: &str, values: &[&SearchPattern]) -> String {
     let each: Vec<String> =
         values.iter().map(|value| format!("{field}=\"{}\"", value.text.replace('"', "\\\""))).collect();
     format!("({})", each.join(" OR "))
 }
 
-/// Where a name stands whole in a command; the whole command when it does not.
+/// Position of a whole name in a command; the whole command if it does not occur.
 fn place_of(text: &str, stage: Span, name: &str) -> Span {
     let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
     let command = text.get(stage.start..stage.end).unwrap_or_default();
@@ -315,7 +316,7 @@ fn place_of(text: &str, stage: Span, name: &str) -> Span {
     place.unwrap_or(stage)
 }
 
-/// Names in a sentence, the first few.
+/// The first few names, as a phrase.
 fn list(names: &[&str]) -> String {
     let mut text = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
     if names.len() > NAMES_MAX {
@@ -332,7 +333,7 @@ mod tests {
         cells.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
-    /// What is said of a search over a node with two indexes, two sourcetypes and some fields.
+    /// Hints for a search over a node with two indexes, two sourcetypes and some fields.
     fn said(text: &str, rows: usize, empty: &[&str]) -> Vec<String> {
         let empty: Vec<String> = empty.iter().map(|name| (*name).to_owned()).collect();
         let mut ask = |search: &str| {

@@ -11,12 +11,12 @@ use crate::output::pager;
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Takes over Ctrl-C for the rest of the process; the first press also calls `on_first`.
+    /// Handles Ctrl-C for the rest of the process; the first press also calls `on_first`.
     pub(crate) fn install(on_first: impl Fn() + Send + 'static) -> Result<Interrupt, Failure> {
         let interrupt = Interrupt::default();
         let pressed = interrupt.clone();
         let handler = move || {
-            // A pager has the terminal, and Ctrl-C is its own; the program ends with it.
+            // A pager controls the terminal and handles Ctrl-C itself; the program ends with it.
             if pager::is_running() {
                 return;
             }

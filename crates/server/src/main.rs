@@ -1,7 +1,7 @@
-//! The binary `quarry`: reads settings, builds components, runs one verb, says what went wrong in one place.
+//! The binary `quarry`: reads settings, builds components, runs one verb, and reports errors in one place.
 //!
-//! Every verb is a module; they talk to a data folder directly ([`data_folder`]) or to the server that has it open
-//! ([`server_client`]). Exit codes are [`failure`]'s.
+//! Every verb is a module; it works on a data folder directly ([`data_folder`]) or through the server that has it open
+//! ([`server_client`]). Exit codes are in [`failure`].
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod add;
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() { failure::USAGE } else { 0 };
-            // Nothing is left to tell anyone when the terminal itself cannot be written.
+            // If the terminal cannot be written, there is no one to tell.
             let _closed = show_usage(&error);
             if error.use_stderr()
                 && let Some(instead) = splunk_verbs::instead_of(&words())
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes what the command line's own description says, folded on a terminal.
+/// Prints usage errors and help, folded on a terminal.
 fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     let (mut err, mut out) = (std::io::stderr().lock(), std::io::stdout().lock());
     let is_err = error.use_stderr();
@@ -87,7 +87,7 @@ fn show_usage(error: &clap::Error) -> std::io::Result<()> {
     out.flush()
 }
 
-/// The arguments but for the options that every verb has.
+/// The arguments without the global options.
 fn words() -> Vec<String> {
     let mut words = Vec::new();
     let mut arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());

@@ -1,6 +1,6 @@
-//! The node behind the REST interface: one open store, added to and looked at by requests.
+//! The node behind the REST interface: one open store, used by requests.
 //!
-//! Files of several requests go through the pipeline sets of the store, each through the one that has least to do.
+//! Files of several requests are distributed over the pipeline sets of the store, each to the least busy one.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -27,22 +27,22 @@ use crate::{add, bucket, preview, spl_explain, zone};
 
 /// A running node.
 pub(crate) struct LocalNode {
-    /// Where events go.
+    /// The write side.
     pub(crate) ingest: Arc<Ingest>,
-    /// The configuration as it was last read; inputs and pipelines keep that of the start.
+    /// The configuration as last read; inputs and pipelines keep that of the start.
     settings: RwLock<Arc<Settings>>,
     data_dir: PathBuf,
-    /// Who searches.
+    /// Search services.
     namespaces: Namespaces,
-    /// Tokens of senders.
+    /// Collector tokens.
     pub(crate) tokens: CollectorTokens,
-    /// Files that each pipeline set adds now.
+    /// Number of files each pipeline set is adding.
     running: Mutex<Vec<usize>>,
-    /// When it started.
+    /// Start time.
     started: TimeNs,
 }
 
-/// Bytes of a line `NAME: N kB` of proc(5).
+/// Bytes in a line `NAME: N kB` of proc(5).
 fn kilobytes(text: &str, name: &str) -> u64 {
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     let number = value.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
@@ -50,7 +50,7 @@ fn kilobytes(text: &str, name: &str) -> u64 {
 }
 
 impl LocalNode {
-    /// A node whose write side is `ingest`, the store of `data_dir`.
+    /// A node over `ingest`, the write side of the store in `data_dir`.
     pub(crate) fn new(
         data_dir: &Path,
         ingest: Arc<Ingest>,
@@ -63,12 +63,12 @@ impl LocalNode {
         LocalNode { ingest, settings, data_dir: data_dir.to_owned(), namespaces, tokens, running, started }
     }
 
-    /// The configuration as it was last read.
+    /// The configuration as last read.
     pub(crate) fn settings(&self) -> Arc<Settings> {
         Arc::clone(&self.settings.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Chooses the set that has least to do.
+    /// Chooses the least busy set.
     fn begin_file(&self) -> Running<'_> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let least = running.iter_mut().enumerate().min_by_key(|(_, files)| **files);
@@ -80,7 +80,7 @@ impl LocalNode {
     }
 }
 
-/// A file that is added by a set.
+/// A file being added by a set.
 struct Running<'a> {
     node: &'a LocalNode,
     set: usize,
@@ -95,7 +95,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Ends adding a file when nobody waits for it any more: it may be one that never ends.
+/// Stops adding a file when the client has left, because the file may never end.
 struct UntilLeft<'a>(&'a AtomicBool);
 
 impl Progress for UntilLeft<'_> {
@@ -110,7 +110,7 @@ fn not_absolute(path: &str) -> Fault {
 
 impl Node for LocalNode {
     fn search_in(&self, user: &str, app: &str, viewer: &Permissions) -> Result<Arc<SearchService>, Fault> {
-        // What cannot be a name names nothing.
+        // An invalid name refers to nothing.
         match Namespace::new(user, app).map_err(|fault| Fault::not_found(fault.to_string()))? {
             Some(namespace) => self.namespaces.service(namespace, viewer),
             None => self.namespaces.service_of_apps(viewer),
@@ -127,7 +127,7 @@ impl Node for LocalNode {
 
     fn configuration_changed(&self, conf: &str) {
         self.namespaces.reread(conf);
-        // Read behind the lock: of two changes at once the later reading is kept, which has both.
+        // Read under the lock, so that of two concurrent changes the later reading, which has both, is kept.
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         *settings = Arc::new(Settings::of_data_dir_quietly(&self.data_dir));
     }
@@ -163,7 +163,7 @@ impl Node for LocalNode {
         let running = self.begin_file();
         let mut sink = self.ingest.file_sink(running.set);
         let added = add_file(path, &options, &self.settings().props, &mut sink, &mut UntilLeft(has_left));
-        // What came before a fault is durable too when the fault is told.
+        // What was read before the error is durable when the error is reported.
         sink.flush().map_err(|error| Fault::unavailable(error.to_string()))?;
         let report = added?;
         Ok(add::to_json(&report).to_string())
@@ -206,7 +206,7 @@ impl Node for LocalNode {
         if !path.is_absolute() {
             return Err(not_absolute(&request.path));
         }
-        // A pipe may be silent for ever, and what is read of it is gone.
+        // A pipe may stay silent for ever, and reading from it consumes the data.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let what = "is a pipe or a device; preview a file of what it gives";
             return Err(Fault::invalid(what).at(&request.path));
@@ -231,7 +231,7 @@ impl Node for LocalNode {
     fn condition(&self) -> NodeCondition {
         let (settings, host) = (self.settings(), self.ingest.settings.host.clone());
         let of_server = ServerSettings::new(&settings.layers);
-        // What the system does not say stays 0.
+        // Unknown values stay 0.
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let of_process = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let disk = rustix::fs::statvfs(&self.data_dir).map(|disk| Space {

@@ -1,6 +1,6 @@
-//! `quarry preview FILE`: what adding a file would make of it, and why, without adding it.
+//! `quarry preview FILE`: the events that adding a file would produce, and why, without adding it.
 //!
-//! The same object answers the command line and `POST /services/indexing/preview`.
+//! `POST /services/indexing/preview` returns the same object.
 
 use std::io::Write;
 use std::path::Path;
@@ -17,24 +17,24 @@ use crate::failure::Failure;
 use crate::output::text_width::{cut, visible};
 use crate::{terminal, zone};
 
-/// Bytes of content looked at.
+/// Bytes of content examined.
 const HEAD_BYTES: usize = 1 << 20;
-/// Events shown when nobody says how many.
+/// Default number of events shown.
 pub(crate) const EVENTS_DEFAULT: usize = 10;
-/// Most events shown.
+/// Maximum number of events shown.
 const EVENTS_MAX: usize = 10_000;
-/// Columns of an event's line that are shown where there is no terminal.
+/// Columns shown per line without a terminal.
 const SHOWN_COLUMNS: usize = 160;
-/// Blanks before the text of an event.
+/// Indentation of an event's text.
 const TEXT_INDENT: usize = 6;
-/// Lines of an event that a terminal is shown.
+/// Lines of an event shown on a terminal.
 const SHOWN_LINES: usize = 8;
 
 /// A file to preview.
 pub(crate) struct Asked<'a> {
     pub(crate) path: &'a Path,
     pub(crate) sourcetype: Option<String>,
-    /// Zone of times that name none, where the user names one.
+    /// Zone of times without one, if the user names it.
     pub(crate) zone: Option<TimeZone>,
     pub(crate) events: usize,
 }
@@ -46,17 +46,17 @@ impl Asked<'_> {
     }
 }
 
-/// What would become of a file.
+/// The preview of a file.
 pub(crate) struct Previewed {
     preview: Preview,
-    /// Bytes of content it is of.
+    /// Bytes of content examined.
     bytes: usize,
-    /// Zone of times that name none, and who says so.
+    /// Zone of times without one, and its origin.
     zone: String,
     zone_reason: String,
 }
 
-/// Shows what would become of a file.
+/// Prints the preview of a file.
 pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failure> {
     let settings = Settings::of_data_dir(data_dir);
     let zone = zone::of_option(arguments.zone.as_deref())?;
@@ -72,7 +72,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &PreviewArgs) -> Result<u8, Failur
     Ok(0)
 }
 
-/// The preview of a file.
+/// Previews a file.
 pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewed, Failure> {
     let path = asked.path;
     let absolute = absolute_text(path);
@@ -100,7 +100,7 @@ pub(crate) fn of_file(asked: &Asked<'_>, settings: &Settings) -> Result<Previewe
     Ok(Previewed { preview, bytes: read, zone, zone_reason })
 }
 
-/// Zone of times that name none, and who says so.
+/// Zone of times without one, and its origin.
 fn zone_of(asked: &Asked<'_>, settings: &Settings, info: &SourceInfo, preview: &Preview) -> (String, String) {
     let Some(name) = &preview.settings.tz else {
         let reason = if asked.zone.is_some() { "--zone" } else { "the machine's" };
@@ -112,7 +112,7 @@ fn zone_of(asked: &Asked<'_>, settings: &Settings, info: &SourceInfo, preview: &
     (name.clone(), format!("TZ of [{stanza}] in {place}"))
 }
 
-/// The zone that an event's text names.
+/// The zone named by an event's text.
 fn written(zone: WrittenZone) -> String {
     match zone {
         WrittenZone::Epoch => "UTC".to_owned(),

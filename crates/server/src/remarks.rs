@@ -1,5 +1,5 @@
-//! Remarks on many files: the first few on a terminal, where thousands would push everything else off the screen, and how
-//! many more there are. In a pipe or a file all are written.
+//! Remarks about many files: on a terminal the first few and the number of others, so that thousands do not flood the
+//! screen; in a pipe or file all of them.
 
 use std::io::{IsTerminal, Write};
 
@@ -7,10 +7,10 @@ use indicatif::HumanCount;
 
 use crate::output::line_folding::told;
 
-/// Remarks that a terminal is shown.
+/// Remarks shown on a terminal.
 const SHOWN_MAX: usize = 20;
 
-/// Tells remarks as they come.
+/// Prints remarks as they come.
 pub(crate) struct Remarks {
     shown_max: usize,
     told: usize,
@@ -24,7 +24,7 @@ impl Default for Remarks {
 }
 
 impl Remarks {
-    /// Tells one, or counts it.
+    /// Prints or counts a remark.
     pub(crate) fn tell(&mut self, line: &str) {
         self.told += 1;
         if self.told <= self.shown_max {
@@ -32,7 +32,7 @@ impl Remarks {
         }
     }
 
-    /// Tells how many were only counted.
+    /// Prints how many were only counted.
     pub(crate) fn end(&self) {
         if let Some(text) = self.rest() {
             write(&text);
@@ -47,7 +47,7 @@ impl Remarks {
 }
 
 fn write(line: &str) {
-    // Whoever has closed it wants to hear nothing.
+    // If standard error is closed, nobody is listening.
     let _closed = writeln!(std::io::stderr().lock(), "{}", told(line));
 }
 

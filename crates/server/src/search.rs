@@ -1,4 +1,4 @@
-//! `quarry search`: over the data folder, over files without one, or through the running server.
+//! `quarry search`: over the data folder, over files, or through the running server.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
@@ -32,10 +32,10 @@ use crate::remarks::Remarks;
 use crate::server_client::{AnswerRow, Remote};
 use crate::{terminal, zone};
 
-/// Rows that a search for hints gives at most.
+/// Maximum rows of a search for hints.
 const HINT_ROWS_MAX: usize = 2_000;
 
-/// Runs a search and writes its result; gives the exit code.
+/// Runs a search and prints its result; returns the exit code.
 pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     let zone = zone::of_option(arguments.zone.as_deref())?.unwrap_or_else(zone::machine);
     let namespace = arguments.place.namespace()?;
@@ -61,7 +61,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     };
     let searched_ns = clock.elapsed_ns() - started_ns - out.spent_ns;
     if out.is_cut.load(Ordering::Relaxed) {
-        // Colours end, and what is said next has a line of its own.
+        // Resets colours and starts a new line for what follows.
         pager.write_all(if terminal::colors(cli.color) { b"\x1b[0m\n" } else { b"\n" })?;
         pager.close()?;
         log::info("stopped: what was found beyond this is not shown");
@@ -76,8 +76,8 @@ pub(crate) fn run(cli: &Cli, arguments: &SearchArgs) -> Result<u8, Failure> {
     Ok(if answer.is_partial { failure::PARTIAL } else { 0 })
 }
 
-/// An output, which on a terminal ends with Ctrl-C once rows are on their way; and how long it took what was written, which
-/// is up to whoever reads it page by page. Files and programs get what was found until then, as a whole.
+/// Search output. On a terminal, Ctrl-C ends it once rows are being shown; for files and programs, the rows found until
+/// then are written completely. Time spent writing is measured, because it depends on the reader of the pages.
 struct SearchOutput<'a> {
     out: &'a mut dyn Write,
     clock: SharedClock,
@@ -98,9 +98,9 @@ impl<'a> SearchOutput<'a> {
 }
 
 impl SearchOutput<'_> {
-    /// Whether rows that come now are shown to nobody.
+    /// Whether further rows are no longer shown.
     fn is_over(&self) -> bool {
-        // What was found until then is shown whole where nothing was shown before.
+        // If nothing was shown before, everything found until then is shown.
         self.is_cut.load(Ordering::Relaxed) || (self.is_watched && self.has_begun && self.interrupt.is_set())
     }
 
@@ -129,9 +129,9 @@ impl Write for SearchOutput<'_> {
     }
 }
 
-/// What answers a search.
+/// Executor of a search.
 enum Searcher {
-    /// This process; whether all that was to be searched could be read.
+    /// This process; and whether all files could be read.
     Here { service: SearchService, all_read: bool },
     /// The server that has the data folder open.
     Server(Remote),
@@ -157,7 +157,7 @@ impl Searcher {
         let settings = Settings::of_search(&cli.data_dir, namespace)?;
         let service = match open_read_only(&cli.data_dir, &settings) {
             Ok(store) => settings.searching(Some(&cli.data_dir)).service(store)?,
-            // A search that makes its own rows needs no data.
+            // A search that generates its rows needs no data.
             Err(_) if makes_rows(&arguments.text) => {
                 settings.searching(Some(&cli.data_dir)).service(Arc::new(MemoryStore::new(DEFAULT_INDEX)))?
             }
@@ -166,7 +166,7 @@ impl Searcher {
         Ok(Searcher::Here { service, all_read: true })
     }
 
-    /// The rows of a small search, for hints; `None` when it fails.
+    /// The rows of a small search, for hints; `None` if it fails.
     fn rows_of(&self, text: &str, arguments: &SearchArgs, zone: &TimeZone) -> Option<Vec<HintRow>> {
         let (earliest, latest) = (arguments.earliest.clone(), arguments.latest.clone());
         match self {
@@ -212,7 +212,7 @@ impl Searcher {
     }
 }
 
-/// Says what there is to say of an answer: remarks on the search with their place in it, then the messages.
+/// Prints notes on an answer: remarks with their position in the search, then messages.
 fn tell_notes(
     cli: &Cli,
     arguments: &SearchArgs,
@@ -251,13 +251,13 @@ fn tell_notes(
     Ok(())
 }
 
-/// Seconds by which a zone is ahead of UTC now.
+/// Current offset of a zone from UTC in seconds.
 fn offset_s(zone: &TimeZone) -> i32 {
     let now = Timestamp::from_nanosecond(SystemClock::shared().now_ns().into());
     now.map_or(0, |now| zone.to_offset(now).seconds())
 }
 
-/// What a search came to, beside its rows.
+/// Outcome of a search besides its rows.
 struct Answer {
     messages: Vec<String>,
     /// Whether data is missing.
@@ -267,7 +267,7 @@ struct Answer {
     written: Written,
 }
 
-/// How many rows there are and how long they took.
+/// Number of rows, and how long they took.
 fn summary(answer: &Answer, elapsed_ns: i64) -> String {
     let what = match (answer.is_events, answer.written.rows) {
         (true, 1) => "event",
@@ -289,7 +289,7 @@ fn makes_rows(text: &str) -> bool {
     !quarry_spl::analyse::begins_with_events(&quarry_spl::parse(text).pipeline.commands)
 }
 
-/// What Ctrl-C does at the moment: ends reading files, ends the running search early, or ends the process.
+/// Effect of Ctrl-C at the moment: stop reading files, finalise the search, or end the process.
 struct SearchStop {
     interrupt: Interrupt,
     action: Arc<Mutex<StopAction>>,
@@ -297,12 +297,12 @@ struct SearchStop {
 
 #[derive(Default)]
 enum StopAction {
-    /// Files are being read; their reader looks at the interrupt.
+    /// Files are being read; their reader checks the interrupt.
     #[default]
     None,
-    /// A search runs here.
+    /// A search runs in this process.
     Finish(Stopper),
-    /// A server runs the search, and nothing is here to show.
+    /// A server runs the search, and there is nothing to show yet.
     EndProcess,
 }
 
@@ -335,7 +335,7 @@ impl SearchStop {
     }
 }
 
-/// Ends reading a file when Ctrl-C was pressed.
+/// Stops reading a file after Ctrl-C.
 struct UntilInterrupt<'a>(&'a Interrupt);
 
 impl Progress for UntilInterrupt<'_> {
@@ -344,7 +344,7 @@ impl Progress for UntilInterrupt<'_> {
     }
 }
 
-/// The search with events in the order that is asked for.
+/// The search with events in the requested order.
 fn ordered_text(arguments: &SearchArgs) -> String {
     let text = &arguments.text;
     let parsed = quarry_spl::parse(text);
@@ -357,22 +357,22 @@ fn ordered_text(arguments: &SearchArgs) -> String {
     }
 }
 
-/// The search with a last command that keeps the fields its output shows, so that no others are cut out of events.
+/// The search with a final command that keeps only displayed fields, so that no others are extracted.
 fn shown_text(arguments: &SearchArgs) -> String {
     let text = ordered_text(arguments);
     let shows_raw = matches!(arguments.form(), OutputForm::Raw | OutputForm::Table);
     let parsed = quarry_spl::parse(&text);
-    // Only a search that reads events itself surely shows events: a saved search or a job may be a report.
+    // Only a search that reads events itself certainly shows events: a saved search or a job may be a report.
     let reads = quarry_spl::analyse::begins_with_events(&parsed.pipeline.commands);
     let is_of_events = reads && !quarry_spl::analyse::is_transforming(&parsed.pipeline.commands);
     let narrowed = format!("{text} | fields _raw");
-    // A search that handles _raw itself may have taken it away.
+    // A search that mentions `_raw` may have removed it.
     let is_safe = shows_raw && is_of_events && !text.contains("_raw") && quarry_spl::parse(&narrowed).is_ok();
     if is_safe { narrowed } else { text }
 }
 
-/// Runs a search in this process and writes its rows as they come; gives its messages and whether data is missing.
-/// Ctrl-C ends reading; what was found until then is the answer.
+/// Runs a search in this process and prints its rows as they come; returns its messages and whether data is missing.
+/// Ctrl-C stops reading; the rows found until then are the answer.
 fn stream(
     service: &SearchService,
     cli: &Cli,
@@ -416,7 +416,7 @@ fn stream(
     Ok(Answer { messages, is_partial, is_events: style.events, written })
 }
 
-/// Refuses words that the shell has cut a search into, and a file where the search belongs.
+/// Refuses a search that the shell has split into words, and a file in place of the search.
 fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     let text = &arguments.text;
     let is_file = |word: &str| Path::new(word).is_file();
@@ -443,7 +443,7 @@ fn check_words(arguments: &SearchArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What to say of a `*` that the shell has replaced by the names in its folder: then the search is one of them.
+/// Explains that the shell has expanded `*` to the names in its folder: the search is then one of them.
 fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     let is_there = |word: &str| Path::new(word).symlink_metadata().is_ok();
     if files.is_empty() || text.contains(char::is_whitespace) || !is_there(text) {
@@ -452,7 +452,7 @@ fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     let given: BTreeSet<&str> = files.iter().map(String::as_str).chain([text]).collect();
     let folder = std::fs::read_dir(".").ok()?.filter_map(Result::ok).map(|entry| entry.file_name());
     let mut shown = folder.filter(|name| !name.as_encoded_bytes().starts_with(b".")).peekable();
-    // A star alone gives every name; one with more to it several that look like files.
+    // A star alone gives every name; a star with more text gives several that look like files.
     let is_star = shown.peek().is_some() && shown.all(|name| name.to_str().is_some_and(|name| given.contains(name)));
     let are_alike = files.len() > 1 && text.contains('.') && files.iter().all(|file| is_there(file));
     (is_star || are_alike).then(|| {
@@ -465,12 +465,12 @@ fn expanded_star(text: &str, files: &[String]) -> Option<String> {
     })
 }
 
-/// Refuses a faulty search before any file is read.
+/// Refuses an invalid search before any file is read.
 pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -> Result<(), Failure> {
-    // Macros are replaced by the engine, which tells of those that are missing.
+    // The engine expands macros and reports missing ones.
     let parsed = quarry_spl::parse_with_stand_ins(text);
     if !parsed.is_ok() && !parsed.unsupported.is_empty() {
-        // Commands of apps are known to the engine, which then tells of the other faults too.
+        // The engine knows commands of apps, and then also reports other errors.
         let custom = Settings::of_search(data_dir, namespace)?
             .searching(Some(data_dir))
             .commands
@@ -484,7 +484,7 @@ pub(crate) fn check(text: &str, data_dir: &Path, namespace: Option<Namespace>) -
     if parsed.is_ok() { Ok(()) } else { Err(Failure::Spl { text: text.to_owned(), diagnostics: parsed.diagnostics }) }
 }
 
-/// Refuses a time that cannot be read.
+/// Refuses an invalid time.
 fn check_times(arguments: &SearchArgs, zone: &TimeZone) -> Result<(), Failure> {
     let now = SystemClock::shared().now_ns();
     let time = |name: &str, text: &Option<String>| {
@@ -518,7 +518,7 @@ fn params(arguments: &SearchArgs, zone: &TimeZone) -> SearchParams {
     }
 }
 
-/// Runs a search in this process. Ctrl-C ends reading; what was found until then is the answer.
+/// Runs a search in this process. Ctrl-C stops reading; the rows found until then are the answer.
 pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outcome, Failure> {
     let text = params.text.clone();
     let running = service.start(params).map_err(|error| Failure::of_search(&text, error))?;
@@ -527,7 +527,7 @@ pub(crate) fn ask(service: &SearchService, params: SearchParams) -> Result<Outco
     running.finish().map_err(|error| Failure::of_search(&text, error))
 }
 
-/// Reads the named files into memory; whether all of them could be read to their end.
+/// Reads the named files into memory; returns whether all could be read completely.
 fn read_files(
     settings: &Settings,
     store: &MemoryStore,
@@ -571,7 +571,7 @@ fn read_files(
     Ok(all_read && !stop.interrupt.is_set())
 }
 
-/// Has the server search and writes its rows as they come; gives its messages and whether data is missing.
+/// Runs the search on the server and prints its rows as they come; returns its messages and whether data is missing.
 fn ask_server(
     remote: &Remote,
     cli: &Cli,

@@ -1,7 +1,7 @@
-//! `quarry serve`: the node with its management port, until SIGINT or SIGTERM.
+//! `quarry serve`: runs the node with its management port, until SIGINT or SIGTERM.
 //!
-//! `D/run/server.json` tells the command line of the same account where the server is. Stopping seals nothing: what
-//! was acknowledged is in the log.
+//! `D/run/server.json` tells the command line of the same account where the server is. Stopping seals nothing:
+//! acknowledged data is in the log.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -32,19 +32,19 @@ use crate::failure::Failure;
 use crate::node::LocalNode;
 use crate::server_client::Remote;
 
-/// Time between two rounds of maintenance.
+/// Interval of maintenance.
 const MAINTENANCE_EVERY: Duration = Duration::from_secs(60);
-/// Time between two looks at jobs.
+/// Interval of job maintenance.
 const JOBS_EVERY: Duration = Duration::from_secs(2);
-/// Longest wait for requests that run when the server stops.
+/// How long shutdown waits for running requests.
 const STOP_WAIT: Duration = Duration::from_secs(10);
-/// A search may run on the thread that answers its request: it has the stack for it.
+/// A search may run on the thread that answers its request, which needs the stack for it.
 const THREAD_STACK_BYTES: usize = quarry_engine::STACK_BYTES + (1 << 20);
-/// Threads for what blocks beside searches: logins, inputs that wait for the disk, long answers on their way, searches that
-/// are paused or have given many rows and let others work first.
+/// Blocking threads besides those of searches: logins, inputs that wait for the disk, long answers, searches that are
+/// paused or wait for others.
 const OTHER_THREADS_MAX: usize = 640;
 
-/// Runs the server; returns when it has stopped.
+/// Runs the server until it is stopped.
 pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure> {
     let address = address_of("--mgmt", &arguments.mgmt)?;
     let s2s = arguments.s2s.as_deref().map(|text| address_of("--s2s", text)).transpose()?;
@@ -67,7 +67,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
         }
         None => failure,
     })?;
-    // The folder is ours: a run file that is there was left by a server that died.
+    // The folder is locked, so an existing run file was left by a dead server.
     drop(RunFile(data_dir.join(RUN_FILE)));
     let auth = Arc::new(doors(data_dir, &settings)?);
     settings.kept_jobs(data_dir).expire();
@@ -92,7 +92,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     let runtime = runtime.enable_all().thread_stack_size(THREAD_STACK_BYTES);
     let runtime = runtime.max_blocking_threads(searches_max + OTHER_THREADS_MAX).build();
     let runtime = runtime.map_err(|error| Failure::Storage(format!("cannot start threads: {error}")))?;
-    // The engine ends threads of its own when it is dropped, which must not happen on a thread that serves requests.
+    // Dropping the engine joins its threads, which must not happen on a thread that serves requests.
     let _outlives_requests = state.clone();
     let asked = Asked { management: address, tls, hec, s2s };
     let served = runtime.block_on(serve(data_dir, asked, state, node.clone()));
@@ -103,7 +103,7 @@ pub(crate) fn run(data_dir: &Path, arguments: &ServeArgs) -> Result<u8, Failure>
     served.map(|()| 0)
 }
 
-/// Who may log in. The first password is told at each start until there is another.
+/// Opens users and tokens. The initial password is reported at each start until it is changed.
 fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
     let file = UsersFile::of(data_dir);
     let roles = Roles::new(&settings.layers);
@@ -119,7 +119,7 @@ fn doors(data_dir: &Path, settings: &Settings) -> Result<Auth, Failure> {
             "user {name} still has the password {password}, which everybody knows: change it with `quarry user passwd \
              {name}`; from other machines it is refused"
         )),
-        // Others may log in.
+        // Other users can log in.
         Err(error) => log::warning(error),
     }
     Ok(auth)
@@ -161,7 +161,7 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
     let calls = collector.as_ref().and_then(|collector| collector.calls);
     listeners.addresses.extend(calls.map(|address| ("otlp".to_owned(), address)));
     let stop = stop_signal().map_err(|error| Failure::Storage(format!("cannot listen to signals: {error}")))?;
-    // Only now: a second server that finds its ports taken reads nothing and runs nothing.
+    // Only now: a second server that finds its ports in use must read and run nothing.
     let watching = watch_files(inputs, &sinks)?;
     let programs = start_inputs(data_dir, inputs, Some(address), &|_| Arc::clone(&events))?;
     let hec = collector.as_ref().map(|collector| collector.address);
@@ -199,7 +199,7 @@ async fn serve(data_dir: &Path, asked: Asked, state: ApiState, node: Arc<LocalNo
         collector.stop().await;
     }
     drop(run_file);
-    // They wait for programs and for the store, which no thread of the runtime may.
+    // Stopping waits for programs and for the store, which must not block a runtime thread.
     let ended = tokio::task::spawn_blocking(move || {
         write_audit_round(&node.ingest, &auth);
         drop(programs);
@@ -218,7 +218,7 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
     Failure::Storage(format!("cannot listen on {address}: {error}{what}"))
 }
 
-/// What the node tells of itself when it has started.
+/// Events about the start of the node.
 fn started(
     data_dir: &Path,
     management: &str,
@@ -243,7 +243,7 @@ fn started(
     told
 }
 
-/// Ends with SIGINT or SIGTERM.
+/// Resolves on SIGINT or SIGTERM.
 pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send + 'static> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -257,17 +257,17 @@ pub(crate) fn stop_signal() -> std::io::Result<impl Future<Output = ()> + Send +
     })
 }
 
-/// Ends searches that nobody looks at any more and forgets jobs whose time is over, again and again.
+/// Periodically ends abandoned searches and removes expired jobs.
 async fn look_after_jobs(jobs: Arc<Jobs>) {
     loop {
         tokio::time::sleep(JOBS_EVERY).await;
         let jobs = Arc::clone(&jobs);
-        // The next round looks again.
+        // The next round tries again.
         drop(tokio::task::spawn_blocking(move || jobs.look_after()).await);
     }
 }
 
-/// Seals idle slabs and removes old buckets and results, again and again.
+/// Periodically seals idle slabs and removes expired buckets and results.
 async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
     let mut told = 0;
     loop {
@@ -282,7 +282,7 @@ async fn maintain(node: Arc<LocalNode>, data_dir: PathBuf) {
     }
 }
 
-/// One round; gives the time up to which the store's messages were told.
+/// One round; returns the time up to which the store's messages were reported.
 fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     let settings = node.settings();
     let (store, layers): (&Store, _) = (&node.ingest.store, &settings.layers);
@@ -320,7 +320,7 @@ fn maintenance_round(node: &LocalNode, data_dir: &Path, told: i64) -> i64 {
     fresh.last().map_or(told, |message| message.time)
 }
 
-/// The run file; removed when the server ends.
+/// The run file, removed when the server ends.
 struct RunFile(PathBuf);
 
 impl RunFile {
@@ -342,7 +342,7 @@ impl RunFile {
 
 impl Drop for RunFile {
     fn drop(&mut self) {
-        // A file that stays is recognised as stale by whoever finds nobody listening.
+        // A remaining file is recognised as stale, because nobody listens there.
         drop(std::fs::remove_file(&self.0));
     }
 }

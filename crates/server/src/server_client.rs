@@ -1,6 +1,6 @@
 //! The command line as a client of the server that has the data folder open.
 //!
-//! `D/run/server.json` (mode 0600) says where it listens and holds a token for whoever may read the file.
+//! `D/run/server.json` (mode 0600) has the server's address and a token for anyone who can read the file.
 
 mod answer;
 
@@ -16,11 +16,11 @@ use crate::failure::Failure;
 
 pub(crate) use answer::{AnswerRow, RemoteAnswer};
 
-/// What paths begin with.
+/// Root of paths.
 const SERVICES: &str = "/services";
-/// Where users are.
+/// Path of users.
 const USERS: &str = "/services/authentication/users";
-/// How long a server may take to answer a connection.
+/// Connection timeout.
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// A running server.
@@ -28,12 +28,12 @@ pub(crate) struct Remote {
     address: String,
     token: String,
     agent: ureq::Agent,
-    /// What paths of searches begin with.
+    /// Root of search paths.
     root: String,
 }
 
 impl Remote {
-    /// The server of `data_dir`, when one runs and answers; a run file left by a crash counts as none.
+    /// The server of `data_dir`, if one runs and answers; a run file left by a crash is ignored.
     pub(crate) fn find(data_dir: &Path) -> Option<Remote> {
         let text = std::fs::read_to_string(data_dir.join(RUN_FILE)).ok()?;
         let value: Value = serde_json::from_str(&text).ok()?;
@@ -49,52 +49,52 @@ impl Remote {
         std::net::TcpStream::connect_timeout(&address, CONNECT_WAIT).ok().map(|_| remote)
     }
 
-    /// Where it listens.
+    /// Its address.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// The same server for the searches of a namespace.
+    /// The same server for searches of a namespace.
     pub(crate) fn in_namespace(self, namespace: Option<&Namespace>) -> Remote {
         let Some(namespace) = namespace else { return self };
         let (user, app) = (encoded(namespace.user().unwrap_or("nobody")), encoded(namespace.app()));
         Remote { root: format!("{SERVICES}NS/{user}/{app}"), ..self }
     }
 
-    /// Indexes a file of the server's machine; gives the report.
+    /// Indexes a file on the server; returns the report.
     pub(crate) fn add_file(&self, form: &[(&str, &str)]) -> Result<Value, Failure> {
         read_json(&self.post("/services/data/inputs/oneshot", form)?)
     }
 
-    /// Buckets as the server sees them.
+    /// The server's buckets.
     pub(crate) fn buckets(&self) -> Result<Value, Failure> {
         let url = format!("http://{}/services/quarry/buckets", self.address);
         let answer = self.agent.get(&url).header("Authorization", &self.authorization()).call();
         read_json(&self.read(answer)?)
     }
 
-    /// Has the server check every bucket.
+    /// Verifies every bucket on the server.
     pub(crate) fn verify(&self) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/verify", &[])?)
     }
 
-    /// Has the server merge buckets; gives the report.
+    /// Merges buckets on the server; returns the report.
     pub(crate) fn compact(&self) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/compact", &[])?)
     }
 
-    /// Has the server make an archived bucket searchable; gives its id.
+    /// Thaws an archived bucket on the server; returns its id.
     pub(crate) fn thaw(&self, index: &str, folder: &str) -> Result<Value, Failure> {
         read_json(&self.post("/services/quarry/buckets/thaw", &[("index", index), ("name", folder)])?)
     }
 
-    /// The users, as REST lists them.
+    /// The users, as listed over REST.
     pub(crate) fn users(&self) -> Result<Value, Failure> {
         let url = format!("http://{}{USERS}?output_mode=json&count=0", self.address);
         read_json(&self.read_of_users(self.agent.get(&url).header("Authorization", &self.authorization()).call())?)
     }
 
-    /// Has the server change its users.
+    /// Changes users on the server.
     pub(crate) fn change_users(&self, change: &UserChange) -> Result<(), Failure> {
         let path = format!("{USERS}/{}", encoded(change.name()));
         let changed = match change {
@@ -117,7 +117,7 @@ impl Remote {
         self.read_of_users(changed).map(drop)
     }
 
-    /// As [`Remote::read`]; what the server refuses is the fault of the command line.
+    /// As [`Remote::read`]; a refusal means that the command line was wrong.
     fn read_of_users(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
         self.read(answer).map_err(|failure| match failure {
             Failure::Search(text) => Failure::Usage(text),
@@ -125,7 +125,7 @@ impl Remote {
         })
     }
 
-    /// Tells what a search would read, as it is to be printed.
+    /// Explains a search, as printable text.
     pub(crate) fn explain(&self, form: &[(&str, &str)]) -> Result<String, Failure> {
         self.post(&format!("{}/quarry/explain", self.root), &typed(form))
     }
@@ -160,7 +160,7 @@ impl Remote {
         answer.map_err(|error| Failure::Storage(format!("server {}: {error}", self.address)))
     }
 
-    /// The body of a good answer; the server's own words otherwise.
+    /// The body of a successful answer; otherwise the server's error.
     fn read(&self, answer: Result<Response, ureq::Error>) -> Result<String, Failure> {
         let mut answer = self.answer(answer)?;
         if !answer.status().is_success() {
@@ -174,7 +174,7 @@ impl Remote {
         answer.body_mut().with_config().limit(u64::MAX).read_to_string().map_err(failed)
     }
 
-    /// Why the server did not do what it was asked.
+    /// The server's error as a failure.
     fn refusal(&self, answer: &mut Response) -> Failure {
         let body = match self.body(answer) {
             Ok(body) => body,
@@ -190,12 +190,12 @@ impl Remote {
 
 type Response = ureq::http::Response<ureq::Body>;
 
-/// A form whose search was typed on a command line: it may begin with what is sought.
+/// A form with a search typed on a command line: it may begin with search terms.
 fn typed<'f>(form: &[(&'f str, &'f str)]) -> Vec<(&'f str, &'f str)> {
     form.iter().copied().chain([("implied_search", "1")]).collect()
 }
 
-/// A name as a part of a path.
+/// A name encoded as a path segment.
 fn encoded(name: &str) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);
     name.bytes()
@@ -207,7 +207,7 @@ fn read_json(body: &str) -> Result<Value, Failure> {
     serde_json::from_str(body).map_err(|error| Failure::Storage(format!("the server's answer is no JSON: {error}")))
 }
 
-/// Text of Splunk's error form.
+/// The text in Splunk's error form.
 fn message_of(body: &str) -> Option<String> {
     let value: Value = serde_json::from_str(body).ok()?;
     Some(value["messages"][0]["text"].as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! `quarry spl check FILE.jsonl`: which of many searches parse and run, and what the others would need.
+//! `quarry spl check FILE.jsonl`: which of many searches parse and run, and what the others need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -15,16 +15,16 @@ use crate::failure::Failure;
 use crate::spl_execute::{ExecutionFailure, executed};
 use crate::spl_tokens;
 
-/// How the parser begins what it understands but cannot run.
+/// Beginning of the parser's message about known but unsupported features.
 const UNSUPPORTED: &str = "unsupported";
 
-/// Most failures shown in a table.
+/// Maximum failures shown in a table.
 const SHOWN_MAX: usize = 50;
 
-/// Most searches named that do not parse.
+/// Maximum unparsable searches listed.
 const NOT_PARSED_MAX: usize = 1_000;
 
-/// Counts and writes the result.
+/// Counts and prints the result.
 pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
     let path = &arguments.file;
     let unreadable = |error: std::io::Error| Failure::Usage(format!("{}: {error}", path.display()));
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &SplCheckArgs) -> Result<u8, Failure> {
     report(counts, arguments)
 }
 
-/// The search of a line.
+/// The search in a line.
 fn search_of(line: &str, field: &str) -> Result<String, Fault> {
     let record: Value = serde_json::from_str(line).map_err(|error| Fault::invalid(format!("is no JSON: {error}")))?;
     let search = record[field].as_str().map(str::to_owned);
@@ -125,17 +125,17 @@ struct Counts {
     unsupported: BTreeMap<String, u64>,
     /// Lookup tables, data models, macros and saved searches that are named.
     needs: BTreeMap<String, u64>,
-    /// Line and first error of the searches that do not parse.
+    /// Line and first error of searches that do not parse.
     not_parsed: Vec<Value>,
-    /// Lines that hold no search.
+    /// Lines without a search.
     skipped: u64,
     /// The first of them, and why.
     unread: Vec<Value>,
     /// Searches that were run.
     executed: u64,
-    /// Searches that failed then.
+    /// Searches that failed.
     failed: u64,
-    /// Their lines and failures.
+    /// Their lines and errors.
     failures: Vec<(usize, ExecutionFailure)>,
 }
 
@@ -146,7 +146,7 @@ fn failures_of(counts: &Counts, most: Option<usize>) -> Value {
 }
 
 impl Counts {
-    /// Notes a line that holds no search.
+    /// Records a line without a search.
     fn skip(&mut self, line: usize, error: String) {
         self.skipped += 1;
         if self.unread.len() < NOT_PARSED_MAX {
@@ -170,7 +170,7 @@ impl Counts {
         }
     }
 
-    /// Notes what a search names that an empty one stands in for.
+    /// Records names in a search that are replaced by stand-ins.
     fn need(&mut self, needs: &Needs, macros: BTreeSet<String>) {
         let named = |kind: &'static str, names: &BTreeSet<String>| {
             names.iter().map(|name| format!("{kind}:{name}")).collect::<Vec<_>>()
@@ -186,14 +186,14 @@ impl Counts {
     }
 }
 
-/// Names by how many searches have them.
+/// Names with the number of searches that contain them.
 fn listed(counts: &BTreeMap<String, u64>) -> Value {
     let mut names: Vec<(&String, &u64)> = counts.iter().collect();
     names.sort_by_key(|(_, searches)| std::cmp::Reverse(**searches));
     names.into_iter().map(|(name, searches)| json!({ "feature": name, "searches": searches })).collect()
 }
 
-/// No macro is there: each stands in the search as an empty one.
+/// Expands every macro to nothing.
 struct NoMacros;
 
 impl MacroSource for NoMacros {

@@ -1,8 +1,9 @@
-//! Runs a search of a corpus on nothing and on an event made for it, with stand-ins for what it needs.
+//! Runs a search of a corpus on no events and on a matching event, with stand-ins for its dependencies.
 //!
-//! Lookup tables have one row with the columns that are named, data models the objects and fields, saved searches make one
-//! row; jobs, endpoints and buckets are there, but empty. The event has the fields that the leading search compares, with the values it asks for. What comes out is not
-//! looked at: the question is whether a search that is said to be supported runs to its end.
+//! Lookup tables have one row with the named columns, data models the named objects and fields, saved searches generate
+//! one row; jobs, endpoints and buckets exist but are empty. The event has the fields that the first command compares,
+//! with the required values. The output is ignored: the question is whether a supposedly supported search runs to its
+//! end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,16 +28,16 @@ use crate::failure::Failure;
 
 /// Memory of one search, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
-/// Rows read of a result at most.
+/// Maximum rows read of a result.
 const ROWS_MAX: usize = 10_000;
-/// The moment of every search: 2026-11-20T15:00:00Z.
+/// The time of every search: 2026-11-20T15:00:00Z.
 const NOW: i64 = 1_795_186_800 * NS_PER_SEC;
-/// What stands where a value may be any.
+/// Default value of a field.
 const ANY: &str = "1";
 
-/// A search that did not run to its end.
+/// A search that failed.
 pub(crate) struct ExecutionFailure {
-    /// What it ran on: `none` or `matching`.
+    /// Events it ran on: `none` or `matching`.
     pub(crate) events: &'static str,
     /// Its error.
     pub(crate) error: String,
@@ -51,7 +52,7 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
         .with_knowledge(stand_ins.clone())
         .with_node(stand_ins.clone())
         .with_commands(stand_ins);
-    // There are no summaries here, and a search that reads nothing says little.
+    // There are no summaries, and a search that reads nothing would prove little.
     let mut pipeline = pipeline;
     for stage in &mut pipeline.commands {
         if let Command::Tstats(tstats) = &mut stage.command {
@@ -91,13 +92,13 @@ pub(crate) fn executed(pipeline: Pipeline, text: &str, needs: &Needs) -> Result<
     Ok(failures)
 }
 
-/// Words of a search, with their dots.
+/// Words of a search that contain dots.
 fn words_of(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.')));
     words.filter(|word| word.contains('.')).map(str::to_owned).collect()
 }
 
-/// An event with what the first command asks for, and the fields that the others read.
+/// An event that satisfies the first command and has the fields that others read.
 fn event_for(pipeline: &Pipeline) -> EventBatch {
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
     let mut words = Vec::new();
@@ -126,7 +127,7 @@ fn event_for(pipeline: &Pipeline) -> EventBatch {
     batch
 }
 
-/// Fields that a `map` writes into its searches.
+/// Fields that a `map` inserts into its searches.
 fn mapped_fields(stages: &[Stage]) -> Vec<String> {
     let texts = stages.iter().filter_map(|stage| match &stage.command {
         Command::Map(MapCommand { search: MapSearch::Text(text, _), .. }) => Some(text),
@@ -136,12 +137,12 @@ fn mapped_fields(stages: &[Stage]) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Whether `name=value` is read as this field.
+/// Whether `name=value` is parsed as this field.
 fn is_plain(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_')
 }
 
-/// What an event must have for a condition; of several ways the first.
+/// What an event needs to satisfy a condition; of alternatives, the first.
 fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec<String>) {
     let value = |text: &str| {
         let text = text.replace('*', "");
@@ -172,14 +173,14 @@ fn ask(expr: &SearchExpr, fields: &mut BTreeMap<String, String>, words: &mut Vec
     }
 }
 
-/// Whatever a search needs.
+/// Stand-ins for a search's dependencies.
 struct StandIns {
     needs: Needs,
-    /// Words of the search with dots: objects of data models with their fields.
+    /// Words of the search that contain dots: data model objects with their fields.
     words: BTreeSet<String>,
 }
 
-/// Events in memory, as of a node whose events are all in memory yet.
+/// An in-memory store without buckets.
 struct NoBuckets(MemoryStore);
 
 impl SnapshotSource for NoBuckets {
@@ -196,7 +197,7 @@ impl SnapshotSource for NoBuckets {
     }
 }
 
-/// Jobs that ended without rows, and endpoints without entries.
+/// Jobs without rows, and endpoints without entries.
 impl NodeSource for StandIns {
     fn entries(&self, _: &str, _: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(Some(Vec::new()))
@@ -225,7 +226,7 @@ impl CommandSource for StandIns {
         Ok(Box::new(PassesRows { makes_rows: is_first }))
     }
 
-    /// Every action is there, and none is run.
+    /// Every action exists, and none is run.
     fn check_alert(&self, _: &str) -> Result<(), Fault> {
         Ok(())
     }
@@ -319,7 +320,7 @@ impl KnowledgeSource for StandIns {
     }
 
     fn macro_definition(&self, _: &str, arguments: usize) -> Option<Macro> {
-        // Only texts of map have macros yet; they stand among the words of a search most often.
+        // Only texts of `map` still contain macros, usually among search words.
         let arguments = (1..=arguments).map(|number| format!("argument_{number}")).collect();
         Some(Macro { arguments, definition: "*".to_owned(), ..Macro::default() })
     }

@@ -1,7 +1,7 @@
-//! `quarry spl explain 'SPL'`: what a search would read and where its commands run, without running it.
+//! `quarry spl explain 'SPL'`: shows what a search would read and where its commands would run, without running it.
 //!
-//! Macros, lookups and data models are those of the data folder, if there is one; with data in it the figures say how
-//! much each sieve leaves to be read. A server that has the folder open is asked, so that its unsealed events count, too.
+//! Macros, lookups and data models come from the data folder, if there is one; with data in it, figures show how much
+//! each filter leaves. If a server has the folder open, it answers, so that its unsealed events are included.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::server_client::Remote;
 use crate::{search, zone};
 
-/// How an instant is written.
+/// Format of an instant.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H:%M:%S.%3N%:z";
 
 /// Explains and writes.
@@ -75,7 +75,7 @@ pub(crate) fn run(cli: &Cli, arguments: &SplExplainArgs) -> Result<u8, Failure> 
     Ok(0)
 }
 
-/// An explanation as it is printed.
+/// An explanation as text.
 pub(crate) fn shown(text: &str, explanation: &Explanation, zone: &TimeZone, is_json: bool) -> Result<String, Failure> {
     if is_json {
         return Ok(format!("{}\n", json_of(text, explanation, zone)));
@@ -139,7 +139,7 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
     })
 }
 
-/// What can leave out data before it is read.
+/// What can exclude data before it is read.
 fn prunes_by(events: &ExplainedEvents) -> Vec<&'static str> {
     let is_bounded = events.range.earliest.is_some() || events.range.latest.is_some();
     let sieves = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];
@@ -185,7 +185,7 @@ fn write_text(explanation: &Explanation, zone: &TimeZone, out: &mut dyn Write) -
     Ok(())
 }
 
-/// A plan and those it needs, each deeper by two blanks.
+/// A plan and its subplans, indented by two blanks per level.
 fn write_plan(plan: &ExplainedPlan, zone: &TimeZone, depth: usize, out: &mut dyn Write) -> Result<(), Failure> {
     let indent = "  ".repeat(depth);
     if let Some(events) = &plan.events {

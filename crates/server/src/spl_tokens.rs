@@ -1,27 +1,27 @@
-//! Searches of dashboards with stand-ins for their tokens.
+//! Parses searches of dashboards, with stand-ins for their tokens.
 //!
-//! A `$token$` of a dashboard is filled in before the search runs, so that it may stand for a number, a field or a whole
-//! command. Where a search with its tokens does not parse, the token at the fault is replaced by something that lets
-//! the parser get further.
+//! A dashboard substitutes a `$token$` before the search runs, so it may stand for a number, a field or a whole
+//! command. If a search with its tokens does not parse, the token at the error is replaced by something that lets the
+//! parser proceed further.
 
 use quarry_spl::{Parsed, Severity, parse_with_stand_ins};
 
-/// What a token may stand for: a number, a name, a command, nothing.
+/// Stand-ins to try: a number, a name, a command, nothing.
 const STAND_INS: [&str; 4] = ["1", "count", "noop", ""];
-/// Tokens of one search that are replaced at most.
+/// Maximum tokens replaced per search.
 const TOKENS_MAX: usize = 100;
 
-/// A search as it was read, and whether tokens were replaced.
+/// A parsed search, and whether tokens were replaced.
 pub(crate) struct Read {
     /// Its tree.
     pub(crate) parsed: Parsed,
-    /// The text that was read.
+    /// The text that was parsed.
     pub(crate) text: String,
-    /// Whether it is not the search as written.
+    /// Whether it differs from the search as written.
     pub(crate) replaced: bool,
 }
 
-/// Reads a search; tokens stand for what they must.
+/// Parses a search, replacing tokens where necessary.
 pub(crate) fn read(text: &str) -> Read {
     let parsed = parse_with_stand_ins(text);
     let as_written = || Read { parsed: parsed.clone(), text: text.to_owned(), replaced: false };
@@ -38,13 +38,13 @@ pub(crate) fn read(text: &str) -> Read {
     as_written()
 }
 
-/// Where the first fault is.
+/// Position of the first error.
 fn fault_of(parsed: &Parsed) -> Option<usize> {
     let faults = parsed.diagnostics.iter().filter(|remark| remark.severity == Severity::Error);
     faults.map(|remark| remark.span.start).min()
 }
 
-/// The search with one token near the fault replaced so that the first fault comes later.
+/// The search with one token near the error replaced so that the first error comes later.
 fn further(text: &str, fault: usize) -> Option<String> {
     let mut near = tokens(text);
     near.sort_by_key(|(start, end)| if *end <= fault { fault - *end } else { start.saturating_sub(fault) });
@@ -64,7 +64,7 @@ fn further(text: &str, fault: usize) -> Option<String> {
     None
 }
 
-/// Places of `$name$`, also with a filter such as `|s`.
+/// Positions of `$name$`, also with a filter such as `|s`.
 fn tokens(text: &str) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -82,14 +82,14 @@ fn tokens(text: &str) -> Vec<(usize, usize)> {
     found
 }
 
-/// The search with `"$x$"` for `$x|s$` and `$x$` for `$x|n$`, as a pipe would end the command.
+/// The search with `"$x$"` for `$x|s$` and `$x$` for `$x|n$`, because a pipe would end the command.
 fn without_filters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
     for (start, end) in tokens(text) {
         out.push_str(&text[at..start]);
         match text[start + 1..end - 1].split_once('|') {
-            // Between quotes the filter's own quotes would end the text.
+            // Inside quotes, the filter's own quotes would end the text.
             Some((name, "s")) if !text[..start].ends_with('"') => out.push_str(&format!("\"${name}$\"")),
             Some((name, _)) => out.push_str(&format!("${name}$")),
             None => out.push_str(&text[start..end]),

@@ -1,8 +1,8 @@
-//! What to do here in place of a verb of Splunk's command line that this one does not have.
+//! Equivalents of verbs of Splunk's command line that do not exist here.
 //!
-//! Looked up when the arguments could not be read; the answer stands below what is wrong with them.
+//! Looked up when the arguments cannot be parsed; the answer is printed below the error.
 
-/// Words of a command line, and what to do instead. The first row whose words the arguments begin with holds.
+/// Words of a command line, and the equivalent. The first row whose words begin the arguments applies.
 const VERBS: &[(&[&str], &str)] = &[
     (
         &["add", "monitor"],
@@ -66,7 +66,7 @@ const VERBS: &[(&[&str], &str)] = &[
     (&["tail"], "`quarry search '*' FILE --order oldest` shows a file; what is watched stands in inputs.conf"),
 ];
 
-/// Options of `splunk search`, and what to write instead.
+/// Options of `splunk search`, and the equivalent.
 const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-maxout", "write `| head N` at the end of the search, or nothing: all rows are shown"),
     ("-max_count", "write `| head N` at the end of the search"),
@@ -84,7 +84,7 @@ const SEARCH_OPTIONS: &[(&str, &str)] = &[
     ("-uri", "name the data folder with --data-dir; other nodes are asked over REST"),
 ];
 
-/// What to do here in place of these arguments, if they are ones of Splunk's.
+/// The equivalent of these arguments, if they are Splunk's.
 pub(crate) fn instead_of(arguments: &[String]) -> Option<String> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if words.first() == Some(&"search") {

@@ -1,10 +1,10 @@
-//! What the program's output goes to: a terminal of some width, or a pipe.
+//! Properties of the program's output: a terminal of some width, or a pipe.
 
 use std::io::IsTerminal;
 
 use crate::cli::ColorChoice;
 
-/// Whether standard output may be coloured. `NO_COLOR` is honoured.
+/// Whether standard output may be coloured. Honours `NO_COLOR`.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn colors(choice: ColorChoice) -> bool {
     match choice {
@@ -16,7 +16,7 @@ pub(crate) fn colors(choice: ColorChoice) -> bool {
     }
 }
 
-/// Columns of the terminal that standard output is; `None` for a pipe or file.
+/// Width of the terminal on standard output; `None` for a pipe or file.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn width() -> Option<u16> {
     if !std::io::stdout().is_terminal() {
@@ -26,22 +26,22 @@ pub(crate) fn width() -> Option<u16> {
     std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).or(Some(columns))
 }
 
-/// Lines and columns of the terminal that standard output is; `None` for a pipe or file.
+/// Lines and columns of the terminal on standard output; `None` for a pipe or file.
 pub(crate) fn screen() -> Option<(usize, usize)> {
     let columns = width()?;
     let (lines, _) = console::Term::stdout().size_checked()?;
     Some((usize::from(lines), usize::from(columns)))
 }
 
-/// Whether a person reads both the results and the verb's own talk.
+/// Whether a person reads both results and messages.
 pub(crate) fn is_interactive() -> bool {
     std::io::stdout().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// Pager of those who name none.
+/// Default pager.
 const PAGER: &str = "less";
 
-/// The command that pages output: `$PAGER`, or `less`; `None` where it is set to nothing or `cat`.
+/// The pager command: `$PAGER`, or `less`; `None` if it is empty or `cat`.
 #[expect(clippy::disallowed_methods, reason = "the server crate is where the environment is read")]
 pub(crate) fn pager_command() -> Option<String> {
     let command = std::env::var("PAGER").unwrap_or_else(|_| PAGER.to_owned());

@@ -1,7 +1,7 @@
-//! `quarry user list|add|passwd|remove`: through the server of the data folder where there is one, else in its file.
+//! `quarry user list|add|passwd|remove`: through the server of the data folder if one runs, else in its file.
 //!
-//! Passwords are asked for on a terminal, twice and without showing them, or read from standard input, one line; never
-//! from arguments, which every account of the machine can see.
+//! Passwords are typed twice on a terminal without echo, or read as one line of standard input; never from arguments,
+//! which every account of the machine can see.
 
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::cli::{ListForm, UserVerb};
 use crate::failure::Failure;
 use crate::server_client::Remote;
 
-/// Tries to type the same password twice.
+/// Attempts to type the same password twice.
 const TRIES_MAX: usize = 3;
 
 /// Runs the verb.
@@ -29,7 +29,7 @@ pub(crate) fn run(data_dir: &Path, verb: &UserVerb) -> Result<u8, Failure> {
     let change = match verb {
         UserVerb::List(arguments) => return list(data_dir, arguments.output, &known),
         UserVerb::Add { name, roles } => {
-            // Before the password is asked for.
+            // Checked before the password is requested.
             check_roles(roles, &known).map_err(failure_of)?;
             UserChange::Add { name: name.clone(), password: new_password(name)?, roles: roles.clone() }
         }
@@ -90,7 +90,7 @@ fn change_file(data_dir: &Path, change: &UserChange, known: &Roles) -> Result<()
     };
     let users = changed_users(&file.read_or_begin(known)?, change, hash, known).map_err(failure_of)?;
     if let UserChange::Remove { name } = change {
-        // Who comes later with the same name has none of them.
+        // A later user of the same name must not inherit tokens.
         TokensFile::of(data_dir).remove_those_of(name)?;
     }
     Ok(file.keep(&users)?)
@@ -125,7 +125,7 @@ fn typed_password(name: &str) -> Result<String, Failure> {
 
 fn read_password() -> Result<String, Failure> {
     let mut line = String::new();
-    // Line break and one byte too many, which tells that it is too long.
+    // Room for a line break and one extra byte, which reveals that it is too long.
     let most = PASSWORD_BYTES_MAX as u64 + 3;
     let read = std::io::stdin().lock().take(most).read_line(&mut line);
     read.map_err(|error| Failure::Usage(format!("standard input has no password: {error}")))?;

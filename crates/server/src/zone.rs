@@ -1,8 +1,8 @@
-//! The time zone of the machine, and zones that the command line and requests name.
+//! The time zone of the machine, and zones named by the command line and requests.
 //!
-//! The machine's zone is that of times that name none, of times typed, and of times shown. It is read once, from the
-//! environment variable `TZ` or from `/etc/localtime`, so that nothing changes its mind while the program runs. A machine
-//! that says nothing, or nothing that can be read, is in UTC.
+//! The machine's zone applies to times without a zone, and to times typed and shown. It is read once, from the
+//! environment variable `TZ` or from `/etc/localtime`, so that it does not change while the program runs. If neither
+//! gives a valid zone, it is UTC.
 
 use std::sync::OnceLock;
 
@@ -31,12 +31,12 @@ fn read() -> TimeZone {
     }
 }
 
-/// The zone that `--zone` names, if it names one.
+/// The zone of `--zone`, if given.
 pub(crate) fn of_option(name: Option<&str>) -> Result<Option<TimeZone>, Failure> {
     named(name).map_err(|name| Failure::Usage(format!("--zone {name}: no such time zone; give one as Europe/Berlin")))
 }
 
-/// The zone that a request names, if it names one.
+/// The zone of a request, if given.
 pub(crate) fn of_request(name: Option<&str>) -> Result<Option<TimeZone>, Fault> {
     let name = name.filter(|name| !name.is_empty());
     named(name).map_err(|name| Fault::invalid(format!("zone={name}: no such time zone; give one as Europe/Berlin")))
@@ -46,8 +46,8 @@ fn named(name: Option<&str>) -> Result<Option<TimeZone>, &str> {
     name.map(|name| parse_zone(name).ok_or(name)).transpose()
 }
 
-/// The name under which others find a zone: `Europe/Berlin`, `+02:00`. One that `TZ` or `/etc/localtime` spells out by its
-/// rules has none.
+/// The name of a zone for other programs: `Europe/Berlin`, `+02:00`. One defined only by rules in `TZ` or
+/// `/etc/localtime` has none.
 pub(crate) fn name(zone: &TimeZone) -> Option<String> {
     let offset = || {
         let seconds = zone.to_fixed_offset().ok()?.seconds();
@@ -57,7 +57,7 @@ pub(crate) fn name(zone: &TimeZone) -> Option<String> {
     zone.iana_name().map(str::to_owned).or_else(offset)
 }
 
-/// A zone for people.
+/// Display name of a zone.
 pub(crate) fn shown(zone: &TimeZone) -> String {
     name(zone).unwrap_or_else(|| "a zone without a name".to_owned())
 }

@@ -1,5 +1,5 @@
-//! Hints on searches that begin with a command that names fields of its own: `tstats`, `mstats`, `mcatalog`, and what
-//! reads data models and lookup tables.
+//! Hints for searches that begin with a command that generates rows: `tstats`, `mstats`, `mcatalog`, and readers of
+//! data models and lookup tables.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use quarry_spl::{Diagnostic, nearest};
 
 use super::{Ask, EVENTS_PER_SOURCETYPE, HintRow, SearchOutcome, list, place_of};
 
-/// Fields of every event that are written with it.
+/// Fields stored with every event.
 const INDEXED: [&str; 6] = ["host", "source", "sourcetype", "index", "splunk_server", "linecount"];
 /// Every name of a metric.
 const METRICS: &str = "| mcatalog values(metric_name) AS name where index=* | mvexpand name";
 /// Every dimension of a metric.
 const DIMENSIONS: &str = "| mcatalog values(_dims) AS name where index=* | mvexpand name";
 
-/// Notes on names in and behind the command that begins the search.
+/// Notes on names in and after the first command.
 pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>) -> Vec<Diagnostic> {
     if found.is_whole() && !found.is_watched {
         return Vec::new();
@@ -29,7 +29,7 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
         Some((Command::Tstats(tstats), stage)) => match &tstats.source {
             TstatsSource::Metrics => metrics(found.text, &names_of_metrics(tstats), ask),
             TstatsSource::Indexes => index_time_fields(found, tstats, stage, ask),
-            // The engine tells those of data models.
+            // The engine reports unknown fields of data models itself.
             TstatsSource::DataModel(name) => empty_model(found, name, ask),
             _ => Vec::new(),
         },
@@ -50,7 +50,7 @@ pub(super) fn hints(found: &SearchOutcome<'_>, commands: &[Stage], ask: Ask<'_>)
     }
 }
 
-/// Whether a search reads measurements, as `mcatalog` does, which is short for several commands.
+/// Whether a search reads metrics; `mcatalog` expands to several commands that do.
 pub(super) fn is_of_metrics(commands: &[Stage]) -> bool {
     commands.get(1).is_some_and(|stage| matches!(stage.command, Command::Measurements(_)))
 }
@@ -63,7 +63,7 @@ fn reads_dataset(command: &Command) -> bool {
     }
 }
 
-/// Tells of an object of a data model to which no event belongs.
+/// Reports a data model object without events.
 fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) -> Vec<Diagnostic> {
     let path = match &name.object {
         Some(object) => format!("\"{}\".\"{object}\"", name.model),
@@ -80,7 +80,7 @@ fn empty_model(found: &SearchOutcome<'_>, name: &DataModelName, ask: Ask<'_>) ->
     ))]
 }
 
-/// Fields that no row has which the first command makes.
+/// Fields not among those the first command generates.
 fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
     let read: Vec<ReadField> =
         named_fields(commands).into_iter().filter(|field| !found.shows(field, commands)).collect();
@@ -96,7 +96,7 @@ fn fields_of_rows(found: &SearchOutcome<'_>, commands: &[Stage], first: Span, as
     if known.is_empty() { Vec::new() } else { wrong.map(note).collect() }
 }
 
-/// Fields of `tstats` that no event was written with.
+/// Fields of `tstats` that no event has at index time.
 fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: Span, ask: Ask<'_>) -> Vec<Diagnostic> {
     let mut notes = Vec::new();
     let names: BTreeSet<String> =
@@ -125,11 +125,11 @@ fn index_time_fields(found: &SearchOutcome<'_>, tstats: &TstatsCommand, stage: S
     notes
 }
 
-/// The question of a `tstats` as a search that cuts fields out of events.
+/// A `tstats` rewritten as a search that extracts fields.
 fn as_search(text: &str, tstats: &TstatsCommand, stage: Span) -> String {
     let written = |span: Span| text.get(span.start..span.end).unwrap_or_default().trim();
     let aggregates: Vec<&str> = tstats.aggregates.iter().map(|aggregate| written(aggregate.span)).collect();
-    // The condition lies between its word and the next clause.
+    // The condition extends from its keyword to the next clause.
     let by = tstats.by.first().map(|split| split.place.start);
     let command = written(stage).to_ascii_lowercase();
     let begin = find_word(&command, "where").map(|at| stage.start + at + "where".len());
@@ -153,7 +153,7 @@ fn as_search(text: &str, tstats: &TstatsCommand, stage: Span) -> String {
     search
 }
 
-/// Where a word stands between blanks or brackets.
+/// Position of a word between blanks or brackets.
 fn find_word(text: &str, word: &str) -> Option<usize> {
     words_of(text, word).next()
 }
@@ -178,7 +178,7 @@ fn names_of_aggregates(tstats: &TstatsCommand) -> BTreeSet<String> {
     by.chain(arguments).collect()
 }
 
-/// A name that is one of a metric or of a dimension.
+/// The name of a metric or a dimension.
 struct Named {
     name: String,
     place: Span,
@@ -196,7 +196,7 @@ fn names_of_metrics(tstats: &TstatsCommand) -> Vec<Named> {
     found
 }
 
-/// Metrics that a condition asks for, and dimensions that it compares.
+/// Metrics and dimensions named in a condition.
 fn names_of_condition(expr: &SearchExpr, found: &mut Vec<Named>) {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().for_each(|part| names_of_condition(part, found)),
@@ -258,7 +258,7 @@ fn metrics(text: &str, named: &[Named], ask: Ask<'_>) -> Vec<Diagnostic> {
     named.iter().filter(|named| !is_there(named)).map(note).collect()
 }
 
-/// A note on a name with what is near it, or with those there are.
+/// A note on an unknown name with similar names, or all known ones.
 fn told(what: String, place: Span, name: &str, known: &BTreeSet<String>) -> Diagnostic {
     let remark = Diagnostic::warning(what, place);
     match nearest(name, known.iter().map(String::as_str)) {
@@ -280,7 +280,7 @@ fn count_of(rows: Option<Vec<HintRow>>) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// What is said of a search that finds nothing, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
+    /// Hints for a search without results, over a metric `cpu.idle` by `core` and rows of `status` and `user`.
     fn said(text: &str) -> Vec<String> {
         let filled = BTreeSet::new();
         let found = SearchOutcome {

@@ -1,5 +1,5 @@
-//! A remark on time spans that begin at odd minutes: those below a day are counted from midnight UTC, as in Splunk, so that
-//! hours begin at :30 where the zone is half an hour off.
+//! A note on time spans that begin at odd minutes: spans below a day are counted from midnight UTC, as in Splunk, so in
+//! zones with a half-hour offset, hours begin at :30.
 
 use quarry_event::time::NS_PER_SEC;
 use quarry_spl::Diagnostic;
@@ -10,7 +10,7 @@ use super::place_of;
 const HOUR_S: i64 = 3_600;
 const DAY_S: i64 = 24 * HOUR_S;
 
-/// The first command whose spans begin neither at full hours nor where a span of the zone's day would, if there is one.
+/// The first command whose spans begin at odd minutes in this zone, if any.
 pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Diagnostic> {
     let offset_s = i64::from(offset_s);
     if offset_s % HOUR_S == 0 {
@@ -20,7 +20,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
         let bin = time_bins(&stage.command)?;
         let Some(BinSpan::Time(span)) = &bin.span else { return None };
         let width_s = span.unit.fixed_ns()?.checked_mul(i64::try_from(span.amount).ok()?)? / NS_PER_SEC;
-        // Spans that do not divide a day are counted from nowhere in it.
+        // Spans that do not divide a day have no fixed edges within one.
         let is_odd = width_s > 0 && DAY_S % width_s == 0 && offset_s % width_s != 0;
         let minute = (offset_s.rem_euclid(HOUR_S)) / 60;
         let remark =
@@ -31,7 +31,7 @@ pub(super) fn remark(text: &str, commands: &[Stage], offset_s: i32) -> Option<Di
     })
 }
 
-/// How a command cuts time into spans.
+/// How a command bins time.
 fn time_bins(command: &Command) -> Option<&BinOptions> {
     match command {
         Command::TimeChart(chart) => Some(&chart.bin),

@@ -1,11 +1,11 @@
-//! `-o csv`: header line, RFC 4180 quoting, several values joined by a line break.
+//! `-o csv`: header line, RFC 4180 quoting, multivalues joined by a line break.
 
 use std::io::{self, Write};
 
 use quarry_search::ResultTable;
 use quarry_search::cell::CsvCells;
 
-/// The header line; nothing where there are no columns.
+/// The header line; nothing without columns.
 pub(super) fn write_head(fields: &[String], cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if fields.is_empty() {
         return Ok(());
@@ -20,7 +20,7 @@ pub(super) fn write_head(fields: &[String], cells: CsvCells, out: &mut dyn Write
     writeln!(out, "{line}")
 }
 
-/// A line for each row.
+/// A line per row.
 pub(super) fn write(result: &ResultTable, cells: CsvCells, out: &mut dyn Write) -> io::Result<()> {
     if result.fields().is_empty() {
         return Ok(());

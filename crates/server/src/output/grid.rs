@@ -1,16 +1,15 @@
-//! Cells in aligned columns: how wide each column is, which fit the terminal, and the lines that come of it.
+//! Layout of cells in aligned columns: column widths, which columns fit the terminal, and the resulting lines.
 //!
-//! Where there is no terminal every column is as wide as its widest cell. On a terminal, long text is wrapped; numbers,
-//! times and other single words are not. Columns for which no room is left are dropped, from the right, and named by
-//! whoever writes the table.
+//! Without a terminal, every column is as wide as its widest cell. On a terminal, long text is wrapped; numbers, times
+//! and other single words are not. Columns that do not fit are dropped from the right and named by the caller.
 
 use std::io::{self, Write};
 
 use super::text_width::{visible, width, wrapped};
 
-/// Blanks between two columns.
+/// Blanks between columns.
 const GAP: usize = 2;
-/// Narrowest column of text that is wrapped.
+/// Minimum width of a wrapped column.
 const WRAPPED_MIN: usize = 20;
 /// Longest single word (a time, an address, an id) that is never wrapped.
 const WORD_MAX: usize = 32;
@@ -21,9 +20,9 @@ const PLAIN: &str = "\u{1b}[0m";
 /// One column of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Heading {
-    /// What stands over it.
+    /// Its heading.
     pub(crate) text: String,
-    /// Whether its cells are set at the right.
+    /// Whether cells are right-aligned.
     pub(crate) is_numeric: bool,
 }
 
@@ -31,13 +30,13 @@ pub(crate) struct Heading {
 #[derive(Debug)]
 pub(crate) struct Grid {
     headings: Vec<Heading>,
-    /// Lines of each cell, row by row.
+    /// Lines of each cell, by row.
     rows: Vec<Vec<Vec<String>>>,
-    /// Columns of the terminal; `None` elsewhere.
+    /// Width of the terminal; `None` elsewhere.
     terminal: Option<usize>,
 }
 
-/// Widths of the columns that are shown, the first ones of the grid.
+/// Widths of the displayed columns, which are the first ones of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fit(Vec<usize>);
 
@@ -49,12 +48,12 @@ impl Fit {
 }
 
 impl Grid {
-    /// An empty grid for a terminal of so many columns, or for something else.
+    /// An empty grid for a terminal of this width, or for another output.
     pub(crate) fn new(headings: Vec<Heading>, terminal: Option<usize>) -> Grid {
         Grid { headings, rows: Vec::new(), terminal }
     }
 
-    /// Adds a row; a line break in a cell starts a line in it.
+    /// Adds a row; line breaks in cells are kept.
     pub(crate) fn push<'c>(&mut self, cells: impl IntoIterator<Item = std::borrow::Cow<'c, str>>) {
         let lines = |cell: std::borrow::Cow<'_, str>| match self.terminal {
             Some(_) => cell.lines().map(|line| visible(line).into_owned()).collect(),
@@ -63,7 +62,7 @@ impl Grid {
         self.rows.push(cells.into_iter().map(lines).collect());
     }
 
-    /// How wide the columns are and which there are.
+    /// Computes the widths and the displayed columns.
     pub(crate) fn fit(&self) -> Fit {
         let heading = |at: usize| width(&self.headings[at].text);
         let cells = |at: usize| self.rows.iter().filter_map(move |row| row.get(at)).flatten();
@@ -87,7 +86,7 @@ impl Grid {
         Fit(shared(&natural[..columns], &least[..columns], terminal))
     }
 
-    /// Names of the columns that are not shown.
+    /// Names of the dropped columns.
     pub(crate) fn left_out(&self, fit: &Fit) -> Vec<&str> {
         self.headings[fit.columns()..].iter().map(|heading| heading.text.as_str()).collect()
     }
@@ -104,7 +103,7 @@ impl Grid {
         )
     }
 
-    /// Writes the rows; `dress` may colour a line of a cell of the column at some place.
+    /// Writes the rows; `dress` may colour a cell's line, given its column.
     pub(crate) fn write_rows(
         &self,
         fit: &Fit,
@@ -121,7 +120,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Lines of a cell's line.
+    /// Wrapped lines of a cell's line.
     fn cut<'t>(&self, line: &'t str, columns: usize) -> Vec<&'t str> {
         if self.terminal.is_some() { wrapped(line, columns) } else { vec![line] }
     }
@@ -137,7 +136,7 @@ impl Grid {
         let mut text = String::new();
         for line_at in 0..height {
             text.clear();
-            // Blanks are owed until something follows them, so that no line ends in some.
+            // Blanks are deferred until something follows, so that lines have no trailing blanks.
             let mut owed = 0;
             for (at, cell) in cells.iter().enumerate() {
                 let line = cell.get(line_at).copied().unwrap_or("").trim_end();
@@ -157,12 +156,12 @@ impl Grid {
     }
 }
 
-/// Widths that together fit: none below its least, the widest shrunk first.
+/// Widths that fit together: none below its minimum, the widest reduced first.
 fn shared(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
     let room = terminal.saturating_sub(GAP * natural.len().saturating_sub(1)).max(1);
     let capped = |cap: usize| natural.iter().zip(least).map(move |(&natural, &least)| natural.min(cap.max(least)));
     let widest = natural.iter().copied().max().unwrap_or(0);
-    // The widths grow with the cap.
+    // Total width grows with the cap, so binary search applies.
     let (mut low, mut high) = (0, widest);
     while low < high {
         let middle = (low + high).div_ceil(2);
@@ -175,7 +174,7 @@ fn shared(natural: &[usize], least: &[usize], terminal: usize) -> Vec<usize> {
         *width += more;
         left -= more;
     }
-    // A single column wider than the terminal is wrapped all the same.
+    // A single column wider than the terminal is wrapped.
     widths.iter().map(|&width| width.min(terminal.max(1))).collect()
 }
 

@@ -1,14 +1,14 @@
-//! Marks in an event's text what the search looked for.
+//! Highlights search terms in an event's text.
 //!
-//! As the index does, a word matches whole: `err` marks nothing in `error`, `err*` marks the begin of it. Letters of
-//! ASCII match in both cases.
+//! As in the index, a word matches as a whole: `err` marks nothing in `error`, `err*` marks its beginning. ASCII
+//! letters match in either case.
 
 use quarry_spl::analyse::SoughtText;
 
 const MARKED: &str = "\u{1b}[1;33m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// The line with what was sought in colour.
+/// The line with search terms in colour.
 pub(super) fn highlighted(line: &str, sought: &[SoughtText]) -> String {
     let (mut out, mut at) = (String::with_capacity(line.len()), 0);
     while at < line.len() {
@@ -29,7 +29,7 @@ pub(super) fn highlighted(line: &str, sought: &[SoughtText]) -> String {
     out
 }
 
-/// Bytes of `text` at a place of the line, if it stands there.
+/// Length of a search term at a position of the line, if it occurs there.
 fn length_at(line: &str, at: usize, sought: &SoughtText) -> Option<usize> {
     let length = sought.text.len();
     let here = line.get(at..at + length)?;

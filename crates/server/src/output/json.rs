@@ -1,9 +1,8 @@
-//! `-o json` (array of objects) and `-o ndjson` (one object a line), several values as an array. A field that a row
-//! lacks is left out of its object.
+//! `-o json` (array of objects) and `-o ndjson` (an object per line), multivalues as arrays. Missing fields are
+//! omitted.
 //!
-//! In the array all values of a field are of one type: numbers if all of them are, else strings. That needs all rows
-//! before the first is written; a line of ndjson is written as soon as its row is there, so each of its values is a number
-//! or a string by itself.
+//! In the array, all values of a field have one type: numbers if all of them are, else strings. That requires all rows
+//! before the first is written. A line of ndjson is written at once, so each value is a number or a string by itself.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -11,7 +10,7 @@ use std::io::{self, Write};
 use quarry_search::cell::{ColumnType, JsonType};
 use quarry_search::{Cell, ResultTable, Row, cell};
 
-/// The types of the fields of an array.
+/// The types of an array's fields.
 #[derive(Default)]
 pub(super) struct FieldTypes(HashMap<String, ColumnType>);
 
@@ -49,7 +48,7 @@ pub(super) fn write_items(
     Ok(())
 }
 
-/// Closes the array; `is_empty` when no item was written.
+/// Closes the array; `is_empty` if no item was written.
 pub(super) fn write_end(is_empty: bool, out: &mut dyn Write) -> io::Result<()> {
     out.write_all(if is_empty { b"[]\n" } else { b"\n]\n" })
 }

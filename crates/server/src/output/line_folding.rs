@@ -1,20 +1,20 @@
-//! Help and prose on a terminal: lines that are longer than it is wide are broken at blanks, and what follows stands
-//! below where the text of the line begins. Escape codes take no columns.
+//! Folds help and prose to the terminal's width: long lines are broken at blanks and continued below the beginning of
+//! their text. Escape codes take no columns.
 
 use std::io::IsTerminal;
 
 use super::text_width::width;
 
-/// Widest begin of a line (the name before a description) below which its text is set.
+/// Maximum hanging indent (a name before its description).
 const HANG_MAX: usize = 40;
 
-/// Columns of the terminal that standard error is; `None` for a pipe or file.
+/// Width of the terminal on standard error; `None` for a pipe or file.
 pub(crate) fn width_of_stderr() -> Option<u16> {
     let (_, columns) = console::Term::stderr().size_checked().filter(|_| std::io::stderr().is_terminal())?;
     Some(columns)
 }
 
-/// A message as it is written to standard error: folded where that is a terminal.
+/// A message for standard error, folded on a terminal.
 pub(crate) fn told(text: &str) -> String {
     match width_of_stderr() {
         Some(columns) => folded(text, usize::from(columns)),
@@ -62,7 +62,7 @@ fn fold(line: &str, columns: usize, out: &mut String) {
     }
 }
 
-/// Column in which the text of a line begins: behind a name and at least two blanks, or behind its indent.
+/// Column at which the text of a line begins: after a name and at least two blanks, or after its indent.
 fn hang_of(line: &str) -> usize {
     let indent = line.len() - line.trim_start_matches(' ').len();
     let gap = line[indent..].find("  ").map(|at| indent + at);
@@ -73,11 +73,11 @@ fn hang_of(line: &str) -> usize {
     text.filter(|&text| text <= HANG_MAX).unwrap_or(indent)
 }
 
-/// Columns of a text with escape codes of colours.
+/// Displayed width of a text with colour codes.
 fn shown_width(text: &str) -> usize {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().map_or(0, width);
-    // What follows an escape character is a code up to its letter.
+    // An escape code extends to its final letter.
     first
         + parts
             .map(|part| part.split_once(|c: char| c.is_ascii_alphabetic()).map_or(0, |(_, text)| width(text)))

@@ -1,6 +1,6 @@
-//! Results on standard output: one file per form.
+//! Results on standard output: one file per format.
 //!
-//! All forms write to a locked, buffered stream; a reader that goes away (`| head`) ends the program quietly.
+//! All formats write to a locked, buffered stream; a reader that leaves (`| head`) ends the program quietly.
 
 mod csv;
 pub(crate) mod grid;
@@ -24,25 +24,25 @@ use quarry_stdx::log;
 use crate::cli::OutputForm;
 use table::TableParts;
 
-/// How a result is written.
+/// Presentation of a result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OutputStyle {
-    /// The form.
+    /// The format.
     pub(crate) form: OutputForm,
-    /// Whether the rows are events, not results of a reporting command.
+    /// Whether the rows are events rather than results of a reporting command.
     pub(crate) events: bool,
     /// Whether colours may be used.
     pub(crate) color: bool,
-    /// Width of the terminal in columns; `None` when the output is no terminal.
+    /// Width of the terminal; `None` if the output is not a terminal.
     pub(crate) width: Option<u16>,
 }
 
-/// What is marked in the text of events.
+/// Search terms to highlight in events.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(Vec<SoughtText>);
 
 impl Marks {
-    /// What a search looks for, where colours may be used.
+    /// The terms of a search, if colours may be used.
     pub(crate) fn of(search: &str, style: OutputStyle) -> Marks {
         match style.color && style.width.is_some() {
             true => Marks(quarry_spl::analyse::sought_texts(&quarry_spl::parse(search).pipeline.commands)),
@@ -50,7 +50,7 @@ impl Marks {
         }
     }
 
-    /// The line with its marks.
+    /// The line with highlights.
     fn dressed(&self, line: &str) -> String {
         if self.0.is_empty() { line.to_owned() } else { highlight::highlighted(line, &self.0) }
     }
@@ -63,25 +63,25 @@ pub(crate) struct OutputWriter<'a> {
     out: &'a mut dyn Write,
     table: TableParts,
     written: Written,
-    /// Rows that are expected, where that is known.
+    /// Expected number of rows, if known.
     rows_all: Option<usize>,
     types: json::FieldTypes,
-    /// Rows of a JSON array whose fields' types are not known yet.
+    /// Rows of a JSON array held until the types of its fields are known.
     held: Vec<ResultTable>,
     held_rows: usize,
     held_bytes: usize,
 }
 
-/// What was written.
+/// Statistics of the output.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// Number of rows.
     pub(crate) rows: usize,
-    /// Names of columns in which no row has a value.
+    /// Columns without any value.
     pub(crate) empty: Vec<String>,
-    /// Names of columns in which some row has one.
+    /// Columns with values.
     pub(crate) filled: BTreeSet<String>,
-    /// Names of columns with a value in which there are zeros alone.
+    /// Columns whose values are all zero.
     pub(crate) zeros: BTreeSet<String>,
     /// Whether some value is not 0.
     has_more_than_zeros: bool,
@@ -100,7 +100,7 @@ impl Written {
             self.rows > 1 || part.rows().any(|row| (0..part.fields().len()).any(|at| !is_zero(row.cell(at))));
         for (at, field) in part.fields().iter().enumerate() {
             let is_first = !self.filled.contains(field);
-            // What was seen in other rows stays seen.
+            // A column ruled out by earlier rows stays ruled out.
             if !is_first && !self.zeros.contains(field) {
                 continue;
             }
@@ -124,10 +124,10 @@ impl Written {
     }
 }
 
-/// Rows of a JSON array that a server sends which are held until the types of their fields are known. Fields of more
-/// rows have the types of these; a value that is none of them is a string.
+/// Rows of a JSON array from a server that are held to determine types. Later rows use the same types; values that do
+/// not match are strings.
 const HELD_ROWS_MAX: usize = 100_000;
-/// Memory that held rows take; those behind them count as those behind [`HELD_ROWS_MAX`].
+/// Maximum memory of held rows; rows beyond it are treated like those beyond [`HELD_ROWS_MAX`].
 const HELD_BYTES_MAX: usize = 64 << 20;
 
 impl<'a> OutputWriter<'a> {
@@ -147,12 +147,12 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Says how many rows there will be.
+    /// Sets the expected number of rows.
     pub(crate) fn expect(&mut self, rows: usize) {
         self.rows_all = Some(rows);
     }
 
-    /// Whether rows may be written as they come: their form has no head that depends on all of them.
+    /// Whether rows may be written as they come, because the format has no head that depends on all of them.
     pub(crate) fn takes_rows_as_they_come(style: OutputStyle) -> bool {
         match style.form {
             OutputForm::Raw | OutputForm::Ndjson | OutputForm::Vertical => true,
@@ -161,17 +161,17 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Whether rows must be shown to [`OutputWriter::learn`] before the first is written.
+    /// Whether rows must be passed to [`OutputWriter::learn`] before the first is written.
     pub(crate) fn looks_ahead(&self) -> bool {
         self.style.form == OutputForm::Json
     }
 
-    /// Looks at rows that will be written.
+    /// Inspects rows that will be written.
     pub(crate) fn learn(&mut self, part: &ResultTable) {
         self.types.learn(part);
     }
 
-    /// Writes rows that nobody could look at before; they may be written later.
+    /// Writes rows that could not be inspected before, possibly later.
     pub(crate) fn take(&mut self, part: ResultTable) -> io::Result<()> {
         if !self.looks_ahead() || self.held_rows >= HELD_ROWS_MAX || self.held_bytes >= HELD_BYTES_MAX {
             self.write_held()?;
@@ -188,7 +188,7 @@ impl<'a> OutputWriter<'a> {
         std::mem::take(&mut self.held).iter().try_for_each(|part| self.write(part))
     }
 
-    /// Writes what comes before the first row, where `fields` are the columns of all rows.
+    /// Writes what precedes the first row; `fields` are the columns of all rows.
     pub(crate) fn begin(&mut self, fields: &[String]) -> io::Result<()> {
         match self.style.form {
             OutputForm::Csv => csv::write_head(fields, CsvCells::Exact, self.out),
@@ -219,11 +219,11 @@ impl<'a> OutputWriter<'a> {
         }
     }
 
-    /// Writes what comes after the last row; gives what was written.
+    /// Writes what follows the last row; returns statistics.
     pub(crate) fn end(mut self) -> io::Result<Written> {
         self.write_held()?;
         match self.style.form {
-            // What a file or a program takes has no rows then, and no words in their place.
+            // For files and programs, an empty result has no placeholder text.
             OutputForm::Table | OutputForm::Vertical if self.written.rows == 0 => match self.style.width {
                 Some(_) => writeln!(self.out, "no results")?,
                 None => log::info("no results"),
@@ -237,7 +237,7 @@ impl<'a> OutputWriter<'a> {
     }
 }
 
-/// Writes a whole result.
+/// Writes a complete result.
 pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
     let mut writer = OutputWriter::new(style, Marks::default(), out);
     writer.expect(result.len());
@@ -247,7 +247,7 @@ pub(crate) fn write(result: &ResultTable, style: OutputStyle, out: &mut dyn Writ
     writer.end().map(|_| ())
 }
 
-/// Internal fields stay hidden, as in Splunk's tables; `_time` and `_raw` are what people look for.
+/// Internal fields are hidden, as in Splunk's tables, except `_time` and `_raw`.
 fn is_shown(field: &str) -> bool {
     !field.starts_with('_') || field == "_time" || field == "_raw"
 }
@@ -258,7 +258,7 @@ mod tests {
 
     use super::*;
 
-    /// What a terminal of so many columns shows of rows that all have the same value in a field.
+    /// The output of rows with the same field values on a terminal of this width.
     fn shown(fields: &[(&str, &str)], rows: usize, style: OutputStyle) -> String {
         let names: Vec<String> = fields.iter().map(|(name, _)| (*name).to_owned()).collect();
         let values: Vec<[String; 1]> = fields.iter().map(|(_, value)| [(*value).to_owned()]).collect();
@@ -305,7 +305,7 @@ mod tests {
         let mut writer = OutputWriter::new(style, Marks::default(), &mut out);
         let mut held_max = 0;
         for row in 0..40 {
-            // A text among the first rows makes strings of all; one behind them is a string by itself.
+            // A text among the first rows makes all values strings; a later one is a string by itself.
             writer.take(part(if row == 39 { "none" } else { "7" })).unwrap();
             held_max = held_max.max(writer.held.iter().map(ResultTable::memory_bytes).sum());
         }

@@ -1,8 +1,7 @@
-//! What `quarry search` and `quarry help` write to: standard output, by way of a pager where a terminal's screen does
-//! not hold it.
+//! Output of `quarry search` and `quarry help`: standard output, through a pager if it exceeds a terminal's screen.
 //!
-//! Output is held back until it is longer than the screen; then `$PAGER` (or `less -RFX`) is started and gets all of it. Where none
-//! can be started, the output is written as it is.
+//! Output is buffered until it exceeds the screen; then `$PAGER` (or `less -RFX`) is started and receives all of it. If
+//! none can be started, the output is written directly.
 
 use std::io::{self, BufWriter, ErrorKind, Stdout, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,31 +9,31 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::terminal;
 
-/// Options of `less` unless `$LESS` has some: colours pass, a short text ends it, the screen is left as it is.
+/// Options of `less` unless `$LESS` is set: pass colours, exit if the text fits, keep the screen.
 const LESS: &str = "RFX";
 
-/// Whether a pager has the terminal.
+/// Whether a pager controls the terminal.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// Whether a pager has the terminal.
+/// Whether a pager controls the terminal.
 pub(crate) fn is_running() -> bool {
     RUNNING.load(Ordering::SeqCst)
 }
 
-/// Standard output, perhaps paged. [`Pager::close`] ends it; dropping waits for the pager, too.
+/// Standard output, possibly paged. [`Pager::close`] ends it; dropping also waits for the pager.
 pub(crate) struct Pager(State);
 
 enum State {
     /// Not paged.
     Plain(BufWriter<Stdout>),
-    /// Held back while it fits the screen of so many lines and columns.
+    /// Buffered while it fits the screen of this many lines and columns.
     Held { bytes: Vec<u8>, screen: (usize, usize) },
     /// Shown by a pager.
     Running { input: Option<BufWriter<ChildStdin>>, child: Child },
 }
 
 impl Pager {
-    /// Standard output, paged if that is wanted and it is a terminal.
+    /// Standard output, paged if wanted and a terminal.
     pub(crate) fn open(is_wanted: bool) -> Pager {
         let screen = if is_wanted && terminal::pager_command().is_some() { terminal::screen() } else { None };
         Pager(match screen {
@@ -65,7 +64,7 @@ impl Pager {
         }
     }
 
-    /// Goes on to a pager, or to standard output where none starts.
+    /// Switches to a pager, or to standard output if none starts.
     fn overflow(&mut self) -> io::Result<()> {
         let State::Held { bytes, .. } = &mut self.0 else { return Ok(()) };
         let bytes = std::mem::take(bytes);
@@ -79,7 +78,7 @@ impl Pager {
     }
 }
 
-/// The pager, with a pipe to it.
+/// Starts the pager with a pipe to it.
 fn start() -> Option<Child> {
     let command = terminal::pager_command()?;
     let mut pager = if command.contains(char::is_whitespace) {
@@ -95,7 +94,7 @@ fn start() -> Option<Child> {
     pager.stdin(Stdio::piped()).spawn().ok()
 }
 
-/// Lines of a screen of so many columns that a text takes; colours take no room.
+/// Number of screen lines of a text; colours take no room.
 fn lines_shown(bytes: &[u8], columns: usize) -> usize {
     let (mut lines, mut column, mut in_code) = (0, 0, false);
     for byte in bytes {
@@ -143,7 +142,7 @@ impl Write for Pager {
 
 impl Drop for Pager {
     fn drop(&mut self) {
-        // The error that ends the verb is told; that its output was cut is no news.
+        // The error that ends the verb is reported; truncated output is not worth another message.
         let _ended = self.finish();
     }
 }

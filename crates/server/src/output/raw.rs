@@ -1,5 +1,5 @@
-//! `-o raw`: the text of each event as it is, multi-line events over several lines. Rows without `_raw` (results of
-//! a reporting command) show their values, tab-separated.
+//! `-o raw`: the unmodified text of each event. Rows without `_raw` (results of a reporting command) show their values,
+//! tab-separated.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `-o table`: aligned columns for people. Events show their time and text, results all their columns.
+//! `-o table`: aligned columns for people. Events show time and text, results all columns.
 
 use std::io::{self, Write};
 
@@ -13,24 +13,24 @@ use super::{Marks, OutputStyle, is_shown, vertical};
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Blanks between the time of an event and its text.
+/// Blanks between an event's time and text.
 const EVENT_GAP: usize = 2;
-/// Columns that the text of an event has at least, however narrow the terminal.
+/// Minimum columns of an event's text.
 const TEXT_COLUMNS_MIN: usize = 20;
-/// Longest list of column names in a note, in bytes.
+/// Maximum length of a list of column names in a note, in bytes.
 const NAMES_BYTES_MAX: usize = 300;
 
-/// What parts of a table share.
+/// State shared by the parts of a table.
 #[derive(Debug, Default)]
 pub(super) struct TableParts {
-    /// Widths on a terminal, which hold for all parts.
+    /// Column widths on a terminal, the same for all parts.
     fit: Option<Fit>,
-    /// Names of columns for which there is no room.
+    /// Columns that do not fit.
     left_out: Vec<String>,
 }
 
 impl TableParts {
-    /// Rows of a table; `is_first` where its head goes before them, `is_only` where no other rows follow.
+    /// Writes rows; `is_first` if the head precedes them, `is_only` if no other rows follow.
     pub(super) fn write(
         &mut self,
         result: &ResultTable,
@@ -62,7 +62,7 @@ impl TableParts {
             };
             let left_out = grid.left_out(&fit);
             if is_first && block_at == 0 {
-                // One row that is wider than the terminal reads better as a list of its fields.
+                // A single row wider than the terminal is easier to read as a record.
                 if is_only && rows.len() == 1 && !left_out.is_empty() {
                     return vertical::write(result, 0, style, marks, out);
                 }
@@ -77,7 +77,7 @@ impl TableParts {
         Ok(())
     }
 
-    /// Names the columns for which there was no room.
+    /// Names the columns that did not fit.
     pub(super) fn end(&self, style: OutputStyle, out: &mut dyn Write) -> io::Result<()> {
         if self.left_out.is_empty() {
             return Ok(());
@@ -100,12 +100,12 @@ impl TableParts {
     }
 }
 
-/// Each event as `time  text`; rows without a time as their text alone.
+/// Each event as `time  text`; rows without a time as text only.
 fn write_events(result: &ResultTable, style: OutputStyle, marks: &Marks, out: &mut dyn Write) -> io::Result<()> {
     for row in result.rows() {
         let (time, raw) = (row.named("_time"), row.named("_raw"));
         let (time, raw) = (time.joined(" "), raw.joined("\n"));
-        // On a terminal the lines of an event stand below one another, and the next event begins where a time stands.
+        // On a terminal, the lines of an event are aligned, so that a time marks the next event.
         let indent = if style.events { width(&time) + EVENT_GAP } else { 0 };
         let raw = match style.width {
             Some(columns) => {

@@ -1,26 +1,26 @@
-//! How wide text is on a terminal, and how it is made fit for one: control characters visible, lines wrapped.
+//! Display width of text on a terminal, and making text safe for one: visible control characters, wrapped lines.
 //!
-//! Width is counted as terminals do (the `wcwidth` of each character, Unicode Standard Annex 11): wide characters take
-//! two columns, combining ones none. Escape codes in data are shown, never sent: a log line must not move the cursor.
+//! Width is counted as terminals do (`wcwidth`, Unicode Standard Annex 11): wide characters take two columns, combining
+//! ones none. Escape codes in data are shown, never sent, so that a log line cannot control the terminal.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar;
 
-/// Columns between two tab stops.
+/// Columns between tab stops.
 const TAB_STOP: usize = 8;
 
-/// Columns that a text without control characters takes.
+/// Width of a text without control characters.
 pub(crate) fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
-/// Columns that a character takes.
+/// Width of a character.
 pub(crate) fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// One line of data as a terminal may show it: tabs become blanks, other control characters are written as escapes.
+/// One line of data, safe for a terminal: tabs become blanks, other control characters are escaped.
 pub(crate) fn visible(line: &str) -> Cow<'_, str> {
     if !line.contains(is_unsafe) {
         return Cow::Borrowed(line);
@@ -40,12 +40,12 @@ pub(crate) fn visible(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Characters that act on a terminal, or turn the direction of what follows (U+202A to U+202E, U+2066 to U+2069).
+/// Characters that act on a terminal or change text direction (U+202A to U+202E, U+2066 to U+2069).
 fn is_unsafe(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The begin of a text without control characters that is not wider than `columns`, with `…` where something is left out.
+/// The text truncated to `columns`, with `…` if something was dropped.
 pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -62,7 +62,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text in lines of at most `columns`, broken at blanks where there are any.
+/// Text in lines of at most `columns`, broken at blanks if possible.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
     let columns = columns.max(1);
     let mut lines = Vec::new();
@@ -82,7 +82,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<&str> {
         if used <= columns {
             break;
         }
-        // One character may be wider than the whole line.
+        // A single character may be wider than the line.
         let cut = cut.max(rest.chars().next().map_or(0, char::len_utf8));
         let end = blank.filter(|&blank| blank <= cut).unwrap_or(cut);
         lines.push(&rest[..end]);

@@ -1,4 +1,4 @@
-//! `-o vertical`: a record per row, a line per field. Fields that a row lacks are left out.
+//! `-o vertical`: a record per row, a line per field. Missing fields are omitted.
 
 use std::io::{self, Write};
 
@@ -11,14 +11,14 @@ const DIM: &str = "\u{1b}[2m";
 const BOLD: &str = "\u{1b}[1m";
 const PLAIN: &str = "\u{1b}[0m";
 
-/// Length of the line before a record.
+/// Length of the rule before a record.
 const RULE: usize = 40;
 /// Blanks between a name and its value.
 const GAP: usize = 2;
-/// Columns that a value has at least where lines are wrapped.
+/// Minimum columns of a wrapped value.
 const VALUE_MIN: usize = 20;
 
-/// Records of the rows, counted on from `rows_before`.
+/// Records of the rows, numbered from `rows_before` on.
 pub(super) fn write(
     result: &ResultTable,
     rows_before: usize,

@@ -1,12 +1,12 @@
-//! `quarry bench s3`: how fast an object store is, measured with what a node does to it.
+//! `quarry bench s3`: measures an object store with the operations of a node.
 //!
-//! Each operation has its phase: as many threads as told call the store one request after the other until the time is
-//! over. Every thread keeps to one endpoint, so that endpoints can be compared. What comes out is laid out as
-//! [warp](https://github.com/minio/warp)'s users know it: requests and bytes in a second, percentiles of latency, and
-//! the slowest, median and fastest second, by endpoint and in all.
+//! Each operation is a phase: the requested number of threads call the store in sequence until the time is over. Every
+//! thread uses one endpoint, so that endpoints can be compared. The report follows
+//! [warp](https://github.com/minio/warp): requests and bytes per second, latency percentiles, and the slowest, median
+//! and fastest second, per endpoint and in all.
 //!
-//! Requests are those of the node itself: objects carry checksums of their blocks, and a `get` reads an object's end
-//! before the rest of it, so it takes two requests where a plain client needs one.
+//! Requests are those of the node itself: objects carry block checksums, and a `get` reads an object's end before the
+//! rest, so it takes two requests where a plain client needs one.
 
 mod arguments;
 mod report;
@@ -25,11 +25,11 @@ use crate::failure::{self, Failure};
 use crate::interrupt::Interrupt;
 use crate::{bucket, data_folder};
 
-/// Requests of one thread that are kept for the report; the phase ends when they are.
+/// Maximum requests recorded per thread; reaching it ends the phase.
 const SAMPLES_MAX: usize = 1 << 20;
-/// Objects a thread puts at most.
+/// Maximum objects a thread puts.
 const OBJECTS_MAX: usize = 1 << 20;
-/// Failed requests of a thread after which it gives up.
+/// Failed requests after which a thread gives up.
 const FAILURES_MAX: usize = 100;
 
 const COLUMNS: &[&str] = &[
@@ -48,19 +48,19 @@ const COLUMNS: &[&str] = &[
     "fastest_second",
 ];
 
-/// An endpoint with the store that speaks with it alone.
+/// An endpoint, with a store that uses only it.
 struct Target {
     endpoint: String,
     store: S3,
 }
 
-/// What all phases share.
+/// State shared by all phases.
 struct Bench<'a> {
     arguments: &'a S3BenchArgs,
     targets: Vec<Target>,
     clock: SharedClock,
     interrupt: Interrupt,
-    /// First part of the names of all objects of this run.
+    /// Prefix of this run's object names.
     run: String,
     body: Vec<u8>,
 }
@@ -112,7 +112,7 @@ fn settings(arguments: &S3BenchArgs) -> Result<Vec<S3Settings>, Failure> {
 }
 
 impl Bench<'_> {
-    /// Rows of the report, and how many requests failed.
+    /// Rows of the report, and the number of failed requests.
     fn phases(&self, made: &mut Vec<String>) -> Result<(Vec<serde_json::Value>, usize), Failure> {
         let (mut rows, mut errors) = (Vec::new(), 0);
         let mut has_put = false;
@@ -136,7 +136,7 @@ impl Bench<'_> {
         Ok((rows, errors))
     }
 
-    /// One operation on all threads; what each endpoint did, and one of the errors.
+    /// Runs one operation on all threads; returns the work per endpoint, and one of the errors.
     fn phase(&self, operation: S3Operation, made: &mut Vec<String>) -> (Vec<Side>, Option<BlobError>) {
         let next = AtomicUsize::new(0);
         let objects: Arc<[String]> = made.as_slice().into();
@@ -209,7 +209,7 @@ impl Bench<'_> {
         work
     }
 
-    /// Deletes what is left of the run.
+    /// Deletes the remaining objects of the run.
     fn clean_up(&self, made: &[String]) {
         let next = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -228,7 +228,7 @@ impl Bench<'_> {
     }
 }
 
-/// What one thread did.
+/// Work of one thread.
 #[derive(Default)]
 struct Work {
     target: usize,
@@ -246,7 +246,7 @@ fn read_whole(store: &S3, name: &str) -> Result<usize, BlobError> {
         .map_err(|error| BlobError::Damaged { name: name.to_owned(), reason: error.to_string() })
 }
 
-/// Bytes that no server can compress.
+/// Incompressible bytes.
 fn body(size: usize) -> Vec<u8> {
     let mut body = vec![0; size];
     random::fill(&mut body);

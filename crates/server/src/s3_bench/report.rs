@@ -1,21 +1,21 @@
-//! What a phase of the benchmark came to.
+//! Report of a benchmark phase.
 
 use serde_json::{Value, json};
 
 const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// A request that was answered.
+/// An answered request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sample {
-    /// When, since the phase began.
+    /// End time since the phase began.
     pub(super) at_ns: i64,
-    /// How long it took.
+    /// Duration.
     pub(super) took_ns: i64,
-    /// Bytes of the object that were sent or received.
+    /// Bytes of the object sent or received.
     pub(super) bytes: u64,
 }
 
-/// What one endpoint did.
+/// Work of one endpoint.
 #[derive(Debug)]
 pub(super) struct Side {
     endpoint: String,
@@ -33,18 +33,18 @@ impl Side {
         self.errors += errors;
     }
 
-    /// Requests that failed.
+    /// Number of failed requests.
     pub(super) fn errors(&self) -> usize {
         self.errors
     }
 
-    /// Requests that were answered.
+    /// Number of answered requests.
     pub(super) fn answers(&self) -> usize {
         self.samples.len()
     }
 }
 
-/// A row of each endpoint, and before them one of all where there are several.
+/// A row per endpoint, preceded by a total if there are several.
 pub(super) fn rows(operation: &str, sides: Vec<Side>) -> Vec<Value> {
     let mut rows = Vec::new();
     if sides.len() > 1 {
@@ -86,7 +86,7 @@ fn row(operation: &str, mut side: Side) -> Value {
     })
 }
 
-/// Requests and bytes of each second.
+/// Requests and bytes in each second.
 fn series(samples: &[Sample], end_ns: i64) -> Vec<(u64, u64)> {
     let mut series = vec![(0, 0); usize::try_from((end_ns - 1) / NS_PER_SECOND + 1).unwrap_or(0)];
     for sample in samples {
@@ -99,18 +99,18 @@ fn series(samples: &[Sample], end_ns: i64) -> Vec<(u64, u64)> {
     series
 }
 
-/// The seconds that ended before the phase did, or all where none did.
+/// The complete seconds of the phase, or all if there is none.
 fn whole_seconds(series: &[(u64, u64)], end_ns: i64) -> &[(u64, u64)] {
     let whole = usize::try_from(end_ns / NS_PER_SECOND).unwrap_or(0).min(series.len());
     if whole == 0 { series } else { &series[..whole] }
 }
 
-/// MB in a second of an operation that moves bytes, otherwise requests.
+/// MB per second for operations that transfer bytes, else requests.
 fn speed((requests, bytes): &(u64, u64), moves_bytes: bool) -> f64 {
     if moves_bytes { *bytes as f64 / 1e6 } else { *requests as f64 }
 }
 
-/// Of samples sorted by their time: the nearest-rank percentile in milliseconds.
+/// Nearest-rank percentile in milliseconds, of samples sorted by duration.
 fn percentile(samples: &[Sample], percent: usize) -> Option<f64> {
     let rank = (samples.len() * percent).div_ceil(100).max(1);
     samples.get(rank - 1).map(|sample| rounded(sample.took_ns as f64 / 1e6))
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_of_the_nearest_rank_and_seconds_are_counted() {
-        // 100 requests, one each 25 ms, taking 1 to 100 ms.
+        // 100 requests, one every 25 ms, taking 1 to 100 ms.
         let rows = rows("put", vec![side("a", (1..=100).map(|at| (at * 25, at, 1_000_000)))]);
         let [row] = &rows[..] else { panic!("{rows:?}") };
         assert_eq!((&row["p50_ms"], &row["p99_ms"], &row["max_ms"]), (&json!(50.0), &json!(99.0), &json!(100.0)));

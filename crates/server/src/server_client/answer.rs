@@ -1,4 +1,4 @@
-//! The answer of a oneshot search, read row by row: it is never in memory as a whole.
+//! The answer of a oneshot search, read row by row, never completely in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use crate::failure::Failure;
 
-/// A row: values of each field that it has.
+/// A row: values by field.
 pub(crate) type AnswerRow = BTreeMap<String, Vec<String>>;
 
-/// Takes the fields of all rows and some of the rows.
+/// Consumer of the fields of all rows and of some rows.
 pub(crate) type TakeRows<'t> = &'t mut dyn FnMut(&[String], &[AnswerRow]) -> Result<(), Failure>;
 
 /// Answer of a oneshot search.
 pub(crate) struct RemoteAnswer {
-    /// Whether data is missing from the answer.
+    /// Whether the answer is partial.
     pub(crate) partial: bool,
     /// Whether the rows are events.
     pub(crate) events: bool,
@@ -26,7 +26,7 @@ pub(crate) struct RemoteAnswer {
 }
 
 impl RemoteAnswer {
-    /// Hands the rows on, some at a time and at least once; gives the messages of the search.
+    /// Passes the rows on in groups, at least once; returns the messages of the search.
     pub(crate) fn read(self, take: TakeRows<'_>) -> Result<Vec<String>, Failure> {
         let mut reading = Reading { take, fields: Vec::new(), messages: Vec::new(), failure: None, parts: 0 };
         let mut json = serde_json::Deserializer::from_reader(BufReader::new(self.body));
@@ -42,12 +42,12 @@ impl RemoteAnswer {
     }
 }
 
-/// The answer on its way.
+/// The answer being read.
 struct Reading<'t> {
     take: TakeRows<'t>,
     fields: Vec<String>,
     messages: Vec<String>,
-    /// Why rows were not taken.
+    /// Why rows were not consumed.
     failure: Option<Failure>,
     parts: usize,
 }
@@ -126,7 +126,7 @@ impl<'de> Visitor<'de> for &mut Reading<'_> {
     }
 }
 
-/// The rows, which come after the fields.
+/// The rows, which follow the fields.
 struct Rows<'r, 't>(&'r mut Reading<'t>);
 
 impl<'de> DeserializeSeed<'de> for Rows<'_, '_> {
