@@ -1,4 +1,5 @@
-//! Seeded chance: SplitMix64 (Steele, Lea, Flood 2014), enough for sample data and the same on every machine.
+//! Seeded random numbers: SplitMix64 (Steele, Lea, Flood 2014), good enough for sample data and the same on every
+//! machine.
 
 /// A stream of pseudo-random numbers.
 pub struct Chance(u64);
@@ -31,13 +32,13 @@ impl Chance {
         self.below(n) == 0
     }
 
-    /// One of `choices`, the earlier ones more often.
+    /// Picks one of `choices`, earlier ones more often.
     pub(crate) fn skewed<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         let unit = self.unit();
         &choices[(unit * unit * choices.len() as f64) as usize]
     }
 
-    /// One of `choices`, each as often.
+    /// Picks one of `choices` uniformly.
     pub(crate) fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }

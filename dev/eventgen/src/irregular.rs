@@ -1,17 +1,17 @@
-//! Logs that fall into no few shapes: nested JSON, free text, tables, stack traces and event XML.
+//! Generates logs that have many different shapes: nested JSON, free text, tables, stack traces and event XML.
 //!
-//! Each kind is made of lists short enough to read here and varied by seeded chance: arrays of varying length, words as
-//! often as their rank says (Zipf), frames in any order. Compression and indexing are measured on them where regular
-//! logs would flatter.
+//! The word lists are short enough to read here and are varied by a seeded generator: arrays of varying length, words
+//! with Zipf frequencies, stack frames in any order. Compression and indexing are measured on these logs because
+//! regular logs would give results that are too good.
 
 use std::fmt::Write;
 
 use crate::chance::Chance;
 use crate::repeats::format_time;
 
-/// Milliseconds from one event to the next, at most.
+/// Maximum time between two events, in milliseconds.
 const STEP_MILLIS: u64 = 700;
-/// Words that free text chooses from.
+/// Number of words that free text uses.
 const VOCABULARY: usize = 12_000;
 
 const STEMS: &str = "the of and to in is that it was for on are with as be at one have this from or had by not but what all were \
@@ -63,11 +63,11 @@ const DATA_NAMES: &[&str] = &[
 /// A kind of irregular log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Irregular {
-    /// Nested JSON with arrays of varying length, as a code host reports what its users do.
+    /// Nested JSON with arrays of varying length, like the user activity events of a code host.
     NestedJson,
     /// Free English-like text.
     Prose,
-    /// A table with commas, some cells quoted or empty.
+    /// Comma-separated table, some cells quoted or empty.
     Table,
     /// Stack traces of several lines.
     Traces,
@@ -91,8 +91,8 @@ impl Irregular {
         }
     }
 
-    /// Hands about `bytes` bytes of events to `each`, from `start_s` (seconds since the epoch) on; a stack trace is one
-    /// event of many lines.
+    /// Passes about `bytes` bytes of events to `each`, starting at `start_s` (seconds since the epoch); a stack trace
+    /// is one event of many lines.
     pub fn write(self, seed: u64, bytes: u64, start_s: i64, each: &mut dyn FnMut(&str)) {
         let mut maker = Maker { chance: Chance::new(seed), words: vocabulary(), millis: start_s * 1_000 };
         let (mut made, mut event) = (0, String::new());
@@ -113,7 +113,7 @@ impl Irregular {
     }
 }
 
-/// Plain stems first, then those with beginnings and endings.
+/// Plain stems first, then those with prefixes and suffixes.
 pub(crate) fn vocabulary() -> Vec<String> {
     let affixes = BEGINNINGS.iter().flat_map(|first| ENDINGS.iter().map(move |last| (*first, *last)));
     let mut affixes: Vec<_> = affixes.collect();
@@ -136,7 +136,7 @@ impl Maker {
         format_time(self.millis, "%Y-%m-%dT%H:%M:%S%.3fZ")
     }
 
-    /// Rank of a choice among `len`, the r-th about 1/r as often as the first.
+    /// Index below `len`, the r-th about 1/r as likely as the first.
     fn rank(&mut self, len: usize) -> usize {
         (((len as f64 + 1.0).powf(self.chance.unit()) - 1.0) as usize).min(len - 1)
     }

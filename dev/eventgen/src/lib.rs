@@ -1,13 +1,13 @@
-//! Seeded sample logs: one day of a small web shop, with one incident planted in it.
+//! Seeded sample logs: one day of a small web shop, with one planted incident.
 //!
-//! The same seed and size give the same bytes on every machine, so that the demo's answers can be tested. Five files
-//! in five shapes: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line
-//! stack traces, firewall key=value, and metrics-like lines. [`Incident`] says what happened; no line names it.
-//! Beside the shop's day are logs that fall into no few shapes ([`irregular`]) and given samples logged anew
-//! ([`repeats`]), which show what compression does where data is less kind; and formats whose details a seed draws
-//! ([`shapes`]), with the questions that the bench asks of them.
+//! The same seed and size give the same bytes on every machine, so the demo's answers can be tested. Five files have
+//! five formats: web access (combined), syslog of a bastion host, JSON and log4j application logs with multi-line stack
+//! traces, firewall key=value, and metrics-like lines. [`Incident`] describes what happened; no log line names it.
+//! Other generators: logs of many different shapes ([`irregular`]), given samples repeated with new times and ids
+//! ([`repeats`]), on which compression is less effective; and formats with randomised details ([`shapes`]), with the
+//! questions that the benchmark asks about them.
 //!
-//! Not here: Splunk's eventgen.conf, and sending anything anywhere.
+//! Not here: Splunk's eventgen.conf, and sending data.
 
 mod chance;
 pub mod irregular;
@@ -19,12 +19,12 @@ use std::io::{self, Write};
 
 use chance::Chance;
 
-/// What happened on the generated day; every file shows its part.
+/// What happened on the generated day; every file contains part of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Incident {
-    /// Address that guesses ssh passwords on the bastion.
+    /// Address that guesses ssh passwords on the bastion host.
     pub attacker: &'static str,
-    /// Account whose password it finds.
+    /// Account whose password is guessed.
     pub account: &'static str,
     /// Second of the day of the successful login.
     pub login_s: u32,
@@ -52,9 +52,9 @@ pub(crate) const DAY_S: u32 = 86_400;
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Seed of all chance.
+    /// Seed of the random numbers.
     pub seed: u64,
-    /// Bytes of all files together, about.
+    /// Approximate bytes of all files together.
     pub bytes: u64,
     /// Midnight (UTC) that starts the day, seconds since the epoch.
     pub day_start_s: i64,
@@ -72,7 +72,7 @@ pub enum LogFile {
     Access,
     /// Syslog of the bastion, with ssh.
     Auth,
-    /// JSON log of the payment service, stack traces inside.
+    /// JSON log of the payment service, including stack traces.
     Payments,
     /// log4j log of the order service, multi-line stack traces.
     Orders,
@@ -83,7 +83,7 @@ pub enum LogFile {
 }
 
 impl LogFile {
-    /// Every file, in the order the demo indexes them.
+    /// All files, in the order in which the demo indexes them.
     pub const ALL: [LogFile; 6] =
         [LogFile::Access, LogFile::Auth, LogFile::Payments, LogFile::Orders, LogFile::Firewall, LogFile::Metrics];
 
@@ -111,7 +111,7 @@ impl LogFile {
         }
     }
 
-    /// Writes the file; gives the number of events in it.
+    /// Writes the file and returns the number of events in it.
     pub fn write(self, plan: &Plan, out: &mut dyn Write) -> io::Result<u64> {
         let source = sources::Source::of(self);
         let mut chance = Chance::new(plan.seed ^ (self as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -144,7 +144,7 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Whether `second` of the day lies in the slot of this event: true for exactly one event of a file.
+    /// Whether `second` of the day falls into the time slot of this event: true for exactly one event of a file.
     pub(crate) fn carries(self, second: u32) -> bool {
         let second = f64::from(second);
         self.slot_start_s <= second && second < self.slot_start_s + self.slot_s
@@ -155,12 +155,12 @@ impl Moment {
         (self.millis / 1000) as u32
     }
 
-    /// Whether the outage is on.
+    /// Whether the outage is in progress.
     pub(crate) fn in_outage(self) -> bool {
         (INCIDENT.outage_start_s..INCIDENT.outage_end_s).contains(&self.second())
     }
 
-    /// The moment in strftime form, UTC.
+    /// The moment, formatted with strftime, in UTC.
     pub(crate) fn format(self, format: &str) -> String {
         let since_epoch_ms = self.day_start_s * 1000 + self.millis as i64;
         let timestamp = jiff::Timestamp::from_millisecond(since_epoch_ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);

@@ -1,38 +1,38 @@
-//! A sample log over and over, each time as if it were logged anew: fresh times, fresh ids.
+//! Repeats a sample log with new times and ids in each round.
 //!
-//! Times advance by uneven steps and are written over those of the sample. Every number and hexadecimal word of four
-//! characters or more becomes another of the same length; within one round equal ones stay equal, as the ids of one
-//! run of a program do. What remains is the sample's own vocabulary, which is how real logs repeat themselves.
+//! Times advance by uneven steps and replace those of the sample. Every number and hexadecimal word of four characters
+//! or more is replaced by another of the same length; within one round, equal ones stay equal, like the ids of one
+//! program run. The sample's vocabulary is kept, as repetition in real logs is.
 //!
-//! Not here: the samples; they belong to others and are read where they lie.
+//! Not here: the samples; they belong to third parties and are read from where they are.
 
 use jiff::{Timestamp, tz::TimeZone};
 
 use crate::chance::Chance;
 
-/// Shorter numbers count or measure something and stay as they are.
+/// Shorter numbers are counts or measurements and stay unchanged.
 const ID_BYTES_MIN: usize = 4;
-/// Milliseconds from one event of a burst to the next, at most.
+/// Maximum time between two events of a burst, in milliseconds.
 const BURST_MILLIS: u64 = 12;
-/// Milliseconds of a pause, at most.
+/// Maximum pause, in milliseconds.
 const PAUSE_MILLIS: u64 = 4_000;
-/// One event in so many comes after a pause.
+/// One event in this many comes after a pause.
 const EVENTS_PER_PAUSE: u64 = 6;
 
-/// How a log writes the time.
+/// Position and format of the time in a log line.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
-    /// Words before it.
+    /// Number of words before it.
     pub words_before: usize,
-    /// Bytes of the word before it begins, such as a bracket.
+    /// Bytes between the start of its word and the time, such as a bracket.
     pub bytes_before: usize,
-    /// Its form for strftime; always of the same length.
+    /// Its strftime format; its output always has the same length.
     pub format: &'static str,
-    /// Bytes it takes.
+    /// Its length in bytes.
     pub bytes: usize,
 }
 
-/// Start of the names of the eight samples, and how each writes the time.
+/// File name prefixes of the eight samples, and their time formats.
 const STAMPS: [(&str, Stamp); 8] = [
     ("Android", Stamp { words_before: 0, bytes_before: 0, format: "%m-%d %H:%M:%S%.3f", bytes: 18 }),
     ("Apache", Stamp { words_before: 0, bytes_before: 1, format: "%a %b %d %H:%M:%S %Y", bytes: 24 }),
@@ -45,12 +45,12 @@ const STAMPS: [(&str, Stamp); 8] = [
 ];
 
 impl Stamp {
-    /// How the sample of this file name writes the time.
+    /// Time format of the sample with this file name.
     pub fn of(file_name: &str) -> Option<Stamp> {
         STAMPS.iter().find(|(name, _)| file_name.starts_with(name)).map(|(_, stamp)| *stamp)
     }
 
-    /// Where the time of a line begins; lines that are too short have none.
+    /// Position of the time in a line; `None` if the line is too short.
     fn place(&self, line: &str) -> Option<usize> {
         let mut at = 0;
         for _ in 0..self.words_before {
@@ -62,8 +62,8 @@ impl Stamp {
     }
 }
 
-/// Hands about `bytes` bytes of events to `each`: the lines of `sample` round after round, from midnight on of the day
-/// that begins at `start_s`.
+/// Passes about `bytes` bytes of events to `each`: the lines of `sample` again and again, starting at midnight
+/// (`start_s`).
 pub fn repeat(sample: &str, stamp: Option<Stamp>, seed: u64, bytes: u64, start_s: i64, each: &mut dyn FnMut(&str)) {
     let mut chance = Chance::new(seed);
     let (mut made, mut millis) = (0, 0);

@@ -1,4 +1,4 @@
-//! The lines of each file: what a quiet day says, and what the incident adds.
+//! The lines of each file: those of a normal day, and those that the incident adds.
 
 use std::fmt::Write;
 
@@ -51,7 +51,7 @@ impl Source {
         }
     }
 
-    /// Appends one regular event, and what the incident adds at this moment; gives the number of events.
+    /// Appends one regular event and those that the incident adds at this moment; returns the number of events.
     pub(crate) fn event(self, at: Moment, chance: &mut Chance, out: &mut String) -> u64 {
         match self.0 {
             LogFile::Access => access(at, chance, out),
@@ -61,7 +61,7 @@ impl Source {
             LogFile::Firewall => firewall(at, chance, out),
             LogFile::Metrics => metrics(at, chance, out),
         }
-        // A String takes every write, so formatting into it cannot fail.
+        // Writing to a String cannot fail.
         .unwrap_or(0)
     }
 }

@@ -1,7 +1,7 @@
-//! Records of an audit trail of a cloud as AWS CloudTrail writes them: deeply nested, different for every kind of call.
+//! Cloud audit records as AWS CloudTrail writes them: deeply nested, different for every kind of call.
 //!
-//! Drawn: which services and calls there are, accounts, roles and users and how unevenly they call, how often calls fail,
-//! how many keys the parameters of each call have and what they are called, how often values are null, lists, or long.
+//! Random: which services and calls there are, accounts, roles and users and how unevenly they call, how often calls
+//! fail, how many parameters each call has and their names, how often values are null, lists, or long.
 
 use super::draw::{
     FOREIGN, Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user, uuid,

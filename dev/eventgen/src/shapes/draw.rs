@@ -1,11 +1,11 @@
-//! What shapes draw: pools of names and values of which some are much more frequent than others, ids, sentences.
+//! Random building blocks of shapes: pools of names and values with skewed frequencies, ids, sentences.
 
 use std::collections::BTreeSet;
 
 use crate::chance::Chance;
 use crate::irregular::vocabulary;
 
-/// Words that names of services, users, tables and files are made of.
+/// Words for the names of services, users, tables and files.
 const NAME_WORDS: &[&str] = &[
     "account",
     "alert",
@@ -71,7 +71,7 @@ const FIRST_NAMES: &[&str] = &[
     "olaf", "petra", "quentin", "rosa", "sven", "tilda", "ugo", "vera", "wim", "xenia", "yves", "zora",
 ];
 
-/// Values of a field, drawn with Zipf's law: the r-th is 1/r^skew as frequent as the first.
+/// Values of a field with Zipf frequencies: the r-th is 1/r^skew as frequent as the first.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     values: Vec<String>,
@@ -79,7 +79,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool over given values; the skew is drawn.
+    /// A pool of the given values; the skew is random.
     pub(crate) fn new(values: Vec<String>, chance: &mut Chance) -> Pool {
         let skew = 0.5 + chance.unit() * 0.8;
         let mut sum = 0.0;
@@ -92,14 +92,14 @@ impl Pool {
         Pool { values, cumulative }
     }
 
-    /// A pool of fixed values in an order that is drawn.
+    /// A pool of fixed values in random order.
     pub(crate) fn of(values: &[&str], chance: &mut Chance) -> Pool {
         let mut values: Vec<String> = values.iter().map(|value| (*value).to_owned()).collect();
         shuffle(&mut values, chance);
         Pool::new(values, chance)
     }
 
-    /// `count` distinct values that `make` makes; fewer where it cannot make as many.
+    /// A pool of `count` distinct values from `make`, or fewer if it cannot make as many.
     pub(crate) fn made(count: u64, chance: &mut Chance, mut make: impl FnMut(&mut Chance) -> String) -> Pool {
         let mut seen = BTreeSet::new();
         let mut values = Vec::new();
@@ -132,7 +132,7 @@ fn shuffle<T>(values: &mut [T], chance: &mut Chance) {
     }
 }
 
-/// `count` of `choices`, in an order that is drawn.
+/// `count` of `choices`, in random order.
 pub(crate) fn some_of(choices: &[&'static str], count: usize, chance: &mut Chance) -> Vec<&'static str> {
     let mut choices = choices.to_vec();
     shuffle(&mut choices, chance);
@@ -140,12 +140,12 @@ pub(crate) fn some_of(choices: &[&'static str], count: usize, chance: &mut Chanc
     choices
 }
 
-/// Number from `low` to `high`, both possible.
+/// Number from `low` to `high`, both inclusive.
 pub(crate) fn between(low: u64, high: u64, chance: &mut Chance) -> u64 {
     low + chance.below(high - low + 1)
 }
 
-/// Number from `low` to `high`, whose order of magnitude is drawn evenly.
+/// Number from `low` to `high` with a uniformly distributed order of magnitude.
 pub(crate) fn magnitude(low: u64, high: u64, chance: &mut Chance) -> u64 {
     let (low, high) = ((low as f64).ln(), (high as f64).ln());
     (low + (high - low) * chance.unit()).exp() as u64
@@ -156,29 +156,29 @@ pub(crate) fn share(low: f64, high: f64, chance: &mut Chance) -> f64 {
     low + (high - low) * chance.unit()
 }
 
-/// True in `share` of all cases.
+/// True with probability `share`.
 pub(crate) fn happens(share: f64, chance: &mut Chance) -> bool {
     chance.unit() < share
 }
 
-/// Name such as `refund-worker`.
+/// A name such as `refund-worker`.
 pub(crate) fn service(chance: &mut Chance) -> String {
     format!("{}-{}", chance.pick(NAME_WORDS), chance.pick(NAME_ENDS))
 }
 
-/// Word such as `ledger`.
+/// A word such as `ledger`.
 pub(crate) fn noun(chance: &mut Chance) -> &'static str {
     let words: &[&'static str] = NAME_WORDS;
     words[chance.below(words.len() as u64) as usize]
 }
 
-/// Name of a user such as `greta.k17`.
+/// A user name such as `greta.k17`.
 pub(crate) fn user(chance: &mut Chance) -> String {
     let letter = char::from(b'a' + chance.below(26) as u8);
     format!("{}.{letter}{}", chance.pick(FIRST_NAMES), chance.below(100))
 }
 
-/// Address of the network 10.0.0.0/8 or, without `private`, any usual one.
+/// An address in 10.0.0.0/8 or, without `private`, any ordinary address.
 pub(crate) fn address(private: bool, chance: &mut Chance) -> String {
     let first = if private { 10 } else { 11 + chance.below(180) };
     format!("{first}.{}.{}.{}", chance.below(256), chance.below(256), 1 + chance.below(254))
@@ -205,7 +205,7 @@ pub(crate) fn uuid(chance: &mut Chance) -> String {
 pub(crate) struct Words(Pool);
 
 impl Words {
-    /// A part of the vocabulary, in an order that is drawn.
+    /// Chooses a part of the vocabulary, in random order.
     pub(crate) fn draw(chance: &mut Chance) -> Words {
         let mut words = vocabulary();
         shuffle(&mut words, chance);
@@ -217,13 +217,13 @@ impl Words {
         self.0.pick(chance)
     }
 
-    /// `count` words with a blank between them.
+    /// `count` words separated by blanks.
     pub(crate) fn phrase(&self, count: u64, chance: &mut Chance) -> String {
         let words: Vec<&str> = (0..count).map(|_| self.word(chance)).collect();
         words.join(" ")
     }
 }
 
-/// Texts beyond ASCII, as names and messages hold them.
+/// Non-ASCII texts as they occur in names and messages.
 pub(crate) const FOREIGN: &[&str] =
     &["Zürich", "São Paulo", "naïve", "Łódź", "東京", "Ærø", "crème brûlée", "Ωmega", "🚚 dispatched", "Ñandú"];

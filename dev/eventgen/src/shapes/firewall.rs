@@ -1,7 +1,8 @@
 //! A firewall's key=value records and the text messages of a Cisco ASA, mixed in one file.
 //!
-//! Drawn: the share of each, which messages there are, optional keys, whether values are quoted, networks and ports,
-//! rules, how often values are empty. The fields of the text messages are given by rules as an administrator writes them.
+//! Random: the share of each, which messages there are, optional keys, whether values are quoted, networks and ports,
+//! rules, how often values are empty. The fields of the text messages come from rules such as an administrator would
+//! write.
 
 use super::draw::{Pool, address, between, happens, magnitude, noun, service, share, some_of, user};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};
@@ -165,7 +166,7 @@ impl Firewall {
         Event { file: 0, text, values }
     }
 
-    /// What is asked of the text messages, by rules and by phrases.
+    /// Adds questions about the text messages, by rules and by phrases.
     fn ask_of_messages(&self, asked: &mut Asked<'_>, samples: &Samples) {
         asked.text(
             "count by code",
@@ -268,7 +269,7 @@ impl Shape for Firewall {
     }
 
     fn queries(&self, samples: &Samples) -> Vec<Query> {
-        // What the two kinds of event call an address differs; searches name the one of the records.
+        // The two kinds of event name an address differently; searches use the name of the records.
         let roles = Roles {
             base: "index=main type=traffic".to_owned(),
             only: "action is not null",

@@ -1,7 +1,7 @@
-//! Logs of a Java program: one line an event, and stack traces of many lines behind errors.
+//! Logs of a Java program: one line per event, and multi-line stack traces after errors.
 //!
-//! Drawn: packages, classes and threads, messages and their parameters, how often an event has a trace, how deep it is,
-//! how many causes it has and how often the frames repeat.
+//! Random: packages, classes and threads, messages and their parameters, how often an event has a stack trace, its
+//! depth, its number of causes and how often frames repeat.
 
 use super::draw::{Pool, Words, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};

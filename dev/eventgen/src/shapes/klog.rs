@@ -1,7 +1,7 @@
-//! What Kubernetes' own components write (klog): severity and time, thread, file and line, then a message.
+//! Logs of Kubernetes' own components (klog): severity and time, thread, file and line, then a message.
 //!
-//! Drawn: files and their lines, structured messages with their keys and how often each is there, plain messages, how
-//! often values have quotes within, pods and namespaces. Times have no year.
+//! Random: files and line numbers, structured messages with their keys and how often each is present, plain messages,
+//! how often values contain quotes, pods and namespaces. Times have no year.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, uuid};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};

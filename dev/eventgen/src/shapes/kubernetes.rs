@@ -1,7 +1,7 @@
-//! Container logs as collectors of Kubernetes write them: one JSON object a line, partly nested.
+//! Container logs as Kubernetes log collectors write them: one JSON object per line, partly nested.
 //!
-//! Drawn: names of the optional keys and how often each is there, whether resource keys are nested or have dots in their
-//! names, how often numbers have decimals, texts have escapes, values are null, and lists are empty or long.
+//! Random: names of the optional keys and how often each is present, whether resource keys are nested or have dots in
+//! their names, how often numbers have decimals, texts have escapes, values are null, and lists are empty or long.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, service, share, some_of};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};
@@ -23,7 +23,7 @@ pub(super) struct Kubernetes {
     labels: Pool,
     templates: Vec<String>,
     words: Words,
-    /// Name, share of events that have it, share of these in which it is null.
+    /// Name, share of events that have it, share of those in which it is null.
     optional: Vec<(&'static str, f64, f64)>,
     is_nested: bool,
     is_severity_lower: bool,
@@ -118,7 +118,7 @@ impl Kubernetes {
                 None => out.push_str(&format!(",\"{name}\":null")),
             }
             if at == 0 {
-                // What a search sees of a null is this text.
+                // A search sees a null as this text.
                 first = Some(value.unwrap_or_else(|| "null".to_owned()));
             }
         }
@@ -126,7 +126,7 @@ impl Kubernetes {
     }
 }
 
-/// A JSON string; now and then with escapes where plain characters would do.
+/// A JSON string, sometimes with escapes where plain characters would be valid.
 fn quoted(text: &str, chance: &mut Chance) -> String {
     let mut out = String::new();
     push_quoted(text, &mut out);
@@ -224,7 +224,7 @@ impl Shape for Kubernetes {
         asked.ask(
             "boolean",
             "stats count by attributes.retry",
-            // The null of JSON is the text `null` to a search.
+            // A search sees a JSON null as the text `null`.
             "select retry, count(*) from parsed where retry is not null group by retry",
         );
         asked.find(

@@ -1,7 +1,7 @@
-//! Several sourcetypes in one index: events of four other shapes, one after the other as they come.
+//! Several sourcetypes in one index: interleaved events of four other shapes.
 //!
-//! Drawn: the share of each, and all that their own shapes draw. The parsed table has the columns of all of them, as a
-//! wide table of events has.
+//! Random: the share of each, and everything that is random in their own shapes. The parsed table has the columns of
+//! all of them, like a wide event table.
 
 use super::draw::Pool;
 use super::firewall::Firewall;

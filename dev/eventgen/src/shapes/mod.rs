@@ -1,15 +1,15 @@
-//! Logs of eleven shapes whose details are drawn by a seed, with the fields of every event and the questions asked of it.
+//! Eleven log formats with randomised details, the fields of every event, and questions about them.
 //!
-//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. What varies between
-//! two installations of the same format is drawn: how many services and users there are and how unevenly they speak,
-//! which optional keys exist, what they are called and how often they are present, how often a value is null, escaped,
-//! written with or without decimals, or very long. A new seed is therefore another data set, not the same one in another
-//! order.
+//! A shape is a format: nginx' access log, container logs as JSON, Windows events as XML and so on. Whatever varies
+//! between two installations of the same format is random: how many services and users there are and how unevenly they
+//! are distributed, which optional keys exist, their names and how often they are present, how often a value is null,
+//! escaped, written with or without decimals, or very long. A new seed is therefore a different data set, not the same
+//! one in another order.
 //!
-//! For each event a shape gives the text and the typed values that a parser of this format would find. They are written
-//! beside the text as newline-delimited JSON, so that a database can be given the data parsed. [`Shape::queries`] states
-//! each question three times: in SPL, in SQL over the parsed table, and in SQL over the text alone (where nothing else is
-//! said, the second with every column replaced by the expression that finds it in the text).
+//! For each event a shape returns the text and the typed values that a parser of this format would find. They are
+//! written next to the text as newline-delimited JSON, so that a database can load the parsed data. [`Shape::queries`]
+//! states each question three times: in SPL, in SQL over the parsed table, and in SQL over the text alone (by default
+//! the second with every column replaced by the expression that extracts it from the text).
 //!
 //! Not here: running anything; `cargo xtask bench --shapes` does that.
 
@@ -64,7 +64,7 @@ pub struct Column {
     pub name: String,
     /// Type.
     pub kind: Kind,
-    /// SQL that gives the value from `raw` as text, null where there is none. See [`Query`] for the functions it may use.
+    /// SQL that extracts the value from `raw` as text, null if absent. See [`Query`] for the functions it may use.
     pub from_raw: String,
 }
 
@@ -73,17 +73,17 @@ impl Column {
         Column { name: name.to_owned(), kind, from_raw: from_raw.into() }
     }
 
-    /// A column that the first group of a regular expression finds.
+    /// A column extracted by the first group of a regular expression.
     fn by_pattern(name: &str, kind: Kind, pattern: &str) -> Column {
         Column::new(name, kind, format!("part(raw, '{}')", pattern.replace('\'', "''")))
     }
 
-    /// The same where the value may be a null of JSON, which a search sees as the text `null`.
+    /// A column at a JSON path whose value may be a JSON null, which a search sees as the text `null`.
     fn by_path_or_null(name: &str, kind: Kind, path: &str) -> Column {
         Column::new(name, kind, format!("coalesce(json_part(raw, '{path}'), json_null(raw, '{path}'))"))
     }
 
-    /// A column that stands at a path of the JSON object.
+    /// A column at a path of the JSON object.
     fn by_path(name: &str, kind: Kind, path: &str) -> Column {
         Column::new(name, kind, format!("json_part(raw, '{path}')"))
     }
@@ -115,9 +115,9 @@ impl Value {
 /// One generated event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Which of [`Shape::files`] it belongs to.
+    /// Index of its file in [`Shape::files`].
     pub file: usize,
-    /// Its text, without the line feed at its end.
+    /// Its text, without the final line feed.
     pub text: String,
     /// A value per column, in the order of [`Shape::columns`].
     pub values: Vec<Value>,
@@ -128,19 +128,19 @@ pub struct Event {
 pub struct LogFile {
     /// File name.
     pub name: &'static str,
-    /// Sourcetype it is indexed with.
+    /// Sourcetype under which it is indexed.
     pub sourcetype: &'static str,
 }
 
-/// A format with its drawn details.
+/// A format with its randomised details.
 pub trait Shape {
     /// Short name, for the command line and the report.
     fn name(&self) -> &'static str;
 
-    /// Files the events go to; most shapes have one.
+    /// Files that the events go to; most shapes have one.
     fn files(&self) -> Vec<LogFile>;
 
-    /// Configuration the sourcetype needs beyond what is built in: file name (`props.conf`) and text.
+    /// Configuration that the sourcetype needs in addition to the built-in one: file name (`props.conf`) and text.
     fn conf(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -155,7 +155,7 @@ pub trait Shape {
     fn queries(&self, samples: &Samples) -> Vec<Query>;
 }
 
-/// All shapes, their details drawn by `seed`.
+/// All shapes, randomised by `seed`.
 pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
     let chance = |salt: u64| Chance::new(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     vec![
@@ -173,19 +173,19 @@ pub fn shapes(seed: u64) -> Vec<Box<dyn Shape>> {
     ]
 }
 
-/// Some events of a data set, each of them as likely as any other.
+/// A uniform random sample of the events of a data set.
 #[derive(Clone, Debug)]
 pub struct Samples {
     columns: Vec<String>,
     events: Vec<Event>,
 }
 
-/// How many events are remembered for the parameters of queries.
+/// Sample size for the parameters of queries.
 const SAMPLES: usize = 256;
 
 impl Samples {
-    /// The values that the `at`-th sample which has all of `columns` has there; samples repeat when there are fewer.
-    /// Empty texts where no sample has them all.
+    /// The values of `columns` in the `at`-th sample that has all of them; samples repeat when there are fewer. Empty
+    /// texts if no sample has them all.
     pub(crate) fn row(&self, columns: &[&str], at: usize) -> Vec<String> {
         let places: Vec<usize> =
             columns.iter().filter_map(|name| self.columns.iter().position(|known| known == name)).collect();
@@ -200,7 +200,7 @@ impl Samples {
         self.row(&[column], at).swap_remove(0)
     }
 
-    /// The value of a numeric column that `share` of the samples do not exceed.
+    /// The value of a numeric column that a fraction `share` of the samples does not exceed.
     pub(crate) fn quantile(&self, column: &str, share: f64) -> String {
         let place = self.columns.iter().position(|known| known == column).unwrap_or_default();
         let mut numbers: Vec<f64> = self
@@ -218,7 +218,7 @@ impl Samples {
     }
 }
 
-/// A value that a search can ask for: present and not empty.
+/// The value as a search can ask for it, if it is present and not empty.
 fn shown(value: &Value) -> Option<String> {
     match value {
         Value::Absent => None,
@@ -233,7 +233,7 @@ fn shown(value: &Value) -> Option<String> {
 pub struct Written {
     /// Number of events.
     pub events: u64,
-    /// Bytes of their texts, with a line feed after each.
+    /// Bytes of their texts, including a line feed after each.
     pub bytes: u64,
     /// Some of them.
     pub samples: Samples,
@@ -245,7 +245,7 @@ pub struct Written {
 /// When a file cannot be written.
 pub fn write(shape: &mut dyn Shape, seed: u64, bytes: u64, start_s: i64, folder: &Path) -> io::Result<Written> {
     let mut chance = Chance::new(seed ^ 0x5DEE_CE66);
-    // The same hours of data whatever its size: rates differ, spans of charts do not.
+    // The number of hours does not depend on the size: rates differ, spans of charts do not.
     let hours = 6 + chance.below(12);
     let mut files = truth::Files::create(shape, folder)?;
     let mut samples =

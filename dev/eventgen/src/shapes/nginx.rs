@@ -1,7 +1,7 @@
-//! nginx' access log in the combined format: query strings, user agents with quotes, `-` where there is nothing.
+//! nginx' access log in the combined format: query strings, user agents with quotes, `-` for missing values.
 //!
-//! Drawn: sites and paths, parameters of query strings and how often they are there, how many clients, agents and users,
-//! whether quotes in headers are written `\"` or `\x22`, requests that are no HTTP at all, very long queries.
+//! Random: sites and paths, query string parameters and how often they are present, how many clients, agents and users,
+//! whether quotes in headers are written `\"` or `\x22`, requests that are not HTTP, very long queries.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share, some_of, user};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};
@@ -175,7 +175,7 @@ impl Shape for Nginx {
             number: Field::same("bytes"),
             id: Field::same("sid"),
         };
-        // `sid` is no field of the access log: it is cut out of the query string by auto key=value extraction.
+        // `sid` is not a field of the access log: automatic key=value extraction finds it in the query string.
         let mut asked = Asked::common(self.columns(), &roles, samples);
         asked.ask("count by status", "stats count by status", "select status, count(*) from parsed group by status");
         asked.ask(

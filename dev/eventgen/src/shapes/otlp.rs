@@ -1,7 +1,8 @@
-//! OpenTelemetry's log records as JSON, a record a line with its resource and scope around it.
+//! OpenTelemetry log records as JSON, one record per line, wrapped in its resource and scope.
 //!
-//! Drawn: services and their versions, attributes, their types and how often each is there, bodies, severities, how often
-//! a record belongs to a trace. Attributes are lists of key and value; rules name three of them, as an administrator would.
+//! Random: services and their versions, attributes, their types and how often each is present, bodies, severities, how
+//! often a record belongs to a trace. Attributes are lists of key and value; rules name three of them, as an
+//! administrator would.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share, some_of};
 use super::queries::{Asked, Field, Query, Roles};

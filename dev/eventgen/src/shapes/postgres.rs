@@ -1,7 +1,7 @@
 //! PostgreSQL's log as comma-separated columns (csvlog): quoted texts with doubled quotes, queries of several lines.
 //!
-//! Drawn: databases, users and applications, which statements there are and how they are written, how often something
-//! fails, how many columns are empty, how long queries are.
+//! Random: databases, users and applications, which statements there are and how they are written, how often statements
+//! fail, how many columns are empty, how long queries are.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Asked, Field, Query, Roles};

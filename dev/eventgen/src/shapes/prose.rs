@@ -1,7 +1,7 @@
-//! Messages of an application in whole sentences, without any key.
+//! Application messages in whole sentences, without keys.
 //!
-//! Drawn: the sentences, what is mentioned in them, how long they are, how often text is beyond ASCII or in quotes, how
-//! often a message is only words. All fields come out of the text by `rex`.
+//! Random: the sentences, the things they mention, their length, how often text is non-ASCII or quoted, how often a
+//! message is only words. All fields are extracted from the text by `rex`.
 
 use super::draw::{FOREIGN, Pool, Words, between, happens, hex, magnitude, noun, service, share};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};

@@ -1,18 +1,18 @@
-//! Questions as data, and those that every shape is asked.
+//! Questions as data, and the questions that apply to every shape.
 //!
-//! SQL is written once for DuckDB and ClickHouse. Where their functions differ it uses these, which the bench defines in
-//! both: `part(x, re)` the first group of a regular expression, null where it does not match; `matches(x, re)`;
-//! `json_part(x, path)` the text at a JSON path, null where there is none; `holds`, `begins` and `ends(x, y)`;
-//! `chars(x)` the length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and `number(x)`, null
-//! where the text is no number; `shown(x)` a value as text; `json_null(x, path)` the text `null` where JSON has a null, which
-//! is what a search sees. Regular expressions are RE2's.
+//! SQL is written once for DuckDB and ClickHouse. Where their functions differ it uses these, which the benchmark
+//! defines in both: `part(x, re)` the first group of a regular expression, null if it does not match; `matches(x, re)`;
+//! `json_part(x, path)` the text at a JSON path, null if absent; `holds`, `begins` and `ends(x, y)`; `chars(x)` the
+//! length in characters; `bucket(t, ms)` the start of a span in seconds; `whole(x)` and `number(x)`, null if the text
+//! is not a number; `shown(x)` a value as text; `json_null(x, path)` the text `null` for a JSON null, which is what a
+//! search sees. Regular expressions are RE2's.
 
 use super::{Column, Samples};
 
 /// A question in SPL and SQL. The answers have the same columns in the same order, whatever their names.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// What is asked, unique within the shape.
+    /// Name of the question, unique within the shape.
     pub name: String,
     /// The search.
     pub spl: String,
@@ -36,12 +36,12 @@ impl Field {
         Field { spl: spl.into(), sql }
     }
 
-    /// A field whose column has its name.
+    /// A field whose column has the same name.
     pub(crate) fn same(name: &'static str) -> Field {
         Field::new(name, name)
     }
 
-    /// Its name where an expression stands.
+    /// Its name in an expression.
     fn in_eval(&self) -> String {
         let plain = self.spl.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         if plain { self.spl.clone() } else { format!("'{}'", self.spl) }
@@ -54,24 +54,24 @@ impl Field {
     }
 }
 
-/// The fields of a shape that the common questions are about.
+/// The fields of a shape that the common questions use.
 #[derive(Clone, Debug)]
 pub(crate) struct Roles {
     /// Search that finds all events and extracts the fields; `index=main`, or more.
     pub(crate) base: String,
     /// Condition in SQL of the events that the base search finds; empty for all.
     pub(crate) only: &'static str,
-    /// Field of few values, all of them texts.
+    /// Field with few values, all of them texts.
     pub(crate) few: Field,
-    /// Another field of few values.
+    /// Another field with few values.
     pub(crate) other: Field,
-    /// Field of dozens to thousands of values, all of them texts in lower case.
+    /// Field with dozens to thousands of values, all of them lower-case texts.
     pub(crate) many: Field,
-    /// Field of very many values.
+    /// Field with very many values.
     pub(crate) most: Field,
-    /// Number.
+    /// Numeric field.
     pub(crate) number: Field,
-    /// Field whose value is in one event, or in a few.
+    /// Field whose values occur in one event or a few.
     pub(crate) id: Field,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Starts with the questions that every shape is asked.
+    /// Starts with the questions that apply to every shape.
     pub(crate) fn common<'a>(columns: Vec<Column>, roles: &'a Roles, samples: &Samples) -> Asked<'a> {
         let mut asked = Asked { columns, roles, queries: Vec::new() };
         asked.counts(samples);
@@ -106,7 +106,7 @@ impl Asked<'_> {
         self.push(name, spl, &sql);
     }
 
-    /// Adds a question about the events that a condition of a search finds.
+    /// Adds a question about the events that match a search condition.
     pub(crate) fn find(&mut self, name: &str, condition: &str, commands: &str, sql: &str) {
         let spl = format!("{} | {commands}", self.with(condition));
         let sql = self.narrowed(sql);
@@ -119,7 +119,7 @@ impl Asked<'_> {
         self.push(name, spl, sql);
     }
 
-    /// Marks the last question as one whose rows have an order.
+    /// Marks the last question as having ordered rows.
     fn ordered(&mut self) {
         if let Some(query) = self.queries.last_mut() {
             query.ordered = true;
@@ -131,7 +131,7 @@ impl Asked<'_> {
         self.queries.push(Query { name: name.to_owned(), spl, parsed: sql.to_owned(), raw, ordered: false });
     }
 
-    /// A question about the events that the base search finds.
+    /// SQL restricted to the events that the base search finds.
     fn narrowed(&self, sql: &str) -> String {
         match self.roles.only {
             "" => sql.to_owned(),
@@ -139,7 +139,7 @@ impl Asked<'_> {
         }
     }
 
-    /// `parsed` as an expression over `lines`: databases compute only the columns that are asked for.
+    /// `parsed` as an expression over `lines`: databases compute only the columns that a question uses.
     fn parsing(&self) -> String {
         let columns: String = self
             .columns
@@ -156,7 +156,7 @@ impl Asked<'_> {
         format!("with parsed as (select n, t, sourcetype, raw{columns} from lines) ")
     }
 
-    /// The base search with a condition: in its first command, or behind it where fields are made by commands.
+    /// The base search with a condition: in its first command, or after it where commands create the fields.
     fn with(&self, condition: &str) -> String {
         let base = &self.roles.base;
         if base.contains('|') { format!("{base} | search {condition}") } else { format!("{base} {condition}") }
@@ -340,7 +340,7 @@ impl Asked<'_> {
     }
 }
 
-/// SQL that a word stands in the text: not as a part of a longer one.
+/// SQL condition that the text contains a word, not as part of a longer one.
 pub(crate) fn word_in_raw(word: &str) -> String {
     let mut pattern = String::new();
     for character in word.chars() {
@@ -350,11 +350,11 @@ pub(crate) fn word_in_raw(word: &str) -> String {
         pattern.push(character);
     }
     let (word, pattern) = (word.replace('\'', "''"), pattern.replace('\'', "''"));
-    // A word that begins or ends with a breaker has its border within itself.
+    // A word that begins or ends with a breaker needs no other border there.
     let is_of_word = |character: Option<char>| character.is_some_and(|character| character.is_ascii_alphanumeric());
     let before = if is_of_word(word.chars().next()) { "(^|[^0-9A-Za-z])" } else { "" };
     let behind = if is_of_word(word.chars().next_back()) { "($|[^0-9A-Za-z])" } else { "" };
-    // The plain search first: databases look for it fast, and ask the expression of few rows.
+    // The plain search first: databases run it fast, and evaluate the expression on few rows.
     format!("holds(raw, '{word}') and matches(raw, '{before}{pattern}{behind}')")
 }
 

@@ -1,4 +1,4 @@
-//! The files of a data set: texts as programs log them, and the parsed table as newline-delimited JSON.
+//! Writes the files of a data set: texts as programs log them, and the parsed table as newline-delimited JSON.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

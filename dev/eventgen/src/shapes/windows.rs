@@ -1,7 +1,7 @@
 //! Windows events as XML, as a forwarder sends them: one `<Event>` after another, with named `<Data>`.
 //!
-//! Drawn: which events there are and which data each names, computers, accounts and processes, whether an event is one
-//! line or many, single or double quotes, how often values are `-`, hold entities, or are long.
+//! Random: which events there are and which data each has, computers, accounts and processes, whether an event is one
+//! line or many, single or double quotes, how often values are `-`, contain entities, or are long.
 
 use super::draw::{Pool, Words, address, between, happens, hex, magnitude, noun, share, some_of, user};
 use super::queries::{Asked, Field, Query, Roles, word_in_raw};
@@ -30,7 +30,8 @@ const DATA: &[&str] = &[
     "Hashes",
 ];
 
-/// What add-ons give such events: other names, and fields calculated of one field, of several and of a missing one.
+/// What add-ons define for such events: other names, and fields calculated from one field, from several and from a
+/// missing one.
 const PROPS: &str = r#"[XmlWinEventLog]
 FIELDALIAS-dest = Computer AS dest, IpAddress ASNEW src
 EVAL-severity_name = case(Level=1, "critical", Level=2, "error", Level=3, "warning", true(), "information")
@@ -38,7 +39,7 @@ EVAL-session = dest . ":" . coalesce(LogonType, "none")
 EVAL-account = if(isnull(TargetUserName), "nobody", upper(TargetUserName))
 "#;
 
-/// A kind of event and the data it names.
+/// A kind of event and its data names.
 struct EventKind {
     id: u64,
     names: Vec<&'static str>,
@@ -252,7 +253,7 @@ impl Shape for Windows {
     }
 }
 
-/// Questions about fields that rules give.
+/// Adds questions about fields that come from rules.
 fn ask_given(asked: &mut Asked<'_>) {
     asked.ask("alias", "stats dc(src) by dest", "select computer, count(distinct ip) from parsed group by computer");
     let severity = "case when level = 1 then 'critical' when level = 2 then 'error' when level = 3 then 'warning' else 'information' end";
