@@ -1,4 +1,4 @@
-//! A server of the test's own.
+//! An S3 server for tests.
 
 use std::env;
 use std::fs;
@@ -10,24 +10,25 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// The container that every server has.
+/// The S3 bucket that every server has.
 pub const CONTAINER: &str = "quarry";
-/// Id of the access key that may do everything.
+/// Id of an access key with all permissions.
 pub const KEY_ID: &str = "quarry-tests";
 /// Its secret.
 pub const SECRET: &str = "a secret of no worth";
 
-/// Variable with the path of versitygw; without it, it is looked for on the path and where `go install` puts it.
+/// Environment variable with the path of versitygw; if it is not set, `PATH` and the install directory of `go install`
+/// are searched.
 const PROGRAM_VARIABLE: &str = "QUARRY_VERSITYGW";
 /// Files of a server with TLS.
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
-/// Ports that are tried: another process may take a free one first.
+/// Ports to try: another process may take a free one first.
 const PORTS_TRIED: usize = 20;
-/// Looks for the server to listen, each after the time a connection that is refused takes and a turn of the scheduler.
+/// Maximum checks whether the server listens; each takes the time of a refused connection and a yield.
 const LOOKS_MAX: usize = 200_000;
 
-/// A running versitygw; ends with the value.
+/// A running versitygw; it stops when the value is dropped.
 #[derive(Debug)]
 pub struct Gateway {
     server: Child,
@@ -36,7 +37,7 @@ pub struct Gateway {
     has_tls: bool,
 }
 
-/// What a server shows its clients.
+/// TLS certificate of a server.
 #[derive(Clone, Debug)]
 pub struct ServerCertificate {
     /// The certificate, in PEM.
@@ -81,7 +82,7 @@ impl Gateway {
         panic!("{} does not start", program.display());
     }
 
-    /// Where it listens: `127.0.0.1:PORT`.
+    /// Address where it listens: `127.0.0.1:PORT`.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -91,7 +92,7 @@ impl Gateway {
         format!("{}://{}", if self.has_tls { "https" } else { "http" }, self.address)
     }
 
-    /// The file an object of the container is in.
+    /// Path of the file that stores an object of the container.
     pub fn file(&self, key: &str) -> PathBuf {
         self.folder.path().join("objects").join(CONTAINER).join(key)
     }

@@ -1,9 +1,9 @@
-//! What tests of remote storage share: an S3 server of their own, and a proxy before it that fails as told.
+//! Test support for remote storage: an S3 server, and a proxy that injects faults.
 //!
-//! [`Gateway`] starts versitygw on a folder that goes when the value is dropped. [`FaultProxy`] stands between a
-//! client and the server; what it does to a request follows from a seed and from the request, so that a seed replays.
+//! [`Gateway`] starts versitygw on a directory that is removed when the value is dropped. [`FaultProxy`] sits between a
+//! client and the server; its faults are determined by a seed and the request, so that a seed can be replayed.
 //!
-//! Not here: what a client should make of it.
+//! Not here: how a client should react.
 #![allow(
     clippy::expect_used,
     clippy::panic,

@@ -1,8 +1,8 @@
-//! A proxy that forwards HTTP requests one by one and does to some of them what networks and servers do.
+//! A proxy that forwards HTTP requests one by one and injects faults of networks and servers into some of them.
 //!
-//! Each connection carries one request, so that nothing of one reaches the next. Whether and how a request is harmed
-//! depends on the seed, on the request's method, path and range, and on how often it came before: order and speed do
-//! not matter, and a request that is sent again may get through.
+//! Each connection carries one request, so that requests do not affect each other. Whether and how a request fails
+//! depends on the seed, on its method, path and range, and on how many times it came before: order and timing do not
+//! matter, and a repeated request may get through.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,33 +14,33 @@ use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// Longest head of a message.
+/// Maximum bytes of a message head.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Bytes between two pauses of a slow body.
 const SLOW_BYTES: usize = 4096;
 
-/// How much goes wrong: each number is out of a thousand requests, one kind at most befalls a request.
+/// Fault rates: each number is per thousand requests; a request has at most one fault.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// Decides who is hit.
+    /// Decides which requests fail.
     pub seed: u64,
-    /// How long each answer takes longer.
+    /// Delay of each answer.
     pub latency: Duration,
-    /// Answered 503 instead of being forwarded, as a store does that is asked too much.
+    /// Answered with 503 instead of being forwarded, as an overloaded store does.
     pub refused: u64,
-    /// Forwarded and then answered 500: what was asked for is done.
+    /// Forwarded and then answered with 500: the request has taken effect.
     pub failed: u64,
-    /// The connection ends before the request is forwarded.
+    /// The connection is closed before the request is forwarded.
     pub reset_before: u64,
-    /// The connection ends after the request was done, without an answer.
+    /// The connection is closed after the request has taken effect, without an answer.
     pub reset_after: u64,
-    /// The answer ends in its middle.
+    /// The answer is cut off in the middle.
     pub truncated: u64,
     /// One bit of the answer's body is flipped.
     pub corrupted: u64,
-    /// The answer's body comes in pieces with a pause of 5 ms between them.
+    /// The answer's body is sent in pieces with a pause of 5 ms between them.
     pub slow: u64,
-    /// Nothing is ever answered, until the client goes.
+    /// Never answered, until the client closes the connection.
     pub stalled: u64,
 }
 
@@ -79,12 +79,12 @@ impl Faults {
     }
 }
 
-/// A request that came.
+/// A request that arrived.
 #[derive(Clone, Debug)]
 pub struct Seen {
     /// The first line and the headers, as they were sent.
     pub head: String,
-    /// Whether something was done to it.
+    /// Whether a fault was injected.
     pub harmed: bool,
 }
 
@@ -95,7 +95,7 @@ impl Seen {
     }
 }
 
-/// A running proxy; ends with the value.
+/// A running proxy; it stops when the value is dropped.
 #[derive(Debug)]
 pub struct FaultProxy {
     address: String,
@@ -115,7 +115,7 @@ struct Shared {
 }
 
 impl FaultProxy {
-    /// A proxy before the server at `server` (`HOST:PORT`).
+    /// Starts a proxy for the server at `server` (`HOST:PORT`).
     pub fn start(server: &str, faults: Faults) -> FaultProxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address").to_string();
@@ -135,29 +135,29 @@ impl FaultProxy {
                     break;
                 }
                 let (shared, Ok(client)) = (Arc::clone(&serving), client) else { continue };
-                // A client that goes in the middle of its request is what these tests are about.
+                // Clients that disconnect in the middle of a request are part of these tests.
                 thread::spawn(move || drop(shared.serve(client)));
             }
         });
         FaultProxy { address, shared, acceptor: Some(acceptor) }
     }
 
-    /// Where it listens, as a URL.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on this goes wrong.
+    /// Sets the faults from now on.
     pub fn set(&self, faults: Faults) {
         *lock(&self.shared.faults) = faults;
     }
 
-    /// Bytes of the bodies that were answered so far.
+    /// Bytes of the bodies answered so far.
     pub fn answered_bytes(&self) -> u64 {
         self.shared.answered_bytes.load(Ordering::Relaxed)
     }
 
-    /// Requests that came so far.
+    /// Requests received so far.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
@@ -168,7 +168,7 @@ impl Drop for FaultProxy {
         self.shared.ended.store(true, Ordering::SeqCst);
         *lock(&self.shared.end.0) = true;
         self.shared.end.1.notify_all();
-        // Wakes the acceptor.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(&self.address));
         if let Some(acceptor) = self.acceptor.take() {
             drop(acceptor.join());
@@ -241,7 +241,7 @@ impl Shared {
         client.shutdown(Shutdown::Both)
     }
 
-    /// Waits so long, or until the proxy ends.
+    /// Waits for the given time, or until the proxy stops.
     fn pause(&self, time: Duration) {
         if !time.is_zero() {
             drop(self.end.1.wait_timeout_while(lock(&self.end.0), time, |ended| !*ended));
@@ -277,7 +277,7 @@ fn length(head: &str) -> Option<usize> {
     header(head, "content-length")?.parse().ok()
 }
 
-/// A head that says the connection ends behind its message.
+/// A message head with `Connection: close`.
 fn closing(head: &str) -> String {
     let kept = head.trim_end().lines().filter(|line| !line.to_ascii_lowercase().starts_with("connection:"));
     kept.map(|line| format!("{line}\r\n")).collect::<String>() + "Connection: close\r\n\r\n"
