@@ -1,7 +1,7 @@
-//! Worlds for tests of searches, which the tests of several crates share.
+//! Test stores for searches, shared by the tests of several crates.
 //!
-//! [`CountedStore`] is a store of which is counted what is read of sealed slabs; an [`Interruption`] happens in the middle of a search,
-//! at a read that is counted. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
+//! [`CountedStore`] is a store that counts reads of sealed slabs; an [`Interruption`] runs a closure in the middle of a
+//! search, at a given read. Only tests depend on this crate. Not here: events, which each test makes as it needs them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on ends")]
 
 use std::ops::Range;
@@ -19,9 +19,9 @@ use quarry_store::{
     SlabIdentity, Snapshot, Store, StoreError, StoreOptions, StoredSlab,
 };
 
-/// Nanoseconds of a second.
+/// Nanoseconds per second.
 pub const SECOND: i64 = 1_000_000_000;
-/// When the first event happened.
+/// Time of the first event.
 pub const START: i64 = 1_700_000_000 * SECOND;
 
 /// No lookup tables.
@@ -37,8 +37,8 @@ impl LookupSource for NoTables {
     }
 }
 
-/// The options of a store whose sealed buckets go to a volume, which is in memory; their local copies have no room, nor has
-/// what is read of the volume.
+/// Options of a store whose sealed buckets go to a volume in memory; the cache has no room for local copies or for
+/// blocks read from the volume.
 pub fn far_away(options: StoreOptions) -> StoreOptions {
     let remote = RemoteOptions {
         volumes: [("far".to_owned(), Arc::new(Memory::default()) as _)].into(),
@@ -58,29 +58,29 @@ pub struct CountedStore {
     /// The store.
     pub store: Arc<Store>,
     reads: Arc<AtomicU64>,
-    /// What happens while a sealed slab is read.
+    /// Action that runs while a sealed slab is read.
     pub interruption: Arc<Interruption>,
     counts_terms: bool,
     text: fn(u64) -> String,
 }
 
 impl CountedStore {
-    /// Opens a store in `dir` whose slabs have so many events, long after [`START`]. Event number `at` is `text(at)`;
-    /// `counts_terms` says whether a question to a term dictionary is a read.
+    /// Opens a store in `dir` with slabs of `slab_events` events, long after [`START`]. Event number `at` is
+    /// `text(at)`; `counts_terms` says whether a lookup in a term dictionary counts as a read.
     pub fn open(dir: &Path, slab_events: usize, counts_terms: bool, text: fn(u64) -> String) -> Arc<CountedStore> {
         let options = StoreOptions { slab_events, ..StoreOptions::at(dir) };
         let store = Store::open(options, ManualClock::shared(START + 10_000_000 * SECOND)).unwrap();
         Arc::new(CountedStore { store, reads: Arc::default(), interruption: Arc::default(), counts_terms, text })
     }
 
-    /// Appends events `from..until` to an index, a second apart, `late` seconds before their time.
+    /// Appends events `from..until` to an index, a second apart, shifted back by `late` seconds.
     pub fn append(&self, index: &str, from: u64, until: u64, late: i64) {
         /// Events of a batch: a slab is closed between batches.
         const BATCH: usize = 50;
         (from..until).step_by(BATCH).for_each(|at| self.append_batch(index, at..until.min(at + BATCH as u64), late));
     }
 
-    /// As [`CountedStore::append`], at once.
+    /// Like [`CountedStore::append`], in one batch.
     pub fn append_batch(&self, index: &str, events: Range<u64>, late: i64) {
         let mut batch = EventBatch { index_time: START, ..EventBatch::default() };
         let metas = ["web", "db"].map(|host| {
@@ -92,14 +92,14 @@ impl CountedStore {
             })
         });
         for at in events {
-            // Not one instant per event: several meet.
+            // Several events share one instant.
             let time = START + (at as i64 / 3 * 3 - late) * SECOND;
             batch.push((self.text)(at).as_bytes(), time, metas[(at / 10 % 2) as usize]);
         }
         self.store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     }
 
-    /// What was read of sealed slabs since the last call.
+    /// Reads of sealed slabs since the last call.
     pub fn reads(&self) -> u64 {
         self.reads.swap(0, Ordering::Relaxed)
     }
@@ -126,7 +126,7 @@ impl SnapshotSource for CountedStore {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// What happens in the middle of a search: once, at a read that is counted from when it was set.
+/// An action in the middle of a search: it runs once, at a given read counted from the call of `set`.
 #[derive(Default)]
 pub struct Interruption(Mutex<Option<(u64, Work)>>);
 
@@ -142,12 +142,12 @@ impl Interruption {
         *self.0.lock().unwrap() = Some((at, Box::new(work)));
     }
 
-    /// Forgets what did not happen; tells whether it was still to come.
+    /// Removes an action that has not run; returns whether there was one.
     pub fn clear(&self) -> bool {
         self.0.lock().unwrap().take().is_some()
     }
 
-    /// Notes a read.
+    /// Counts a read.
     pub fn step(&self) {
         let mut planned = self.0.lock().unwrap();
         match planned.as_mut() {
@@ -162,7 +162,7 @@ impl Interruption {
     }
 }
 
-/// All rows of a store of one index whose place in their page is a multiple of `by`.
+/// All rows of a store of one index whose position in their page is a multiple of `by`.
 pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
     let mut deletion = Deletion::default();
     for segment in store.snapshot(&IndexSelector::new([index]), &TimeRange::ALL).segments {
@@ -174,7 +174,7 @@ pub fn every(store: &Store, index: &str, by: usize) -> Deletion {
     deletion
 }
 
-/// A segment that counts what is read of it.
+/// A segment that counts its reads.
 #[derive(Debug)]
 struct Counted {
     inner: Arc<dyn Segment>,
