@@ -1,8 +1,8 @@
-//! The whole check: format, lints, layers, house rules, licences, fuzz targets that still compile, tests, and a node
-//! that is killed over and over.
+//! The full check: format, lints, layers, house rules, licences, fuzz targets that still compile, tests, and a node
+//! that is killed repeatedly.
 //!
-//! Cheap checks run first. All cargo calls use the release profile: DataFusion is then built once for the demo, the
-//! tests and the benches.
+//! Cheap checks run first. All cargo calls use the release profile, so that DataFusion is built once for the demo, the
+//! tests and the benchmarks.
 
 use crate::root;
 

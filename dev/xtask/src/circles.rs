@@ -1,11 +1,11 @@
-//! Circles inside a crate: files that import one another, directly or by way of others.
+//! Import cycles inside a crate: files that import one another, directly or through others.
 //!
-//! Files of a circle can only be understood, tested and moved together, so a circle's size is bounded
-//! ([`CIRCLE_FILES_MAX`]); crates that are over it stand in `dev/xtask/circles.txt` with the size of their largest
-//! circle, which may only shrink. Imports are read from the syntax tree; a re-export leads to the file that defines the
-//! name, so that a facade (`lib.rs`, `mod.rs`) ties nobody together. Not counted: what a `macro_rules!` names, such as the
-//! rows of a table from which a dispatch is made (it uses them through a trait alone). Not seen: names that macros put
-//! together, and methods called through a value without naming its type.
+//! Files of a cycle can only be understood, tested and moved together, so its size is limited ([`CIRCLE_FILES_MAX`]).
+//! Crates over the limit are listed in `dev/xtask/circles.txt` with the size of their largest cycle, which may only
+//! shrink. Imports are read from the syntax tree; a re-export counts as an import of the file that defines the name, so
+//! a facade (`lib.rs`, `mod.rs`) creates no cycles. Not counted: names in a `macro_rules!`, such as the rows of a table
+//! from which a dispatch is generated (it uses them through a trait alone). Not detected: names that macros assemble,
+//! and methods called on a value without naming its type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,16 +15,16 @@ use syn::visit::Visit;
 
 use crate::root;
 
-/// Most files of a circle.
+/// Maximum files of a cycle.
 const CIRCLE_FILES_MAX: usize = 8;
-/// Crates over the limit, and the size they may have.
+/// List of crates over the limit with their allowed sizes.
 const RATCHET: &str = "dev/xtask/circles.txt";
 /// Longest chain of re-exports that is followed.
 const REEXPORTS_MAX: usize = 16;
 
 type Segments = Vec<String>;
 
-/// Checks every crate; with `update`, writes the ratchet downwards.
+/// Checks every crate; with `update`, lowers the allowed sizes.
 pub(crate) fn run(update: bool) -> Result<(), String> {
     let ratchet = read_ratchet();
     let (mut faults, mut kept, mut largest_of_all) = (Vec::new(), String::new(), 0);
@@ -55,7 +55,7 @@ pub(crate) fn run(update: bool) -> Result<(), String> {
     Err(faults.join("\n"))
 }
 
-/// Tells which files of the largest circle of a crate import which, for whoever wants to break it.
+/// Prints which files of the largest cycle of a crate import which, to help break it.
 pub(crate) fn show(name: &str) -> Result<(), String> {
     let files = CrateFiles::read(&root().join("crates").join(name).join("src"))?;
     let largest = files.circles().into_iter().max_by_key(Vec::len).unwrap_or_default();
@@ -72,14 +72,14 @@ fn read_ratchet() -> BTreeMap<String, usize> {
     rows.filter_map(|(size, name)| Some((name.to_owned(), size.parse().ok()?))).collect()
 }
 
-/// The modules of a crate, and what each names.
+/// The modules of a crate, and the paths that each names.
 #[derive(Default)]
 struct CrateFiles {
     /// File of each module.
     file_of: BTreeMap<Segments, String>,
-    /// What a name of a module stands for, by `use`.
+    /// What a name in a module refers to through `use`.
     aliases: BTreeMap<(Segments, String), Segments>,
-    /// Module, and a path that it names; paths are absolute.
+    /// Module and a path that it names; paths are absolute.
     named: Vec<(Segments, Segments)>,
 }
 
@@ -103,7 +103,7 @@ impl CrateFiles {
         Ok(read)
     }
 
-    /// Notes the modules of a file, so that paths can be told from names.
+    /// Records the modules of a file, so that paths can be told from names.
     fn declare(&mut self, module: &[String], file: &str, items: &[syn::Item]) {
         self.file_of.insert(module.to_vec(), file.to_owned());
         for item in items {
@@ -175,7 +175,7 @@ impl CrateFiles {
         }
     }
 
-    /// The path from the root of the crate, if it leads into the crate.
+    /// The path from the crate root, if it leads into the crate.
     fn absolute(&self, module: &[String], path: &[String]) -> Option<Segments> {
         let first = path.first()?;
         let (mut base, rest) = match first.as_str() {
@@ -192,7 +192,7 @@ impl CrateFiles {
         Some(base)
     }
 
-    /// File that defines what a path names, re-exports followed.
+    /// File that defines what a path names, following re-exports.
     fn file_defining(&self, path: &[String], depth: usize) -> Option<&String> {
         let mut module = Vec::new();
         for (at, segment) in path.iter().enumerate() {
@@ -252,7 +252,7 @@ fn reach<'a>(from: &'a str, arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> BT
     seen
 }
 
-/// Paths of more than one segment that stand in an item, also in the arguments of macros.
+/// Collects paths of more than one segment in an item, including the arguments of macros.
 #[derive(Default)]
 struct Paths {
     found: Vec<Segments>,
@@ -334,7 +334,7 @@ fn joined(module: &[String], name: &str) -> Segments {
     module.iter().cloned().chain([name.to_owned()]).collect()
 }
 
-/// Module of a file, by its place below `src`.
+/// Module of a file, from its path below `src`.
 fn module_of(file: &str) -> Segments {
     let stem = file.trim_end_matches(".rs");
     let stem = stem.strip_suffix("/mod").unwrap_or(stem);
@@ -344,7 +344,7 @@ fn module_of(file: &str) -> Segments {
     stem.split('/').map(str::to_owned).collect()
 }
 
-/// Product files below a folder, in order of their names.
+/// Product files in a directory, sorted by name.
 fn list(folder: &Path, files: &mut Vec<std::path::PathBuf>) {
     let Ok(entries) = std::fs::read_dir(folder) else { return };
     let mut entries: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();

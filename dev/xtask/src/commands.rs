@@ -1,30 +1,31 @@
-//! The parts of every SPL command: its row in the table of `quarry_spl::commands`, its syntax, its execution and its page.
+//! Checks that every SPL command is complete: its row in the table of `quarry_spl::commands`, its syntax, its execution
+//! and its page.
 //!
-//! The compiler finds a row without files; here are the files without a row and the pages. `cargo fmt` does not follow
-//! modules that a macro declares, so their format is checked here, too.
+//! The compiler finds a row without files; this check finds files without a row, and missing pages. `cargo fmt` does
+//! not follow modules that a macro declares, so their format is checked here, too.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::root;
 
-/// Folder of syntax, and the files in it that are no command.
+/// Directory of the syntax files, and the files in it that are not commands.
 const SYNTAX: &str = "crates/spl/src/commands";
 const NO_COMMANDS: &[&str] = &["mod", "filled", "info", "measurements", "not_yet", "registry"];
-/// Folder of execution.
+/// Directory of the execution files.
 const EXECUTION: &str = "crates/engine/src/commands";
-/// Folder of pages.
+/// Directory of the pages.
 const PAGES: &str = "spec/spl";
 
 /// A row of the table.
 struct Row {
     /// Name of the command and of its files.
     name: String,
-    /// Whether it stands for other commands, and so runs by their files.
+    /// Whether it expands to other commands and so needs no execution file.
     is_short: bool,
 }
 
-/// What is missing.
+/// Reports missing parts.
 pub(crate) fn check(faults: &mut Vec<String>) -> Result<(), String> {
     let table_path = root().join(SYNTAX).join("mod.rs");
     let table = std::fs::read_to_string(&table_path).map_err(|error| format!("{}: {error}", table_path.display()))?;
@@ -49,7 +50,7 @@ pub(crate) fn check(faults: &mut Vec<String>) -> Result<(), String> {
     check_format(&files, faults)
 }
 
-/// The usual name is that of the file, and the page is there.
+/// Checks that the canonical name is that of the file, and that the page exists.
 fn check_description(row: &Row, text: &str, faults: &mut Vec<String>) {
     let file = format!("{SYNTAX}/{}.rs", row.name);
     let description = text.split_once("const INFO").map_or("", |(_, rest)| rest);
@@ -85,13 +86,13 @@ fn rows(table: &str) -> Vec<Row> {
     rows
 }
 
-/// The text in quotes that follows a mark.
+/// The quoted text that follows a marker.
 fn quoted_after<'t>(text: &'t str, mark: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(mark)?;
     rest.trim_start().strip_prefix('"')?.split('"').next()
 }
 
-/// Names of the Rust files in a folder.
+/// Names of the Rust files in a directory.
 fn stems(folder: &Path) -> Result<Vec<String>, String> {
     let entries = std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let paths = entries.flatten().map(|entry| entry.path());

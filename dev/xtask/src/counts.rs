@@ -1,15 +1,15 @@
-//! Instructions of the bucket's parts, for comparing when the machine is too busy for times.
+//! Instruction counts of the bucket code, for comparisons on machines too busy for timing.
 //!
-//! `cargo xtask counts` runs each part of `crates/bucket/benches/parts` once under valgrind's callgrind, which counts what
-//! happens inside the function `counted`, and prints it beside `dev/xtask/counts.txt`; `--save` writes that file. The
-//! counts of two runs differ by less than a hundredth, so more than [`TOLERANCE`] over the kept one is a
-//! failure. Not here: caches, waiting and memory bandwidth, which no count of instructions shows.
+//! `cargo xtask counts` runs each part of `crates/bucket/benches/parts` once under valgrind's callgrind, which counts
+//! what happens inside the function `counted`, and prints it next to the count in `dev/xtask/counts.txt`; `--save`
+//! writes that file. The counts of two runs differ by less than a hundredth, so an increase of more than [`TOLERANCE`]
+//! is a failure. Not measured: caches, waiting and memory bandwidth, which instruction counts do not show.
 
 use std::collections::BTreeMap;
 
 use crate::root;
 
-/// Growth that is more than chance.
+/// Growth that exceeds random variation.
 const TOLERANCE: f64 = 1.05;
 const KEPT: &str = "dev/xtask/counts.txt";
 const RUNNER: &str = r#"target."cfg(unix)".runner = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted*"]"#;
@@ -59,7 +59,7 @@ struct Printed {
     err: String,
 }
 
-/// Runs the benchmark's program.
+/// Runs the benchmark program.
 fn bench(options: &[&str], arguments: &[&str]) -> Result<Printed, String> {
     let mut command = crate::cargo();
     command.current_dir(root()).args(options).args(["bench", "--quiet", "--locked", "-p", "quarry-bucket"]);
@@ -73,7 +73,7 @@ fn bench(options: &[&str], arguments: &[&str]) -> Result<Printed, String> {
     Err(format!("{}\nif valgrind is missing: apt-get install valgrind", printed.err))
 }
 
-/// What callgrind says it counted.
+/// The count that callgrind reports.
 fn collected(told: &str) -> Option<u64> {
     told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }

@@ -1,6 +1,6 @@
-//! Which crate may use which: the table is the rule.
+//! Checks crate dependencies against a table.
 //!
-//! Data flows one way, so an edge that is not in the table fails. Pure crates must not reach an async runtime, and
+//! Data flows one way, so a dependency that is not in the table fails. Pure crates must not reach an async runtime, and
 //! each heavy dependency has one owner.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::root;
 
-/// Crate and the crates of ours it may use besides stdx and event.
+/// Crates and the workspace crates that each may use besides stdx and event.
 const EDGES: &[(&str, &[&str])] = &[
     ("stdx", &[]),
     ("event", &[]),
@@ -46,13 +46,13 @@ const EDGES: &[(&str, &[&str])] = &[
     ("s3world", &[]),
 ];
 
-/// Crates without async, files, sockets, clocks and chance.
+/// Crates without async, files, sockets, clocks and randomness.
 const PURE: &[&str] = &["event", "conf", "pipeline", "bucket", "spl", "learn"];
 
-/// What no pure crate may reach, directly or not.
+/// What no pure crate may depend on, directly or indirectly.
 const IMPURE: &[&str] = &["tokio", "mio", "socket2", "rusqlite", "axum"];
 
-/// Heavy dependency and the crates that may name it.
+/// Heavy dependencies and the crates that may name them.
 const OWNERS: &[(&str, &[&str])] = &[
     ("datafusion-physical-plan", &["engine"]),
     ("datafusion-execution", &["eval"]),
@@ -69,7 +69,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("clap", &["server"]),
 ];
 
-/// Most packages the lock file may hold.
+/// Maximum number of packages in the lock file.
 const LOCKED_PACKAGES_MAX: usize = 750;
 
 /// Checks the table against `cargo metadata`.
@@ -105,7 +105,7 @@ fn metadata() -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// Package name to the names it uses outside tests.
+/// Package names and the names that each uses outside tests.
 fn graph(packages: &[Value]) -> BTreeMap<String, BTreeSet<String>> {
     let mut graph: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages {
@@ -150,7 +150,7 @@ fn check_package(package: &Value, graph: &BTreeMap<String, BTreeSet<String>>, fa
     }
 }
 
-/// Our name of a package: `quarry-x` is x, the binary `quarry` is server.
+/// Short name of a package: `quarry-x` is x, the binary `quarry` is server.
 fn short_name(full: &str) -> Option<&str> {
     if full == "quarry" { Some("server") } else { full.strip_prefix("quarry-") }
 }

@@ -1,8 +1,10 @@
-//! The project's automation, so that home and CI run the same program.
+//! The project's automation, so that development machines and CI run the same program.
 //!
-//! `cargo xtask ci` is everything, `quick` what a change needs while it is made; `layers` checks which crate may use which and bounds circles inside them, `circle` shows the largest of a crate, `tidy` the house rules, `bench` the
-//! speed table, `counts` the instructions of parts, `soak-node` kills a node and fails its disk over and over, `soak-searches`
-//! runs generated searches, `storms` has many clients that log in wrongly or do not read, `differential` has DuckDB's answers beside ours, `search-commands` runs commands of Splunk's SDK. Tools are
+//! `cargo xtask ci` runs everything, `quick` the checks for a change in progress; `layers` checks crate dependencies
+//! and limits import cycles inside crates, `circle` shows the largest of a crate, `tidy` checks the house rules,
+//! `bench` measures the performance table, `counts` the instructions of parts; `soak-node` repeatedly kills a node and
+//! makes its disk fail, `soak-searches` runs generated searches, `storms` runs many clients that fail to log in or do
+//! not read, `differential` compares answers with DuckDB's, `search-commands` runs commands of Splunk's SDK. Tools are
 //! called as child processes; nothing here is part of the product.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
@@ -55,8 +57,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Cargo as a shell would call it: without what `cargo run` says of this program, for which build scripts that ask for it
-/// (that of ring) would run anew, and all that depends on them be built anew.
+/// Cargo as a shell would call it: without the environment variables that `cargo run` sets. Build scripts that read
+/// them (that of ring) would otherwise run again, and everything that depends on them would be rebuilt.
 fn cargo() -> Command {
     let mut command = Command::new("cargo");
     for (name, _) in std::env::vars_os() {
@@ -68,9 +70,9 @@ fn cargo() -> Command {
     command
 }
 
-/// Root folder of the project.
+/// Root directory of the project.
 fn root() -> PathBuf {
-    // Not the folder it was compiled in: clones share one target folder.
+    // Not the directory it was compiled in: clones share one target directory.
     let here = std::env::current_dir().unwrap_or_default();
     let found = here.ancestors().find(|folder| folder.join("dev/xtask").is_dir()).map(PathBuf::from);
     found.unwrap_or(here)

@@ -1,14 +1,14 @@
-//! Checks that are programs in Python: a virtual environment with pinned packages below the target folder, then the
-//! program with the built `quarry` and an empty folder.
+//! Checks written in Python: creates a virtual environment with pinned packages in the target directory, then runs the
+//! program with the built `quarry` and an empty directory.
 //!
-//! Where there is no python3, or no package index, they are not run, and a line says so.
+//! Without python3 or a package index they are skipped, with a message.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use crate::root;
 
-/// A check: its folder below `tests`, and its program there.
+/// A check: its directory in `tests`, and its program there.
 pub(crate) struct PythonCheck {
     folder: &'static str,
     program: &'static str,
@@ -20,7 +20,7 @@ pub(crate) const DIFFERENTIAL: PythonCheck = PythonCheck { folder: "differential
 pub(crate) const SEARCH_COMMANDS: PythonCheck = PythonCheck { folder: "clients/search_commands", program: "run.py" };
 
 impl PythonCheck {
-    /// Runs the check with the release program, which must be built.
+    /// Runs the check with the release binary, which must be built.
     pub(crate) fn run(&self) -> Result<(), String> {
         let (here, target) = (root().join("tests").join(self.folder), target_folder());
         let work = target.join("python").join(self.folder.replace('/', "-"));
@@ -43,7 +43,7 @@ impl PythonCheck {
     }
 }
 
-/// The virtual environment with the packages of a list.
+/// Creates the virtual environment with the packages of a list.
 pub(crate) fn prepare(environment: &PathBuf, python: &PathBuf, requirements: &PathBuf) -> Result<(), String> {
     if !python.exists() {
         succeeds(Command::new("python3").arg("-m").arg("venv").arg(environment))?;
@@ -60,7 +60,7 @@ fn succeeds(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub(crate) fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }

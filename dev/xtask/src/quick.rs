@@ -1,9 +1,9 @@
 //! The contributor's loop: checks only what changed since a commit.
 //!
-//! Format, house rules and layers for all; `check` for every crate that can see the change; clippy and unit tests for
-//! the crates whose files changed. It uses the dev profile with incremental builds: the first run compiles all
-//! dependencies (minutes), later ones only what the change touches. Not here: specification pages, the command line,
-//! crash tests, DuckDB's answers; `cargo xtask ci` has them.
+//! Format, house rules and layers for everything; `check` for every crate that is affected by the change; clippy and
+//! unit tests for the crates whose files changed. It uses the dev profile with incremental builds: the first run
+//! compiles all dependencies (minutes), later ones only what the change affects. Not here: specification pages, the
+//! command line, crash tests, comparison with DuckDB; `cargo xtask ci` has them.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use crate::root;
 
-/// Compared with unless the command line names a commit.
+/// Default base commit.
 const BASE: &str = "HEAD";
 
-/// Runs the steps and prints how long each took; stops at the first failure.
+/// Runs the steps and prints the duration of each; stops at the first failure.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let base = match arguments {
         [] => BASE,

@@ -1,9 +1,10 @@
-//! `cargo xtask soak-searches [--seeds N] [--from SEED]`: searches made by chance, asked in whole and in slices, over events
-//! kept in every way (crates/engine/tests/plans). A seed that fails is told with its search; the same seed fails again.
+//! `cargo xtask soak-searches [--seeds N] [--from SEED]`: generated searches, run whole and in slices, over events
+//! stored in every way (crates/engine/tests/plans). A failing seed is reported with its search and fails again when it
+//! is replayed.
 
 use crate::root;
 
-/// Searches when no number is given: some minutes.
+/// Default number of searches: some minutes.
 const SEEDS: u64 = 5_000;
 
 /// Runs the searches.

@@ -1,10 +1,11 @@
-//! `cargo xtask storms [--binary PATH]`: clients that mean no good, many at a time, and another one that only wants to search.
+//! `cargo xtask storms [--binary PATH]`: load tests with many hostile clients at a time, and one ordinary client that
+//! searches.
 //!
-//! First 64 clients log in with wrong passwords. Then 70 clients at a time ask for events, with rows of some bytes, of a
-//! kilobyte, of 64 KB and of a megabyte: exports that they do not read (some nothing, some only the beginning), and answers
-//! of 8 MB (of oneshot searches, of jobs, pages of one job) that they read at once, and ones that they do not read. What
-//! the server takes and how long another search of the same user, and one of another user, waits, from the first of these
-//! clients on, is told, and bounded.
+//! First 64 clients log in with wrong passwords. Then 70 clients at a time request events, with rows of some bytes, of
+//! a kilobyte, of 64 KB and of a megabyte: exports that they do not read (some read nothing, some only the beginning),
+//! and answers of 8 MB (of oneshot searches, of jobs, pages of one job), which some read at once and some do not read.
+//! The test reports and limits the memory of the server and the waiting time of other searches by the same user and by
+//! another user, from the start of the storm.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,30 +19,30 @@ use serde_json::Value;
 
 use crate::soak_node;
 
-/// Clients of a storm.
+/// Clients of a login storm.
 const CLIENTS: usize = 64;
-/// Logins of each.
+/// Logins of each client.
 const LOGINS: usize = 20;
-/// Clients that ask for events: more than searches run at once.
+/// Clients that request events: more than the number of concurrent searches.
 const READERS: usize = 70;
-/// Events to export: how many, and bytes of text added to each.
+/// Events to export: their number, and bytes of text added to each.
 const EVENTS: [(usize, usize); 4] = [(300_000, 0), (100_000, 1_000), (2_500, 64 << 10), (160, 1 << 20)];
-/// Stalled answers of which the beginning is read: one in so many, and bytes of it.
+/// Stalled answers of which the beginning is read: one in this many, and the number of bytes.
 const READ_EVERY: usize = 2;
 const READ_BYTES: u64 = 24 << 20;
 const READ_BYTES_OF_ANSWER: u64 = 2 << 20;
-/// Bytes of events of an answer that is no export.
+/// Bytes of events of an answer other than an export.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Searches of the other client beside the readers.
+/// Number of searches of the other client during a storm.
 const SEARCHES: usize = 30;
-/// Most memory that the server may take at any moment, in MB.
+/// Maximum peak memory of the server, in MB.
 const RESIDENT_MB_MAX: u64 = 1_000;
-/// Longest waits of other clients, of the same user and of another one; generous, as other work may run beside.
+/// Maximum waits of the same user and of another; generous, as other work may run on the machine.
 const WAIT_MAX: Duration = Duration::from_secs(5);
 const WAIT_MAX_OF_OTHERS: Duration = Duration::from_secs(2);
 /// The other user.
 const OTHER: (&str, &str) = ("other", "a password of storms");
-/// Longest wait for the server.
+/// Maximum wait for the server.
 const START_MAX: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -50,7 +51,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Runs both storms.
+/// Runs the storms.
 pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     let named = arguments.iter().position(|argument| argument == "--binary").and_then(|at| arguments.get(at + 1));
     let binary = named.map_or_else(soak_node::binary, |path| Ok(PathBuf::from(path)))?;
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     ran
 }
 
-/// Runs all of them, also behind one that takes too much.
+/// Runs all storms, even if one exceeds its limits.
 fn storms(binary: &Path, folder: &Path) -> Result<(), String> {
     let mut beyond = Vec::new();
     let cannot = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -114,7 +115,7 @@ fn add_user(binary: &Path, data: &Path) -> Result<(), String> {
     if added.status.success() { Ok(()) } else { Err(format!("no other user can be added: {told}")) }
 }
 
-/// Words of no sense, so many bytes of them, other ones for each event.
+/// Meaningless words of the given length, different for each event.
 fn filling(at: usize, bytes: usize) -> String {
     let mut text = String::with_capacity(bytes + 24);
     let mut state = at as u64 + 1;
@@ -132,13 +133,13 @@ struct Server {
     token: String,
     /// Session of the other user.
     session: String,
-    /// Events that it has.
+    /// Number of its events.
     events: usize,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -166,7 +167,7 @@ impl Server {
         Err("the server does not start".to_owned())
     }
 
-    /// The most memory that it had at any moment, in MB.
+    /// Peak memory, in MB.
     fn most_mb(&self) -> Result<u64, String> {
         let status = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&status).map_err(|error| format!("{status}: {error}"))?;
@@ -192,7 +193,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// With the session of the other user.
+    /// Logs in as the other user.
     fn log_in(mut self) -> Result<Server, String> {
         let body = format!("username={}&password={}&output_mode=json", OTHER.0, OTHER.1.replace(' ', "+"));
         let answer = self.ask("/services/auth/login", "", &body).map_err(|error| format!("no login: {error}"))?;
@@ -205,7 +206,7 @@ impl Server {
         format!("Authorization: Splunk {}\r\n", self.token)
     }
 
-    /// One search of a client that means well; how long it took.
+    /// Runs one search of an ordinary client and returns its duration.
     fn search(&self) -> Result<Duration, String> {
         self.search_as(&self.token)
     }
@@ -252,18 +253,18 @@ fn login_storm(server: &Server) -> Result<Option<String>, String> {
     verdict(&format!("{} wrong logins of {CLIENTS} clients ({told})", statuses.len()), server, before, quiet, worst?)
 }
 
-/// What clients ask for.
+/// What clients request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asks {
     Exports,
     Oneshots,
-    /// Jobs that they wait for, and whose rows they read then.
+    /// Jobs, whose rows they read when they are done.
     Jobs,
     /// Rows of one job.
     Pages,
 }
 
-/// How they read.
+/// How clients read answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reads {
     AtOnce,
@@ -279,14 +280,14 @@ const STORMS: [(Asks, Reads); 6] = [
     (Asks::Pages, Reads::Stalled),
 ];
 
-/// Events of an answer that is no export, where each has so many bytes added.
+/// Number of events of an answer other than an export, with the given bytes added to each.
 fn rows_of_answer(wide: usize) -> usize {
     const SHORT: usize = 150;
     ANSWER_BYTES / (wide + SHORT)
 }
 
 impl Server {
-    /// Begins a job and waits for its end; its name.
+    /// Starts a job, waits for its end and returns its name.
     fn job(&self, rows: usize) -> Result<String, String> {
         let body = format!("exec_mode=blocking&output_mode=json&max_count={rows}&search=search+*");
         let answer = self.ask("/services/search/jobs", &self.authorization(), &body);
@@ -295,7 +296,7 @@ impl Server {
         sid.map(|(sid, _)| sid.to_owned()).ok_or_else(|| format!("a job does not begin: {answer}"))
     }
 
-    /// The beginning of an answer with rows; `page` names the job that all clients read.
+    /// Reads the beginning of an answer with rows; `page` names the job that all clients read.
     fn rows(&self, asks: Asks, wide: usize, page: &str) -> Result<TcpStream, String> {
         let rows = rows_of_answer(wide);
         let results = |sid: &str| format!("/services/search/jobs/{sid}/results");
@@ -352,7 +353,7 @@ fn reader_storm(server: &Server, wide: usize, asks: Asks, reads: Reads) -> Resul
     verdict(&what, server, before, quiet, worst?)
 }
 
-/// Clients that search meanwhile, one after the other: of the same user, and of another one.
+/// Clients that search meanwhile, one after the other: the same user and another one.
 struct Others<'scope> {
     same: ScopedJoinHandle<'scope, Result<Duration, String>>,
     other: ScopedJoinHandle<'scope, Result<Duration, String>>,
@@ -383,13 +384,13 @@ impl<'scope> Others<'scope> {
     }
 }
 
-/// The longest waits of others.
+/// The longest waits of other clients.
 struct Waits {
     same: Duration,
     other: Duration,
 }
 
-/// Tells what a storm took, and gives it when that was too much.
+/// Reports the cost of a storm, and returns it as an error when it was too high.
 fn verdict(what: &str, server: &Server, before: u64, quiet: Duration, worst: Waits) -> Result<Option<String>, String> {
     let most = server.most_mb()?;
     let told = format!(

@@ -1,21 +1,21 @@
-//! House rules that a compiler does not know: sizes, head docs, names, words that must not appear, parts of commands.
+//! House rules that the compiler does not check: sizes, module docs, names, forbidden words, parts of commands.
 //!
-//! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is named there with its size and
-//! may only shrink. So do casts that may cut a number off (`dev/xtask/casts.txt`), counted by crate. `tidy --update`
-//! rewrites both downwards, never up.
+//! Sizes have a ratchet (`dev/xtask/ratchet.txt`): a file or function over the limit is listed there with its size and
+//! may only shrink. The same applies to casts that may truncate a number (`dev/xtask/casts.txt`), counted by crate.
+//! `tidy --update` lowers both lists, never raises them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::root;
 
-/// Most product lines of a file.
+/// Maximum product lines of a file.
 const FILE_LINES_MAX: usize = 900;
-/// Most lines of a function.
+/// Maximum lines of a function.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Module names that say nothing.
+/// Module names without meaning.
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "manager", "misc"];
-/// What product and test code must not hold.
+/// Texts that product and test code must not contain.
 const FORBIDDEN: &[(&str, &str)] = &[
     (concat!("#[", "ignore"), "a test runs or is deleted"),
     (concat!("todo", "!("), "no stubs"),
@@ -88,7 +88,7 @@ fn crate_of(name: &str) -> Option<&str> {
     rest.starts_with("src/").then_some(owner)
 }
 
-/// Casts of the product part of a file to types of fewer than 64 bits: what does not fit is cut off without a word.
+/// Counts casts in the product part of a file to types of fewer than 64 bits, which truncate silently.
 fn narrowing_casts(text: &str) -> usize {
     let of_line = |line: &str| {
         let code = line.split("//").next().unwrap_or_default();
@@ -151,7 +151,7 @@ fn check_text(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Whether a line holds a `Result` whose error is a text: a caller cannot tell such errors apart.
+/// Whether a line contains a `Result` whose error is a text: a caller cannot tell such errors apart.
 fn has_text_error(line: &str) -> bool {
     line.match_indices("Result<").any(|(at, opening)| {
         let (mut depth, mut last) = (1, "");
@@ -169,7 +169,7 @@ fn has_text_error(line: &str) -> bool {
     })
 }
 
-/// Product part of a file: what stands before its inline test module.
+/// Product part of a file: everything before its inline test module.
 fn product_lines(text: &str) -> Vec<&str> {
     let lines: Vec<&str> = text.lines().collect();
     let tests = lines

@@ -1,12 +1,12 @@
-//! The S3 server that tests of remote storage talk to.
+//! Installs the S3 server that tests of remote storage use.
 //!
-//! It is a program in Go that its own tool chain fetches and builds, in two minutes and once. Where there is no go, or
-//! no network, a line says so, and those tests say that they are skipped.
+//! It is a Go program that the Go tool chain fetches and builds once, in about two minutes. Without go or a network, a
+//! message says so, and those tests report that they are skipped.
 
 use std::path::Path;
 use std::process::Command;
 
-/// What is installed; `dev/s3world` names the same version to whoever runs tests by hand.
+/// The module to install; `dev/s3world` names the same version for running tests by hand.
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 
 /// Installs versitygw where `go install` puts programs, unless it is there.

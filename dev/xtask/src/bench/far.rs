@@ -1,10 +1,10 @@
-//! Searches over buckets on an S3 store that is far away: cold, from the cache, and beside the same data on the local disk.
+//! Benchmark of searches over buckets on a remote S3 store: cold, from the cache, and for comparison on the same data
+//! on the local disk.
 //!
-//! `cargo xtask bench --far DIR [--latency MS]` takes a folder with the `syslog.log` of the comparison generator. The data
-//! is added and compacted once, copied, and the copy moved to a volume of versitygw, with a proxy between that makes
-//! every request take so much longer. Each search then runs on a new server with an empty cache, so that nothing is known
-//! beforehand, and again and again on that server. Answers must be those of the local data. Requests and bytes are
-//! what the proxy saw.
+//! `cargo xtask bench --far DIR [--latency MS]` takes a directory with the `syslog.log` of the comparison generator.
+//! The data is added and compacted once, copied, and the copy moved to a volume of versitygw, behind a proxy that
+//! delays every request. Each search then runs on a new server with an empty cache, and several more times on that
+//! server. Answers must equal those of the local data. Requests and bytes are counted by the proxy.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use super::server::{Connection, Server};
 use super::{keep_partial_states, quarry};
 
 const USAGE: &str = "usage: cargo xtask bench --far DIR [--latency MS] (DIR with syslog.log in it)";
-/// How long a request takes longer, unless it is said.
+/// Default delay of a request.
 const LATENCY_MS: u64 = 20;
-/// Looks for buckets to be uploaded, each of which takes as long as a process does.
+/// Maximum checks whether all buckets are uploaded; each takes as long as starting a process.
 const LOOKS_MAX: usize = 5_000;
-/// Searches besides those of the comparison: all texts, the newest events, and a line that exists once.
+/// Additional searches beside those of the comparison: all texts, the newest events, and a line that exists once.
 const MORE: &[(&str, &str)] = &[
     ("whole texts", "index=main | eval n=len(_raw) | stats sum(n)"),
     ("newest 100", "index=main | head 100 | table _raw"),
@@ -81,7 +81,7 @@ pub(super) fn run(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The answer of a search and the median of its times in milliseconds, the first run left out.
+/// The answer of a search and the median of its times in milliseconds, without the first run.
 fn median(connection: &mut Connection<'_>, search: &str) -> Result<(String, f64), String> {
     let answer = connection.search(search)?;
     let mut times = Vec::new();
@@ -94,7 +94,7 @@ fn median(connection: &mut Connection<'_>, search: &str) -> Result<(String, f64)
     Ok((answer, times[times.len() / 2]))
 }
 
-/// Adds and compacts the data, unless an earlier run did.
+/// Adds and compacts the data, unless an earlier run has done so.
 fn make_local(input: &Path, local: &Path) -> Result<(), String> {
     if !local.exists() {
         add(input, None, local)?;
@@ -115,7 +115,7 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
          remote.s3.endpoint = {url}\nremote.s3.access_key = {KEY_ID}\nremote.s3.secret_key = {SECRET}\n"
     );
     write(far, "indexes.conf", &indexes)?;
-    // No local copy stays, as the disk has less free space than this.
+    // The disk has less free space than this, so no local copy is kept.
     write(far, "server.conf", "[cachemanager]\neviction_padding = 1000000000\n")?;
     let server = Server::start(far)?;
     for _ in 0..LOOKS_MAX {
@@ -127,7 +127,7 @@ fn copy_to_volume(local: &Path, far: &Path, proxy: &FaultProxy) -> Result<(), St
     Err("the buckets were not uploaded".to_owned())
 }
 
-/// Whether all buckets of the data are on the volume alone.
+/// Whether all buckets of the data are only on the volume.
 fn is_far(far: &Path) -> Result<bool, String> {
     let listed = quarry(far).args(["bucket", "list", "-o", "csv"]).output();
     let listed = listed.map_err(|error| format!("cannot run quarry: {error}"))?;

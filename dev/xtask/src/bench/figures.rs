@@ -1,11 +1,11 @@
-//! Figures of this run beside those of the last one and of the baseline.
+//! Figures of this run, compared with the last run and with the baseline.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::root;
 
-/// The table as it grows.
+/// The table, as far as it is filled.
 pub(super) struct Figures {
     last: BTreeMap<String, f64>,
     baseline: BTreeMap<String, f64>,
@@ -13,7 +13,7 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// An empty table, with what earlier runs left.
+    /// Creates an empty table and loads the figures of earlier runs.
     pub(super) fn load() -> Figures {
         Figures { last: read(&path_of("last")), baseline: read(&path_of("baseline")), now: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl Figures {
         self.now.push((name.to_owned(), figure));
     }
 
-    /// Keeps the table for the next run.
+    /// Saves the table for the next run.
     pub(super) fn save(&self, as_baseline: bool) -> Result<(), String> {
         let text: String = self.now.iter().map(|(name, figure)| format!("{name} {figure:.3}\n")).collect();
         write(&path_of("last"), &text)?;

@@ -1,4 +1,5 @@
-//! Ingest of one file into a fresh data dir: wall time, CPU time, peak memory, bytes on disk before and after compaction.
+//! Ingest of one file into a new data directory: wall time, CPU time, peak memory, bytes on disk before and after
+//! compaction.
 
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
@@ -8,10 +9,10 @@ use std::time::{Duration, Instant};
 use super::figures::Figures;
 use super::quarry;
 
-/// How often the memory of the process is looked at; its peak is kept by the kernel in between.
+/// How often the memory of the process is read; the kernel records its peak.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Adds `input` to a new data dir at `data`, compacts it and notes the figures under `name`.
+/// Adds `input` to a new data directory at `data`, compacts it and records the figures under `name`.
 pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) -> Result<(), String> {
     let bytes = std::fs::metadata(input).map_err(|error| format!("{}: {error}", input.display()))?.len();
     if data.exists() {
@@ -29,17 +30,17 @@ pub(super) fn run(input: &Path, data: &Path, name: &str, figures: &mut Figures) 
     Ok(())
 }
 
-/// What it took to add a file.
+/// Cost of adding a file.
 pub(super) struct Added {
     /// Wall seconds.
     pub(super) wall_s: f64,
     /// User and system seconds.
     pub(super) cpu_s: f64,
-    /// Most memory the process held.
+    /// Peak memory of the process.
     pub(super) peak_bytes: u64,
 }
 
-/// Adds a file to a data dir, with a sourcetype or with the one that is guessed.
+/// Adds a file to a data directory, with the given sourcetype or a guessed one.
 pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result<Added, String> {
     let before = cpu_seconds_of_children();
     let start = Instant::now();
@@ -56,7 +57,7 @@ pub(super) fn add(input: &Path, sourcetype: Option<&str>, data: &Path) -> Result
     Ok(Added { wall_s, cpu_s: cpu_seconds_of_children() - before, peak_bytes })
 }
 
-/// Compacts a data dir; gives the CPU seconds it took.
+/// Compacts a data directory and returns the CPU seconds used.
 pub(super) fn compact(data: &Path) -> Result<f64, String> {
     let before = cpu_seconds_of_children();
     let compact =
@@ -67,7 +68,7 @@ pub(super) fn compact(data: &Path) -> Result<f64, String> {
     Ok(cpu_seconds_of_children() - before)
 }
 
-/// Waits for a process; gives its status and the most memory it held, in bytes.
+/// Waits for a process; returns its status and peak memory in bytes.
 fn watch(mut child: Child) -> Result<(ExitStatus, u64), String> {
     let status_file = format!("/proc/{}/status", child.id());
     let (ended, end) = channel();
@@ -88,15 +89,15 @@ fn watch(mut child: Child) -> Result<(ExitStatus, u64), String> {
     Ok((outcome?, peak))
 }
 
-/// User and system time of all processes that were waited for.
+/// User and system time of all child processes that have been waited for.
 fn cpu_seconds_of_children() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name in brackets may hold blanks; the times of children are fields 16 and 17, in ticks of 1/100 s.
+    // The name in parentheses may contain blanks; the times of children are fields 16 and 17, in ticks of 1/100 s.
     let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
     fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// Bytes of all files in a folder.
+/// Bytes of all files in a directory.
 pub(super) fn folder_bytes(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -1,14 +1,14 @@
-//! The speed table: ingest of the comparison data, its size on disk, the eight queries and needles through a server.
+//! The performance table: ingest of the comparison data, its size on disk, the eight queries and needle searches
+//! through a server.
 //!
-//! `cargo xtask bench DIR` takes a folder with what the comparison generator makes (`gen DIR 3000000 2000000`):
-//! `syslog.log`, and where they are there `events.jsonl` and `access.log`. Answers are checked before their times
-//! count. Queries are medians of [`queries::RUNS`], first on a server that keeps no partial states, then, named `kept`, on
-//! one that does. The table is printed and kept in `target/bench/last.txt`; the next run shows its ratio to it, and to
-//! `target/bench/baseline.txt` once `--save-baseline` has made one.
+//! `cargo xtask bench DIR` takes a directory with the output of the comparison generator (`gen DIR 3000000 2000000`):
+//! `syslog.log` and, if present, `events.jsonl` and `access.log`. Answers are checked before their times count. Query
+//! times are medians of [`queries::RUNS`], first on a server without the cache of partial states, then, named `kept`,
+//! on one with it. The table is printed and saved in `target/bench/last.txt`; the next run shows its ratio to it, and
+//! to `target/bench/baseline.txt` once `--save-baseline` has written it.
 //!
-//! `cargo xtask bench --shapes` measures data that nobody can tune for instead ([`shapes`]), `--far` searches over an S3
-//! store ([`far`]). The program is the release
-//! binary, or the one that `QUARRY_BENCH_BINARY` names.
+//! `cargo xtask bench --shapes` measures randomised data sets instead ([`shapes`]), `--far` searches over an S3 store
+//! ([`far`]). The program is the release binary, or the one that `QUARRY_BENCH_BINARY` names.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 mod far;
@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     figures.save(save_baseline)
 }
 
-/// Whether servers of a data dir that start from now on keep what repeated searches made.
+/// Sets whether servers of a data directory started from now on cache partial states.
 fn keep_partial_states(data: &Path, keep: bool) -> Result<(), String> {
     let folder = data.join("etc/system/local");
     let file = folder.join("limits.conf");
@@ -72,7 +72,7 @@ fn keep_partial_states(data: &Path, keep: bool) -> Result<(), String> {
     written.map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The release binary at a data dir.
+/// A command of the release binary for a data directory.
 fn quarry(data: &Path) -> Command {
     let named = std::env::var_os("QUARRY_BENCH_BINARY").map(PathBuf::from);
     let mut command = Command::new(named.unwrap_or_else(|| target_folder().join("release/quarry")));

@@ -1,6 +1,6 @@
-//! Needles: searches for one user id or one session, by 1 to 32 clients at once, through the server.
+//! Needle searches: for one user id or one session, by 1 to 32 clients at once, through the server.
 //!
-//! Needles are taken from lines spread over the input, so that every one exists and none repeats soon. The clients
+//! The ids are taken from lines spread over the input, so that every one exists and none repeats soon. The clients
 //! share the machine with the server, as in the comparison.
 
 use std::io::{Read, Seek, SeekFrom};
@@ -12,14 +12,14 @@ use super::figures::Figures;
 use super::server::Server;
 
 const CLIENTS: [usize; 4] = [1, 4, 16, 32];
-/// How long each number of clients is measured.
+/// Measuring time for each number of clients.
 const MEASURED: Duration = Duration::from_secs(5);
-/// Lines whose user and session become needles.
+/// Number of lines whose user and session are searched for.
 const LINES: u64 = 4_096;
-/// More than the longest line of the comparison data.
+/// Larger than the longest line of the comparison data.
 const LINE_BYTES: usize = 4_096;
 
-/// Measures and notes needles per minute and the median and 95th percentile of their latency.
+/// Measures and records needle searches per minute and the median and 95th percentile of their latency.
 pub(super) fn run(server: &Server, input: &Path, figures: &mut Figures) -> Result<(), String> {
     let needles = needles_of(input).map_err(|error| format!("{}: {error}", input.display()))?;
     for clients in CLIENTS {

@@ -8,7 +8,7 @@ use super::server::Server;
 /// Runs per query after the first; their median counts.
 pub(super) const RUNS: usize = 5;
 
-/// Name, search, and a text the CSV answer must hold.
+/// Name, search, and a text that the CSV answer must contain.
 pub(super) const QUERIES: &[(&str, &str, &str)] = &[
     ("Q1 dc(user_id)", "every1 | stats dc(user_id) as n", "950118"),
     ("Q2a by status, host", "every1 | stats count by status, host", "200,host01,"),
@@ -21,7 +21,7 @@ pub(super) const QUERIES: &[(&str, &str, &str)] = &[
     ("Q8 timechart", "index=main | timechart span=5m count by level", "FATAL"),
 ];
 
-/// Runs every query, checks its answer and notes its times.
+/// Runs every query, checks its answer and records its times.
 pub(super) fn run(server: &Server, figures: &mut Figures) -> Result<(), String> {
     let mut connection = server.connect()?;
     for (name, search, expected) in QUERIES {
@@ -34,7 +34,7 @@ pub(super) fn run(server: &Server, figures: &mut Figures) -> Result<(), String> 
                 return Err(format!("{name}: the answer lacks {expected}:\n{answer}"));
             }
         }
-        // The first run opened the buckets; it is the cold figure.
+        // The first run opened the buckets, so it is the cold figure.
         figures.add(&format!("{name} first ms"), times.remove(0));
         times.sort_by(f64::total_cmp);
         figures.add(&format!("{name} ms"), times[times.len() / 2]);
@@ -42,8 +42,8 @@ pub(super) fn run(server: &Server, figures: &mut Figures) -> Result<(), String> 
     Ok(())
 }
 
-/// Runs every report again and again on a server that keeps partial states, and notes the median from the third run
-/// on: the second makes them.
+/// Repeats every report on a server that caches partial states, and records the median from the third run on: the
+/// second run fills the cache.
 pub(super) fn run_kept(server: &Server, figures: &mut Figures) -> Result<(), String> {
     let mut connection = server.connect()?;
     let reports = QUERIES.iter().filter(|(_, search, _)| !search.contains("head"));

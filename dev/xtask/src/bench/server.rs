@@ -1,4 +1,4 @@
-//! A node under test and connections to it that stay open.
+//! A server under test and persistent connections to it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::quarry;
 
-/// A running server; it ends when this is dropped.
+/// A running server; it stops when the value is dropped.
 pub(super) struct Server {
     child: Child,
     address: String,
@@ -22,7 +22,7 @@ impl Server {
         let mut command = quarry(data);
         command.args(["serve", "--mgmt", "127.0.0.1:0"]).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("cannot run quarry serve: {error}"))?;
-        // Serve says where it listens once it accepts connections.
+        // `serve` prints its address once it accepts connections.
         let said = child.stderr.take().map(|said| BufReader::new(said).lines());
         let ready = said.is_some_and(|mut said| said.any(|line| line.is_ok_and(|line| line.contains(" serves "))));
         if !ready {
@@ -35,12 +35,12 @@ impl Server {
         Ok(Server { child, address: text_of("mgmt"), token: text_of("token") })
     }
 
-    /// Number of the process.
+    /// Process id.
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// A connection that stays open between searches.
+    /// Opens a connection that is reused for several searches.
     pub(super) fn connect(&self) -> Result<Connection<'_>, String> {
         let opened = TcpStream::connect(&self.address).and_then(|stream| {
             stream.set_nodelay(true)?;
@@ -66,7 +66,7 @@ pub(super) struct Connection<'a> {
 }
 
 impl Connection<'_> {
-    /// Runs a search to its end; gives its rows as CSV.
+    /// Runs a search to its end; returns its rows as CSV.
     pub(super) fn search(&mut self, search: &str) -> Result<String, String> {
         let body = format!("exec_mode=oneshot&output_mode=csv&count=0&search={}", percent(&format!("search {search}")));
         let request = format!(

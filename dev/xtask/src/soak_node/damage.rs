@@ -1,4 +1,4 @@
-//! Damage of a node that stands still: a copy of its data with one flipped bit answers whole, or says that it does not.
+//! Damage to a stopped node: a copy of its data with one flipped bit must return complete answers or report the damage.
 //!
 //! Bits are flipped in the newest segment of the log, most of them in its last records, and in the catalog.
 
@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use super::Chance;
 use super::node::Node;
 
-/// Flips of each file and world.
+/// Flips per file and world.
 const FLIPS: u64 = 4;
-/// Bytes at the end of the log in which every second flip is.
+/// Size of the log's tail that gets every second flip.
 const TAIL_BYTES: u64 = 2_000;
 
-/// What flips did.
+/// Results of the flips.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flips {
     /// How many there were.
     pub(crate) all: u64,
-    /// After which a search said that something is wrong.
+    /// Flips after which a search reported a problem.
     pub(crate) told: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn check(node: &Node, place: &Path, found: &[String], chance: &mut Ch
             let mut damaged = whole.clone();
             damaged[at] ^= 1 << chance.below(8);
             std::fs::write(&path, &damaged).map_err(failed)?;
-            // What a reader leaves beside the catalog is of the bytes before.
+            // Files left by a reader beside the catalog belong to the unflipped bytes.
             drop(std::fs::remove_file(copy.join("catalog.sqlite-shm")));
             flips.all += 1;
             let (status, mut texts, errors) = node.search_in(&copy)?;

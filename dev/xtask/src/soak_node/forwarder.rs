@@ -1,8 +1,9 @@
-//! The world of a forwarder: lines of a file go through `quarry forward` to a node, and both are killed by chance.
+//! Soak test of a forwarder: lines of a file go through `quarry forward` to a node, and both are killed at random.
 //!
-//! In a round one of them dies, or both, or neither, while lines are written and the file is rotated; of some rounds the
-//! forwarder dies in the middle of a write of its queue. In the end every line is found exactly once. The node keeps the number of the last batch it has stored of the forwarder, so that one
-//! that comes again because its acknowledgment was lost is left out.
+//! In each round one of them is killed, or both, or neither, while lines are written and the file is rotated; in some
+//! rounds the forwarder dies in the middle of a write to its queue. In the end every line must be found exactly once.
+//! The node keeps the number of the last batch that it has stored for the forwarder, so a batch that is sent again
+//! because its acknowledgement was lost is left out.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -14,28 +15,28 @@ use super::node::{Fault, Node};
 use super::senders::FileWriter;
 use super::{Chance, ROUND_MS_MAX, ROUNDS_PER_WORLD, TORN_WRITE_IN, verdict};
 
-/// Ports that a node may keep while it is down: below those that the kernel gives to connections by itself.
+/// Ports that a node can keep while it is down: below the kernel's ephemeral port range.
 const LASTING_PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Longest life of a forwarder or node beyond that of a round, in milliseconds: it has to come to sending.
+/// Maximum time that a forwarder or node runs beyond the round, in milliseconds, so that it gets to send.
 const LIFE_MS: u64 = 250;
 
-/// Largest file, in blocks of 512 bytes, of a forwarder that ends in a write.
+/// File size limit, in blocks of 512 bytes, of a forwarder that is to die in a write.
 const QUEUE_BLOCKS_MAX: u64 = 8;
 
-/// A forwarder's data folder and the binary that runs it.
+/// A forwarder's data directory and the binary that runs it.
 struct Forwarder {
     binary: PathBuf,
     data: PathBuf,
     log: PathBuf,
 }
 
-/// Ends a process when dropped.
+/// Kills a process when dropped.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         drop(self.0.kill());
         drop(self.0.wait());
     }
@@ -60,12 +61,12 @@ impl Forwarder {
         Ok(Forwarder { binary: binary.to_owned(), data, log: place.join("edge.log") })
     }
 
-    /// Starts it; with a number of blocks the write that would make a file larger ends it.
+    /// Starts it; with `blocks`, a write that would make a file larger kills it.
     fn start(&self, blocks: Option<u64>) -> Result<Killed, String> {
         if let Some(blocks) = blocks {
             let mut shell = Command::new("sh");
             shell.args(["-c", &format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
-            // Its log would end it too.
+            // Writing its log to a file would run into the limit, too.
             shell.arg("--data-dir").arg(&self.data).arg("forward").stdout(Stdio::null()).stderr(Stdio::null());
             return shell.spawn().map(Killed).map_err(|error| format!("cannot start the forwarder: {error}"));
         }
@@ -81,7 +82,7 @@ impl Forwarder {
 fn lasting_port() -> Result<u16, String> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let count = LASTING_PORTS.end - LASTING_PORTS.start;
-    // Another soak on this machine begins elsewhere.
+    // Other soak runs on this machine start elsewhere.
     let first = (std::process::id() % u32::from(count)) as u16;
     (0..count)
         .map(|_| LASTING_PORTS.start + (first + NEXT.fetch_add(1, Ordering::Relaxed) % count) % count)
@@ -89,7 +90,7 @@ fn lasting_port() -> Result<u16, String> {
         .ok_or_else(|| format!("no free port between {} and {}", LASTING_PORTS.start, LASTING_PORTS.end))
 }
 
-/// Lines that arrived and kills of one world.
+/// Runs one world; returns the number of lines that arrived and of kills.
 pub(super) fn one_world(
     binary: &Path,
     disk_fault: &Path,
@@ -119,7 +120,7 @@ pub(super) fn one_world(
             over.store(true, Ordering::SeqCst);
         });
         writer.fault()?;
-        // One that may write no more has died, or is to.
+        // One with a write limit has died, or has to be killed.
         let dies = chance.below(4) | if is_limited { 2 } else { 0 };
         kills += (dies & 1) + (dies >> 1);
         if dies & 1 == 1 {

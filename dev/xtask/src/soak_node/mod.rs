@@ -1,18 +1,21 @@
-//! `cargo xtask soak-node`: a node is killed over and over, and its disk fails, while senders send; what they were told
-//! is stored is found once.
+//! `cargo xtask soak-node`: repeatedly kills a node and makes its disk fail while senders send; everything acknowledged
+//! must be found exactly once.
 //!
-//! A world is a data folder that lives through [`ROUNDS_PER_WORLD`] rounds. In a round the node starts, four senders
-//! send (events with an answer when they are stored, events with an acknowledgment that is asked for, packets of a
-//! forwarder with acknowledgments, lines of a watched file that is rotated) while knowledge objects are changed ([`objects`]), and after a while the node is killed; or it
-//! dies in the middle of a write because its files may grow no further; or changes of its log, its objects or its
-//! catalog fail for a while with ENOSPC or EIO, after which it is told to stop and is killed if it takes too long. In the
-//! end everything is looked up: what was acknowledged is there exactly once, a line of the file
-//! too; what was not may be missing. What was sent again on its channel is there twice only in rare cases, which are
-//! counted. Then bits are flipped in a copy of the data: [`damage`].
+//! A world is a data directory that lasts for [`ROUNDS_PER_WORLD`] rounds. In a round the node starts and four senders
+//! send (events answered when they are stored, events with an acknowledgement that is polled for, packets of a
+//! forwarder with acknowledgements, lines of a watched file that is rotated) while knowledge objects are changed
+//! ([`objects`]). Then one of three things happens: the node is killed; or it dies in the middle of a write because of
+//! a file size limit; or changes of its log, its objects or its catalog fail for a while with ENOSPC or EIO, after
+//! which it is told to stop and is killed if it takes too long. In the end everything is looked up: acknowledged events
+//! and lines of the file must be there exactly once; unacknowledged events may be missing. Events sent again on their
+//! channel may be there twice only in rare cases, which are counted. Then bits are flipped in a copy of the data:
+//! [`damage`].
 //!
-//! Of some worlds a forwarder is part: [`forwarder`]; some are of files alone, rotated in all ways: [`watched`].
+//! Some worlds include a forwarder ([`forwarder`]); some consist only of files that are rotated in all ways
+//! ([`watched`]).
 //!
-//! Not here: searches made by chance (`soak-searches`). Times differ from run to run, so that a seed gives what is done, not when.
+//! Not here: generated searches (`soak-searches`). Timing differs from run to run, so a seed determines the actions but
+//! not their times.
 
 mod damage;
 mod forwarder;
@@ -37,35 +40,36 @@ use crate::root;
 
 /// Rounds of CI.
 pub(crate) const ROUNDS_OF_CI: u64 = 500;
-/// Rounds if nobody says how many.
+/// Default number of rounds.
 const ROUNDS: u64 = 10_000;
-/// Rounds that one data folder lives through.
+/// Rounds per data directory.
 const ROUNDS_PER_WORLD: u64 = 20;
-/// Worlds that live side by side.
+/// Worlds that run in parallel.
 const WORLDS_AT_ONCE: usize = 4;
-/// Longest time between the start of the senders and the kill, in milliseconds.
+/// Maximum time between the start of the senders and the kill, in milliseconds.
 const ROUND_MS_MAX: u64 = 60;
 /// The same in worlds whose objects are changed more than once or twice a round: a change takes some milliseconds.
 const LONG_ROUND_MS_MAX: u64 = 400;
-/// Of so many worlds one has a forwarder, and one is of watched files alone.
+/// One world in this many has a forwarder, and one has only watched files.
 const SPECIAL_IN: u64 = 5;
-/// Of so many rounds one ends in the middle of a write.
+/// One round in this many ends in the middle of a write.
 const TORN_WRITE_IN: u64 = 4;
-/// Of so many rounds one has a disk that fails.
+/// One round in this many has a failing disk.
 const DISK_FAULT_IN: u64 = 3;
-/// Files of which changes fail: of the log, of buckets (written when the node stops), of the catalog, of the configuration.
+/// Files whose changes fail: of the log, of buckets (written when the node stops), of the catalog, of the
+/// configuration.
 const FAILING: [&str; 4] = ["/data/wal/", "/data/db/", "/data/catalog.sqlite", "/data/etc/"];
-/// Of so many events that are sent again one may be stored twice: its server died after it took the answer for given,
-/// and before the answer was out.
+/// One event in this many that are sent again may be stored twice: its server died after it recorded the answer and
+/// before the answer was sent.
 const DOUBLED_IN: u64 = 20;
 /// ENOSPC and EIO.
 const DISK_ERRORS: [i32; 2] = [28, 5];
-/// Changes of files that pass before some fail, and that fail, at most.
+/// Maximum number of file changes that succeed before some fail, and of those that fail.
 const PASSING_MAX: u64 = 40;
 const FAILING_MAX: u64 = 12;
-/// Longest time for a stop, in milliseconds.
+/// Maximum time for a stop, in milliseconds.
 const STOP_MS_MAX: u64 = 250;
-/// Largest file, in blocks of 512 bytes, of a round that ends in a write.
+/// File size limit, in blocks of 512 bytes, of a round that ends in a write.
 const BLOCKS_MAX: u64 = 600;
 
 /// `cargo xtask soak-node [--rounds N] [--seed S]`.
@@ -79,7 +83,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), String> {
     of_rounds(rounds, seed)
 }
 
-/// Runs so many rounds; the first fault ends it and leaves its data folder.
+/// Runs the given number of rounds; the first fault stops the run and keeps its data directory.
 pub(crate) fn of_rounds(rounds: u64, seed: u64) -> Result<(), String> {
     let binary = binary()?;
     let folder = std::env::temp_dir().join(format!("quarry-soak-{}", std::process::id()));
@@ -158,35 +162,35 @@ fn forwarded_world(binary: &Path, disk_fault: &Path, place: &Path, seed: u64) ->
     Ok(Totals { kills, forwarded, ..Totals::default() })
 }
 
-/// What was done.
+/// Totals of what was done.
 #[derive(Default)]
 struct Totals {
     kills: u64,
     torn_writes: u64,
     disk_faults: u64,
     acknowledged: u64,
-    /// Of these, events in packets of a forwarder.
+    /// How many of these were events in packets of a forwarder.
     packets: u64,
     lines: u64,
-    /// Lines that came through a forwarder.
+    /// Lines that arrived through a forwarder.
     forwarded: u64,
     repeated: u64,
-    /// Of events sent again on a channel after no answer came, those stored twice.
+    /// Events stored twice among those sent again on a channel because no answer came.
     doubled: u64,
     flips: u64,
     flips_told: u64,
-    /// Changes of objects, and jobs, that were answered for.
+    /// Acknowledged changes of objects and jobs.
     changes: u64,
     /// Lines of logs that are rotated in all ways.
     rotated: u64,
     rotations: u64,
-    /// Lines that may have been cut away before they were read.
+    /// Lines that may have been truncated before they were read.
     doubtful: u64,
     doubtful_found: u64,
 }
 
 impl Totals {
-    /// A round that ends like this.
+    /// Counts a round that ends with this fault.
     fn note(&mut self, fault: &Fault) {
         self.torn_writes += u64::from(matches!(fault, Fault::TornWrite { .. }));
         self.disk_faults += u64::from(matches!(fault, Fault::Disk { .. }));
@@ -213,12 +217,12 @@ impl Totals {
     }
 }
 
-/// What is known of each event that a sender sent.
+/// What is known of an event that was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
-    /// Times it was sent.
+    /// How many times it was sent.
     times: u32,
-    /// Whether the node said that it is stored.
+    /// Whether the node acknowledged it.
     acknowledged: bool,
 }
 
@@ -309,7 +313,7 @@ fn fault_by(chance: &mut Chance, round_ms: u64) -> Fault {
     }
 }
 
-/// Numbers that follow from a seed (xorshift).
+/// Random numbers from a seed (xorshift).
 pub(crate) struct Chance(u64);
 
 impl Chance {
@@ -329,7 +333,7 @@ impl Chance {
     }
 }
 
-/// The release binary, which CI has built before.
+/// The release binary, which CI has built.
 pub(crate) fn binary() -> Result<PathBuf, String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let binary = target.join("release/quarry");

@@ -1,4 +1,4 @@
-//! The node under test: its data folder, its process, what is found in it.
+//! The node under test: its data directory, its process, and the events found in it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,13 +10,13 @@ use crate::root;
 
 /// Token whose requests are answered when their events are stored.
 pub(crate) const PLAIN_TOKEN: &str = "11111111-1111-1111-1111-111111111111";
-/// Token whose events are acknowledged when somebody asks.
+/// Token whose events are acknowledged on request.
 pub(crate) const ACK_TOKEN: &str = "44444444-4444-4444-4444-444444444444";
-/// Longest wait for a start, an end, or for the lines of a file.
+/// Maximum wait for a start, an end, or the lines of a file.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Time between two looks.
+/// Time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Time that a node has to run into the limit of its files; then it is killed.
+/// Time that a node has to reach its file size limit; then it is killed.
 const TORN_WRITE_WAIT: Duration = Duration::from_millis(150);
 
 #[expect(clippy::disallowed_methods, reason = "a tool that waits for a process looks at the clock")]
@@ -24,7 +24,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Waits for so long.
+/// Sleeps.
 pub(crate) fn pause(time: Duration) {
     let begun = now();
     while begun.elapsed() < time {
@@ -34,43 +34,43 @@ pub(crate) fn pause(time: Duration) {
 
 /// How a round ends.
 pub(crate) enum Fault {
-    /// It does not.
+    /// No fault.
     None,
     /// SIGKILL.
     Kill {
-        /// After so long.
+        /// Time until the kill.
         after: Duration,
     },
-    /// The write that would make a file larger than this ends the process.
+    /// A write that would make a file larger than this kills the process.
     TornWrite {
         /// Blocks of 512 bytes.
         blocks: u64,
     },
     /// Changes of some files fail for a while; then the node is told to stop, and is killed if that takes too long.
     Disk {
-        /// Which files, how, when (see `disk_fault.c`).
+        /// Which files fail, how and when (see `disk_fault.c`).
         errors: DiskErrors,
         /// Time until it is told to stop.
         after: Duration,
-        /// Time that it has for that; `None` kills it at once.
+        /// Time limit for the stop; `None` kills it at once.
         stop_within: Option<Duration>,
     },
 }
 
-/// What a failing disk says.
+/// Errors of a failing disk.
 #[derive(Clone, Copy)]
 pub(crate) struct DiskErrors {
-    /// What is in the names of the files.
+    /// Part of the names of the affected files.
     pub(crate) path_part: &'static str,
-    /// Number of the error.
+    /// Error number (errno).
     pub(crate) number: i32,
-    /// Changes that pass before.
+    /// Changes that succeed before.
     pub(crate) after: u64,
     /// Changes that fail.
     pub(crate) count: u64,
 }
 
-/// The library that makes a disk fail, built where the worlds are.
+/// Builds the library that makes the disk fail, in the directory of the worlds.
 pub(crate) fn build_disk_fault(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join("disk_fault.so");
     let source = root().join("dev/xtask/src/soak_node/disk_fault.c");
@@ -83,7 +83,7 @@ pub(crate) fn build_disk_fault(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// A data folder and the binary that serves it.
+/// A data directory and the binary that serves it.
 pub(crate) struct Node {
     binary: PathBuf,
     data: PathBuf,
@@ -100,7 +100,7 @@ pub(crate) struct Running<'a> {
 }
 
 impl Node {
-    /// Makes the data folder with what the senders need.
+    /// Creates the data directory with the configuration that the senders need.
     pub(crate) fn prepare(binary: &Path, disk_fault: &Path, place: &Path) -> Result<Node, String> {
         let cannot = |error: std::io::Error| format!("cannot prepare {}: {error}", place.display());
         let data = place.join("data");
@@ -121,7 +121,7 @@ impl Node {
         Ok(Node { binary, data, log: place.join("node.log"), disk_fault })
     }
 
-    /// Adds stanzas to its inputs.
+    /// Adds stanzas to its inputs.conf.
     pub(crate) fn add_inputs(&self, stanzas: &str) -> Result<(), String> {
         let path = self.data.join("etc/system/local/inputs.conf");
         let before = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -138,7 +138,7 @@ impl Node {
         std::fs::read_to_string(self.data.join("run/server.json")).ok()
     }
 
-    /// Starts it; with a limit of its files it may be over before it listens.
+    /// Starts it; with a file size limit it may end before it listens.
     pub(crate) fn start(&self, fault: &Fault) -> Result<Running<'_>, String> {
         let before = self.run_file();
         let serve = ["serve", "--mgmt", "127.0.0.1:0", "--hec", "127.0.0.1:0"];
@@ -183,7 +183,7 @@ impl Node {
         Ok(Running { node: self, child: std::sync::Mutex::new(child), run_file })
     }
 
-    /// The texts of all events, once so many lines of files are there.
+    /// The texts of all events, once the given number of file lines has arrived.
     pub(crate) fn find_all(&self, lines: usize) -> Result<Vec<String>, String> {
         let begun = now();
         loop {
@@ -198,12 +198,12 @@ impl Node {
         }
     }
 
-    /// Its data folder.
+    /// Its data directory.
     pub(crate) fn data(&self) -> &Path {
         &self.data
     }
 
-    /// How a search for all events of a data folder ends: its status, the texts, what it says.
+    /// Result of a search for all events of a data directory: exit status, texts, messages.
     pub(crate) fn search_in(&self, data: &Path) -> Result<(Option<i32>, Vec<String>, String), String> {
         let mut command = Command::new(&self.binary);
         command.arg("--data-dir").arg(data).args(["search", "search index=* | table _raw", "-o", "raw"]);
@@ -221,7 +221,7 @@ impl Node {
         Ok(String::from_utf8_lossy(&ran.stdout).lines().map(str::to_owned).collect())
     }
 
-    /// Whether no thread of it fell: whatever a disk says, the node answers for it.
+    /// Checks that no thread has panicked, whatever the disk reported.
     pub(crate) fn check_log(&self) -> Result<(), String> {
         let log = std::fs::read(&self.log).map_err(|error| format!("{}: {error}", self.log.display()))?;
         let log = String::from_utf8_lossy(&log);
@@ -231,7 +231,7 @@ impl Node {
         }
     }
 
-    /// Whether all buckets hold what they should.
+    /// Checks that all buckets are intact.
     pub(crate) fn verify(&self) -> Result<(), String> {
         let ran = self.command(&["bucket", "verify"]).output().map_err(|error| format!("cannot verify: {error}"))?;
         if ran.status.success() {
@@ -242,23 +242,23 @@ impl Node {
 }
 
 impl Running<'_> {
-    /// Where it takes events.
+    /// Address of the HTTP Event Collector.
     pub(crate) fn hec(&self) -> Option<String> {
         Some(self.run_file.as_ref()?["hec"].as_str()?.to_owned())
     }
 
-    /// Its management port, and what its owner shows there.
+    /// Address of its management port, and its owner's token.
     pub(crate) fn management(&self) -> Option<(String, String)> {
         let text_of = |name: &str| Some(self.run_file.as_ref()?[name].as_str()?.to_owned());
         Some((text_of("mgmt")?, text_of("token")?))
     }
 
-    /// Where it takes packets of forwarders.
+    /// Address for packets of forwarders.
     pub(crate) fn packets(&self) -> Option<String> {
         Some(self.run_file.as_ref()?["inputs"]["splunktcp://0"].as_str()?.to_owned())
     }
 
-    /// Ends it as the fault says.
+    /// Ends it according to the fault.
     pub(crate) fn end(&self, fault: &Fault) -> Result<(), String> {
         let begun = now();
         match fault {
@@ -268,7 +268,7 @@ impl Running<'_> {
                 pause(*after);
                 if let Some(stop_within) = stop_within {
                     let process = self.child.lock().map(|child| child.id()).unwrap_or_default();
-                    // It may have ended by itself.
+                    // It may have ended already.
                     drop(Command::new("kill").args(["-TERM", &process.to_string()]).stderr(Stdio::null()).status());
                     let told = now();
                     while told.elapsed() < *stop_within && self.is_alive() {
@@ -295,7 +295,7 @@ impl Running<'_> {
 
     fn kill(&self) {
         if let Ok(mut child) = self.child.lock() {
-            // It may have ended by itself.
+            // It may have ended already.
             drop(child.kill());
             drop(child.wait());
         }

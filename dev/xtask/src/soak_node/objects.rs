@@ -1,8 +1,8 @@
-//! Changes of knowledge objects and finished jobs over REST: what the node has answered for is there after it is killed.
+//! Changes knowledge objects and runs jobs over REST, and checks that everything acknowledged is there after a kill.
 //!
-//! An object has a name and one setting that says which change it is of. A change that was not answered may have been made or
-//! not; so the editor knows of each object what it may be, and looks again where that is more than one thing. Rows of a job
-//! that was done are read when it is, and must be the same ever after.
+//! An object has a name and one setting that identifies its last change. A change without an answer may or may not have
+//! been made, so the editor tracks the possible states of each object and reads it again where there is more than one.
+//! Rows of a finished job are read when it is done, and must never change afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::Chance;
 use super::senders::ANSWER_WAIT;
 
-/// Collections, and the parameter that holds which change an object is of.
+/// Collections, and the parameter that identifies the change.
 const KINDS: [(&str, &str); 5] = [
     ("admin/macros", "definition"),
     ("saved/searches", "search"),
@@ -22,26 +22,26 @@ const KINDS: [(&str, &str); 5] = [
     ("configs/conf-soak", "value"),
     ("storage/passwords", "password"),
 ];
-/// Objects of each kind.
+/// Number of objects of each kind.
 const NAMES: u64 = 6;
-/// Of so many changes one is a job instead.
+/// One change in this many is a job instead.
 const JOB_IN: u64 = 8;
-/// Jobs that are looked at in the end, the latest.
+/// Number of latest jobs that are checked in the end.
 const JOBS_MAX: usize = 20;
-/// An object that is not there.
+/// State of an object that does not exist.
 const ABSENT: Option<String> = None;
 
-/// What an object may be: one thing where the last change was answered.
+/// Possible states of an object: a single one if the last change was answered.
 type Possible = BTreeSet<Option<String>>;
 
-/// Changes objects and remembers what they are.
+/// Changes objects and tracks their states.
 pub(super) struct Editor {
     objects: BTreeMap<(usize, u64), Possible>,
-    /// Jobs that were done, with what their results were.
+    /// Finished jobs and their results.
     jobs: Vec<(String, Value)>,
-    /// Changes made so far, which name what they set.
+    /// Changes made so far; the number identifies each change.
     changes: u64,
-    /// Changes and jobs that were answered for.
+    /// Acknowledged changes and jobs.
     pub(super) answered: u64,
     fault: Option<String>,
 }
@@ -60,7 +60,7 @@ impl Connection<'_> {
         Some(Connection { stream: BufReader::new(stream), token })
     }
 
-    /// Status and body of an answer; `None` when there was none.
+    /// Status and body of an answer; `None` if there was none.
     fn ask(&mut self, method: &str, path: &str, form: &str) -> Option<(u16, Value)> {
         let (token, bytes) = (self.token, form.len());
         let request = format!(
@@ -114,12 +114,12 @@ impl Editor {
         Editor { objects, jobs: Vec::new(), changes: 0, answered: 0, fault: None }
     }
 
-    /// What was not as it should be.
+    /// The first unexpected state, as an error.
     pub(super) fn fault(&mut self) -> Result<(), String> {
         self.fault.take().map_or(Ok(()), Err)
     }
 
-    /// Changes objects until the round is over or the node is.
+    /// Changes objects until the round or the node ends.
     pub(super) fn edit(&mut self, (address, token): (&str, &str), mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(address, token) else { return };
         while !over.load(Ordering::SeqCst) && self.fault.is_none() {
@@ -136,7 +136,7 @@ impl Editor {
         }
     }
 
-    /// Looks at every object and at the latest jobs.
+    /// Checks every object and the latest jobs.
     pub(super) fn check(&mut self, (address, token): (&str, &str)) -> Result<(), String> {
         let gone = || "the node did not answer when objects were looked at".to_owned();
         let mut connection = Connection::open(address, token).ok_or_else(gone)?;
@@ -153,7 +153,7 @@ impl Editor {
         Ok(())
     }
 
-    /// Makes, changes or removes an object; `None` when the node is gone.
+    /// Creates, changes or deletes an object; `None` when the node is gone.
     fn change(&mut self, connection: &mut Connection<'_>, object: (usize, u64), chance: &mut Chance) -> Option<()> {
         let mut possible = self.objects.get(&object)?.clone();
         if possible.len() > 1 || chance.below(10) == 0 {
@@ -184,7 +184,7 @@ impl Editor {
         Some(())
     }
 
-    /// Reads an object, which must be something that it may be.
+    /// Reads an object, which must be in one of its possible states.
     fn look(&mut self, connection: &mut Connection<'_>, object: (usize, u64)) -> Option<()> {
         let ((kind, name), (path, setting)) = (object, KINDS[object.0]);
         let (status, body) = connection.ask("GET", &format!("{path}/{}?output_mode=json", id_of(kind, name)), "")?;
@@ -192,7 +192,7 @@ impl Editor {
         let found = match status {
             404 => ABSENT,
             200 => body["entry"][0]["content"][setting].as_str().map(str::to_owned),
-            // The disk fails for now.
+            // The disk is failing at the moment.
             _ => return Some(()),
         };
         let possible = self.objects.get_mut(&object)?;

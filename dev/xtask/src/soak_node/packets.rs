@@ -1,7 +1,8 @@
-//! A sender that speaks as a forwarder of another make does: S2S version 4 with acknowledgments.
+//! A sender that behaves like Splunk's forwarders: S2S version 4 with acknowledgements.
 //!
-//! A request is one packet: lines that the node cuts, or one event that is whole already. It counts as stored when its
-//! number is acknowledged. Not here: TLS, compression, our own forwarder, which is run itself (see `forwarder`).
+//! A request is one packet: lines that the node breaks into events, or one complete event. It counts as stored when its
+//! number is acknowledged. Not here: TLS, compression, and our own forwarder, which is tested by running it (see
+//! `forwarder`).
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -21,7 +22,7 @@ const HAS_ID: u64 = 0x4;
 const IS_WHOLE: u64 = 0x40;
 /// Channel of all events.
 const CHANNEL: u64 = 1;
-/// Longest answer to a greeting.
+/// Maximum bytes of an answer to a greeting.
 const ANSWER_BYTES_MAX: usize = 1 << 16;
 
 fn varint(mut value: u64, out: &mut Vec<u8>) {
@@ -37,7 +38,7 @@ fn text(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Text of a frame: its length with the zero behind it.
+/// Appends a frame text: its length, and a zero byte at its end.
 fn frame_text(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&(bytes.len() as u32 + 1).to_be_bytes());
     out.extend_from_slice(bytes);
@@ -104,7 +105,7 @@ impl Connection {
         self.stream.write_all(&bytes).ok()
     }
 
-    /// First and last number of what is acknowledged next.
+    /// First and last number of the next acknowledgement.
     fn acknowledged(&mut self) -> Option<(u64, u64)> {
         let mut tag = [0];
         self.stream.read_exact(&mut tag).ok()?;
@@ -129,7 +130,7 @@ impl Connection {
     }
 }
 
-/// Sends packets and hears which are stored.
+/// Sends packets and tracks which are acknowledged.
 #[derive(Default)]
 pub(crate) struct Packets {
     pub(crate) ledger: Ledger,
@@ -138,7 +139,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Sends until the round is over or the node is.
+    /// Sends until the round or the node ends.
     pub(crate) fn send(&mut self, address: &str, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(address) else { return };
         let mut open: VecDeque<(u64, Request)> = VecDeque::new();
@@ -165,7 +166,7 @@ impl Packets {
         self.again.truncate(OPEN_MAX);
     }
 
-    /// Waits for one acknowledgment; `false` when none comes any more.
+    /// Waits for one acknowledgement; `false` when no more will come.
     fn hear(&mut self, connection: &mut Connection, open: &mut VecDeque<(u64, Request)>) -> bool {
         let Some((first, last)) = connection.acknowledged() else { return false };
         let ledger = &mut self.ledger;

@@ -1,7 +1,7 @@
-//! What sends: HTTP with an answer that counts, HTTP with acknowledgments, a file that grows and is rotated.
+//! The senders: HTTP with an answer once stored, HTTP with acknowledgements, a file that grows and is rotated.
 //!
-//! Each keeps a ledger of what it sent and what it was told. A request without an answer is sent again in the next
-//! round, or given up, by chance.
+//! Each keeps a ledger of what it sent and which answers it got. An unanswered request is sent again in the next round,
+//! or given up, at random.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -17,17 +17,17 @@ use super::{Chance, Ledger};
 
 /// Channel of all requests.
 const CHANNEL: &str = "fe0ecfad-13d5-401b-847d-77833bd77131";
-/// Longest wait for an answer of a node that may be dead.
+/// Maximum wait for an answer of a node that may be dead.
 pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(10);
-/// Events of a request, at most.
+/// Maximum events of a request.
 const EVENTS_MAX: u64 = 20;
-/// Acknowledgments that are waited for, at most.
+/// Maximum outstanding acknowledgements.
 pub(crate) const OPEN_MAX: usize = 8;
-/// Of so many lines of the file one is the last before it is rotated.
+/// One line in this many is the last before the file is rotated.
 const ROTATE_IN: u64 = 150;
-/// Longest pause of the file's writer, in microseconds.
+/// Maximum pause of the file's writer, in microseconds.
 const WRITE_PAUSE_US: u64 = 600;
-/// Lines the file's writer writes in a round, at most.
+/// Maximum lines that the file's writer writes in a round.
 const LINES_PER_ROUND: usize = 400;
 
 /// A request that was sent and may have to be sent again.
@@ -72,7 +72,7 @@ impl Connection {
         Some(Connection { stream: BufReader::new(stream), token })
     }
 
-    /// Status and body of the answer; `None` when there was none.
+    /// Status and body of the answer; `None` if there was none.
     fn post(&mut self, path: &str, body: &str) -> Option<(u16, Value)> {
         let request = format!(
             "POST /services/collector{path} HTTP/1.1\r\nHost: soak\r\nAuthorization: Splunk {}\r\n\
@@ -99,7 +99,7 @@ impl Connection {
     }
 }
 
-/// Sends events whose answer means that they are stored.
+/// Sends events and treats an answer as confirmation that they are stored.
 #[derive(Default)]
 pub(crate) struct Plain {
     pub(crate) ledger: Ledger,
@@ -108,7 +108,7 @@ pub(crate) struct Plain {
 }
 
 impl Plain {
-    /// Sends until the round is over or the node is.
+    /// Sends until the round or the node ends.
     pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, PLAIN_TOKEN) else { return };
         while !over.load(Ordering::SeqCst) {
@@ -136,7 +136,7 @@ pub(crate) struct Acked {
 }
 
 impl Acked {
-    /// Sends until the round is over or the node is.
+    /// Sends until the round or the node ends.
     pub(crate) fn send(&mut self, hec: &str, mut chance: Chance, over: &AtomicBool) {
         let Some(mut connection) = Connection::open(hec, ACK_TOKEN) else { return };
         let mut open: Vec<(u64, Request)> = Vec::new();
@@ -182,12 +182,12 @@ impl FileWriter {
         Ok(FileWriter { ledger: Ledger::new(), folder: folder.to_owned(), file: None, rotated: 0, fault: None })
     }
 
-    /// Lines written.
+    /// Number of lines written.
     pub(crate) fn lines(&self) -> usize {
         self.ledger.len()
     }
 
-    /// Why nothing could be written.
+    /// The error that stopped the writer, if any.
     pub(crate) fn fault(&mut self) -> Result<(), String> {
         self.fault.take().map_or(Ok(()), Err)
     }

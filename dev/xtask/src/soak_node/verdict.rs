@@ -1,12 +1,12 @@
-//! What was found against what the senders know.
+//! Compares the events found with the ledgers of the senders.
 
 use std::collections::BTreeMap;
 
 use super::{Ledger, Sent};
 
-/// What lines begin with that may be cut away before anybody reads them.
+/// Prefix of lines that may be truncated away before they are read.
 const DOUBTFUL: &str = "doubtful ";
-/// Faults that are told.
+/// Maximum number of faults listed.
 const TOLD_MAX: usize = 8;
 
 /// Compares the texts that were found with the ledgers.
@@ -14,7 +14,7 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     let mut faults = Vec::new();
-    // A line that is cut away while it is read is found as far as it was read, if it is not found whole.
+    // A line that is truncated away while it is read may be found partially.
     let begun: Vec<(&str, &str)> = counts
         .keys()
         .filter(|text| text.starts_with(DOUBTFUL) && !ledgers.iter().any(|ledger| ledger.contains_key(**text)))
@@ -40,21 +40,21 @@ pub(crate) fn check(found: &[String], ledgers: &[&Ledger]) -> Result<(), String>
     Err(format!("{} events are not as they should be:\n  {told}", faults.len()))
 }
 
-/// The line, which nobody may have read before it was cut away, that a text is the beginning of.
+/// The line marked as doubtful that begins with a text.
 fn line_begun_by<'l>(text: &str, ledgers: &[&'l Ledger]) -> Option<&'l str> {
     let next = |ledger: &&'l Ledger| ledger.range(text.to_owned()..).next();
     let begun = ledgers.iter().filter_map(next).find(|(line, sent)| line.starts_with(text) && !sent.acknowledged);
     begun.map(|(line, _)| line.as_str())
 }
 
-/// How many of these events are there more than once.
+/// Number of these events that were found more than once.
 pub(crate) fn doubled(found: &[String], ledger: &Ledger) -> u64 {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     found.iter().for_each(|text| *counts.entry(text).or_default() += 1);
     ledger.keys().filter(|text| counts.get(text.as_str()).is_some_and(|count| *count > 1)).count() as u64
 }
 
-/// What is wrong with an event that is there so many times.
+/// Describes the error if an event was found `count` times.
 fn fault_of(count: u32, sent: &Sent) -> Option<String> {
     if sent.acknowledged && count == 0 {
         return Some("acknowledged and lost".to_owned());

@@ -1,9 +1,9 @@
-//! The world of watched files: logs are copied slowly and emptied, renamed and packed in place, or just emptied, while
-//! the node that watches them is killed.
+//! Soak test of watched files: logs are copied slowly and truncated, renamed and compressed in place, or just
+//! truncated, while the node that watches them is killed.
 //!
-//! In the end every line is found exactly once. Lines that nobody may have read before they were cut away (they are
-//! written between the end of a copy and the emptying of its origin, or to a log that is emptied without a copy) are
-//! found once at most: no reader can do better.
+//! In the end every line must be found exactly once. Lines that may be truncated away before they are read (they are
+//! written between the end of a copy and the truncation of its origin, or to a log that is truncated without a copy)
+//! may be missing, but must not be found twice: no reader can do better.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -17,36 +17,36 @@ use super::node::{Fault, Node};
 use super::senders::FileWriter;
 use super::{Chance, Ledger, ROUND_MS_MAX, ROUNDS_PER_WORLD, Totals, fault_by, verdict};
 
-/// Longest pause of a writer, in microseconds.
+/// Maximum pause of a writer, in microseconds.
 const PAUSE_US: u64 = 600;
-/// Of so many lines one is the last before a log is rotated, once it has as many lines as it must have.
+/// One line in this many is the last before a log is rotated, once the log has its minimum number of lines.
 const ROTATE_IN: u64 = 60;
-/// Lines that a log has at least before it is rotated: a copy of less than 4 KiB may be found too late to be known.
+/// Minimum lines of a log before it is rotated: a copy of less than 4 KiB may be found too late to be recognised.
 const LINES_MIN: u64 = 30;
-/// Most bytes that are copied or packed between two lines: a little more than a line has, so that it takes long.
+/// Maximum bytes copied or compressed between two lines: a little more than a line, so that the rotation takes long.
 const COPIED_MAX: u64 = 1_500;
 const PACKED_MAX: u64 = 60;
-/// Lines between the end of a copy and the emptying of its origin, at most, and the longest pause behind each of them.
+/// Maximum lines between the end of a copy and the truncation of its origin, and maximum pause after each of them.
 const DOUBTFUL_MAX: u64 = 4;
 const DOUBTFUL_PAUSE_US: u64 = 8_000;
-/// Steps in which a rotation ends at the latest.
+/// Maximum steps of a rotation.
 const STEPS_MAX: usize = 100_000;
-/// Time after the last line was found in which a file that is read once more would show: longer than a packed file must
-/// be quiet to be read.
+/// Time after the last line was found in which a file that is read again would be noticed: longer than a compressed
+/// file must be unchanged before it is read.
 const SETTLED_AFTER: Duration = Duration::from_secs(8);
 
-/// What happens to a log that is long enough.
+/// How a log is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// It is copied, slowly, and then emptied.
+    /// Copied slowly, then truncated.
     Copied,
-    /// It is renamed and packed beside itself, slowly, and then removed.
+    /// Renamed and compressed beside itself, slowly, then removed.
     Packed,
-    /// It is emptied.
+    /// Truncated.
     Emptied,
 }
 
-/// A rotation on its way.
+/// A rotation in progress.
 enum Rotating {
     Copy { copy: File, at: u64 },
     Pack { origin: PathBuf, packed: Vec<u8>, file: File, at: usize },
@@ -84,7 +84,7 @@ impl Rotated {
         }
     }
 
-    /// Ends a rotation that was begun.
+    /// Completes a rotation that has begun.
     fn finish(&mut self, chance: &mut Chance) -> std::io::Result<()> {
         for _ in 0..STEPS_MAX {
             if self.rotating.is_none() {
@@ -122,7 +122,7 @@ impl Rotated {
         Ok(())
     }
 
-    /// A line; one that is not certain may be cut away before anybody reads it.
+    /// A line; if `is_certain` is false it may be truncated away before it is read.
     fn line(&mut self, is_certain: bool, chance: &mut Chance) -> std::io::Result<()> {
         if self.log.is_none() {
             self.log = Some(OpenOptions::new().create(true).append(true).open(self.path(""))?);
@@ -148,7 +148,7 @@ impl Rotated {
         self.log.as_ref().map_or(Ok(()), |log| log.set_len(0))
     }
 
-    /// The next part of a rotation.
+    /// The next step of a rotation.
     fn go_on(&mut self, chance: &mut Chance) -> std::io::Result<()> {
         match &mut self.rotating {
             None => {}
@@ -180,7 +180,7 @@ impl Rotated {
     }
 }
 
-/// What became of one world.
+/// Runs one world and reports the outcome.
 pub(super) fn one_world(binary: &Path, disk_fault: &Path, place: &Path, chance: &mut Chance) -> Result<Totals, String> {
     let node = Node::prepare(binary, disk_fault, place)?;
     let logs = place.join("logs");

@@ -1,13 +1,13 @@
-//! Answers of different engines in one form, and what differs between two.
+//! Answers of different engines in a common form, and the comparison of two answers.
 //!
-//! Columns go by their place: engines name them differently. Texts that are numbers are numbers, since results of a
-//! search have no types; nothing and the empty text are the same.
+//! Columns are compared by position, since engines name them differently. Texts that are numbers count as numbers,
+//! since search results have no types; null and the empty text are the same.
 
 use serde_json::Value;
 
-/// Numbers may differ in their last digits: sums of fractions are made in any order.
+/// Numbers may differ in their last digits: sums of fractions depend on the order.
 const TOLERANCE: f64 = 1e-9;
-/// Rows shown of each answer when two differ.
+/// Rows printed of each answer when two differ.
 const SHOWN_ROWS: usize = 3;
 
 /// A value of an answer.
@@ -29,7 +29,7 @@ impl Cell {
         if text.is_empty() {
             return Cell::Nothing;
         }
-        // Not the words that Rust reads as numbers, such as `inf`.
+        // Excludes words that Rust parses as numbers, such as `inf`.
         let may_be_number = text.starts_with(|first: char| first.is_ascii_digit() || first == '-' || first == '.');
         match text.parse() {
             Ok(number) if may_be_number => Cell::Number(number),
@@ -55,7 +55,7 @@ impl Cell {
     }
 }
 
-/// Rows of a search, as the server writes them. Values of `_time` become seconds since the epoch.
+/// Parses the rows of a search as the server writes them. Values of `_time` become seconds since the epoch.
 pub(super) fn from_csv(text: &str) -> Result<Answer, String> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
     let fault = |error: csv::Error| format!("the answer is no CSV: {error}");
@@ -72,7 +72,7 @@ pub(super) fn from_csv(text: &str) -> Result<Answer, String> {
     Ok(Answer { rows })
 }
 
-/// Rows of a database.
+/// Parses the rows of a database.
 pub(super) fn from_rows(rows: &Value) -> Answer {
     let cell = |value: &Value| match value {
         Value::Null => Cell::Nothing,
@@ -84,7 +84,7 @@ pub(super) fn from_rows(rows: &Value) -> Answer {
     Answer { rows: rows.map(|row| row.as_array().into_iter().flatten().map(cell).collect()).collect() }
 }
 
-/// Seconds since the epoch of a time such as `2026-11-20T00:05:00.000+00:00`; the bench runs in UTC.
+/// Seconds since the epoch of a time such as `2026-11-20T00:05:00.000+00:00`; the benchmark runs in UTC.
 fn epoch(text: &str) -> Option<f64> {
     let number = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
     let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
@@ -99,7 +99,7 @@ fn epoch(text: &str) -> Option<f64> {
     Some((days * 86_400 + number(11..13)? * 3_600 + number(14..16)? * 60) as f64 + seconds)
 }
 
-/// What differs between what Quarry found and what is expected; none when they are the same.
+/// Differences between Quarry's answer and the expected one; `None` when they are equal.
 pub(super) fn differs(found: &Answer, expected: &Answer, is_ordered: bool) -> Option<String> {
     let arranged = |answer: &Answer| {
         let mut rows = answer.rows.clone();

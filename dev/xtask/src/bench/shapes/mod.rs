@@ -1,19 +1,19 @@
-//! Shapes of logs that a seed draws, asked the same of Quarry, DuckDB and ClickHouse (chdb) in turn.
+//! Randomised log formats: the same questions for Quarry, DuckDB and ClickHouse (chdb), one engine after the other.
 //!
 //! ```text
 //! cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]
 //! ```
 //!
-//! Each run draws a new seed unless told one, so that no engine can be tuned to the data. Per shape: the generator writes
-//! the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and after
-//! compaction, beside zstd and Parquet); then every question is asked once of each: a Quarry server over HTTP without
-//! kept states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the text alone, and both again by
-//! ClickHouse. All have two threads. CPU time is that of the process that answers, to the nanosecond, and does not count
-//! its start. Answers are compared; one that differs is a failure and is listed.
+//! Each run uses a new seed unless one is given, so that no engine can be tuned to the data. Per shape, the generator
+//! writes the texts and the parsed table; `quarry add oneshot` indexes the texts (wall, CPU, memory, disk before and
+//! after compaction, compared with zstd and Parquet); then every question is asked once of each: a Quarry server over
+//! HTTP without the cache of partial states, DuckDB over Parquet with parsed columns, DuckDB over Parquet with the text
+//! alone, and both again by ClickHouse. All have two threads. CPU time is that of the answering process, to the
+//! nanosecond, without its start. Answers are compared; one that differs is a failure and is listed.
 //!
-//! The databases come from the Python package index into an environment below the target folder; without DuckDB nothing
-//! can be compared and the run ends, without chdb it goes on and says so. Every measurement is a line of JSON in
-//! `shapes.jsonl` of the folder.
+//! The databases are installed from the Python package index into an environment in the target directory. Without
+//! DuckDB nothing can be compared and the run ends; without chdb it continues and says so. Every measurement is a line
+//! of JSON in `shapes.jsonl` of the directory.
 //!
 //! Not here: the shapes and their questions (`dev/eventgen/src/shapes`).
 
@@ -38,19 +38,18 @@ use crate::python::target_folder;
 
 const USAGE: &str = "usage: cargo xtask bench --shapes [--seed N] [--start SECONDS] [--mb M] [--only SHAPE,…] [--sealed] [--quick] [--no-chdb] [--folder DIR] [--keep]";
 const DAY_S: u64 = 86_400;
-/// Megabytes of text of a shape unless the command line says otherwise: more than a slab holds, so that there is something
-/// to compact.
+/// Default megabytes of text per shape: more than a slab holds, so that there is something to compact.
 const MEGABYTES: u64 = 100;
 
-/// What the command line says.
+/// Command line options.
 struct Options {
     seed: u64,
     start_s: u64,
     megabytes: u64,
     only: Vec<String>,
-    /// Searches run on buckets as they were sealed, not compacted.
+    /// Run searches on sealed buckets, before compaction.
     is_sealed: bool,
-    /// Without zstd -19, which takes most of the time.
+    /// Leave out zstd -19, which takes most of the time.
     is_quick: bool,
     has_chdb: bool,
     folder: PathBuf,
@@ -60,7 +59,7 @@ struct Options {
 impl Options {
     fn read(arguments: &[String]) -> Result<Options, String> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // The day before yesterday: formats without a year or with a limit on age read it as it is meant.
+        // The day before yesterday: recent enough for formats without a year or with an age limit.
         let start_s = (now.as_secs() / DAY_S - 2) * DAY_S;
         let mut options = Options {
             seed: now.as_nanos() as u64 % 1_000_000_007,
@@ -146,7 +145,7 @@ fn measure(
     keep_partial_states(&data, false)?;
     let server = Server::start(&data)?;
     let mut connection = server.connect()?;
-    // Opens the buckets and the Parquet files, which no question should pay for.
+    // Opens the buckets and the Parquet files, so that no question includes that cost.
     connection.search("index=main | head 1 | fields _time")?;
     duckdb.ask(&json!({"sql": "select max(t) from parsed"}))?;
     duckdb.ask(&json!({"sql": "select max(t) from lines"}))?;
@@ -163,7 +162,7 @@ fn measure(
     Ok(())
 }
 
-/// Indexes the files of a shape; gives the figures by name.
+/// Indexes the files of a shape; returns the figures by name.
 fn index(
     shape: &dyn Shape,
     written: &Written,
@@ -201,7 +200,7 @@ fn index(
     Ok(figures)
 }
 
-/// Writes the configuration that a shape brings. Mixed shapes bring several texts for a file.
+/// Writes the configuration of a shape. Mixed shapes have several texts for a file.
 fn configure(shape: &dyn Shape, data: &Path) -> Result<(), String> {
     let folder = data.join("etc/system/local");
     let mut outcome = std::fs::create_dir_all(&folder);
@@ -242,7 +241,7 @@ fn ask(
             Ok((cost, expected)) => {
                 costs.push((engine, cost));
                 let difference = differs(&found, &expected, query.ordered);
-                // DuckDB judges. What only ClickHouse answers otherwise is worth a remark.
+                // DuckDB is the reference. A difference from ClickHouse alone is a remark.
                 let place = if engine.is_chdb() { &mut remarks } else { &mut differences };
                 place.extend(difference.map(|what| format!("{}: {what}", engine.name())));
             }

@@ -1,4 +1,4 @@
-//! A database in a Python process of its own: requests and answers are lines of JSON.
+//! A database in a Python process: requests and answers are lines of JSON.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -11,10 +11,10 @@ use super::report::Cost;
 use crate::python::{prepare, target_folder};
 use crate::root;
 
-/// Threads of a database, as many as the machine of the goals has.
+/// Threads of a database, as many as the reference machine has.
 const THREADS: &str = "2";
 
-/// A running database; it ends when this is dropped.
+/// A running database; it stops when the value is dropped.
 pub(super) struct Peer {
     child: Child,
     requests: ChildStdin,
@@ -22,7 +22,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Installs and starts a database, `duckdb` or `chdb`; its working folder is `folder`.
+    /// Installs and starts a database, `duckdb` or `chdb`; its working directory is `folder`.
     pub(super) fn start(name: &str, folder: &Path) -> Result<Peer, String> {
         let here = root().join("tests/shapes");
         let environment = target_folder().join("python/shapes").join(name);
@@ -58,7 +58,7 @@ impl Peer {
         }
     }
 
-    /// Runs a statement; gives what it took, and its rows.
+    /// Runs a statement; returns its cost and its rows.
     pub(super) fn query(&mut self, sql: &str) -> Result<(Cost, Answer), String> {
         let told = self.ask(&json!({ "sql": sql }))?;
         let seconds = |key: &str| told[key].as_f64().unwrap_or_default();

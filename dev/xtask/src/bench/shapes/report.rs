@@ -1,4 +1,5 @@
-//! Figures of the shapes: a line per question, geometric means per shape, the worst questions, and what was answered wrong.
+//! The report of a shapes run: a line per question, geometric means per shape, the slowest questions, and differing
+//! answers.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,14 +8,14 @@ use std::path::Path;
 use quarry_eventgen::shapes::Query;
 use serde_json::{Map, Value, json};
 
-/// Worst questions that are shown of a shape.
+/// Number of slowest questions shown per shape.
 const WORST: usize = 5;
-/// No question may take more than so many times the CPU time of DuckDB over the parsed table.
+/// No question may take more than this many times the CPU time of DuckDB over the parsed table.
 const RATIO_MAX: f64 = 6.0;
-/// Nothing is faster than the clocks can tell.
+/// Lower bound of a time, limited by the clock resolution.
 const SHORTEST_S: f64 = 1e-5;
 
-/// Who is asked, and over what.
+/// An engine and the data it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Engine {
     Quarry,
@@ -25,10 +26,10 @@ pub(super) enum Engine {
 }
 
 impl Engine {
-    /// Names of the databases to `peer.py`.
+    /// Names of the databases in `peer.py`.
     pub(super) const DUCKDB: &str = "duckdb";
     pub(super) const CHDB: &str = "chdb";
-    /// Those that Quarry is compared with.
+    /// The engines that Quarry is compared with.
     const PEERS: [Engine; 4] = [Engine::DuckDbParsed, Engine::DuckDbRaw, Engine::ChDbParsed, Engine::ChDbRaw];
 
     /// Name in reports.
@@ -48,7 +49,7 @@ impl Engine {
     }
 }
 
-/// What an answer took.
+/// Cost of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cost {
     pub(super) wall_s: f64,
@@ -62,9 +63,9 @@ pub(super) struct Asked {
     /// Rows of Quarry's answer.
     pub(super) rows: usize,
     pub(super) costs: Vec<(Engine, Cost)>,
-    /// What Quarry answered otherwise than DuckDB.
+    /// Differences between Quarry's answer and DuckDB's.
     pub(super) differences: Vec<String>,
-    /// What ClickHouse answered otherwise, and who could not answer.
+    /// Differences from ClickHouse, and engines that could not answer.
     pub(super) remarks: Vec<String>,
 }
 
@@ -73,7 +74,7 @@ impl Asked {
         self.costs.iter().find(|(known, _)| *known == engine).map(|(_, cost)| *cost)
     }
 
-    /// How many times the CPU time of an engine Quarry took; wall time if told so.
+    /// Quarry's CPU time divided by that of an engine; wall time with `of_wall`.
     fn ratio(&self, engine: Engine, of_wall: bool) -> Option<f64> {
         let seconds = |cost: Cost| if of_wall { cost.wall_s } else { cost.cpu_s }.max(SHORTEST_S);
         Some(seconds(self.cost(Engine::Quarry)?) / seconds(self.cost(engine)?))
@@ -102,7 +103,7 @@ impl Asked {
     }
 }
 
-/// The report as it grows.
+/// The report, as far as it is filled.
 pub(super) struct Report {
     seed: u64,
     lines: BufWriter<File>,
@@ -116,7 +117,7 @@ impl Report {
         Ok(Report { seed, lines: BufWriter::new(file), asked: Vec::new() })
     }
 
-    /// Notes what indexing a shape took.
+    /// Records the cost of indexing a shape.
     pub(super) fn ingested(&mut self, shape: &str, bytes: u64, events: u64, figures: &[(&str, f64)], loaded: &Value) {
         let parquet = loaded["parquet_bytes"].as_f64().unwrap_or_default() / 1e6;
         println!("\n{shape}: {events} events, {:.0} MB", bytes as f64 / 1e6);
@@ -128,7 +129,7 @@ impl Report {
         self.line(&line);
     }
 
-    /// Notes a question.
+    /// Records a question.
     pub(super) fn asked(&mut self, asked: Asked) -> Result<(), String> {
         let line = asked.json(self.seed);
         self.line(&line);
@@ -146,7 +147,7 @@ impl Report {
         Ok(())
     }
 
-    /// Prints means and the worst of a shape.
+    /// Prints the means and the slowest questions of a shape.
     pub(super) fn shape_ended(&mut self, shape: &str) {
         let of_shape: Vec<&Asked> = self.asked.iter().filter(|asked| asked.shape == shape).collect();
         print_means(&of_shape);
@@ -158,7 +159,7 @@ impl Report {
         }
     }
 
-    /// Prints the whole and fails if an answer differed.
+    /// Prints the totals and fails if an answer differed.
     pub(super) fn finish(mut self) -> Result<(), String> {
         println!("\nall shapes, seed {}", self.seed);
         print_means(&self.asked.iter().collect::<Vec<_>>());
@@ -210,7 +211,7 @@ fn print_means(asked: &[&Asked]) {
     );
 }
 
-/// Geometric mean; none of nothing.
+/// Geometric mean; `None` for no values.
 fn geometric_mean(ratios: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = ratios.fold((0.0, 0u32), |(sum, count), ratio| (sum + ratio.ln(), count + 1));
     (count > 0).then(|| (sum / f64::from(count)).exp())
