@@ -43,24 +43,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let below = |name: &str| format!("{one}/{name}");
     vec![
         Endpoint::new(Method::GET, COLLECTION, read, "Lists apps.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, COLLECTION, write, "Makes an app.", post(create))
+        Endpoint::new(Method::POST, COLLECTION, write, "Creates an app.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
-        Endpoint::new(Method::GET, format!("{COLLECTION}/_reload"), read, "Reads apps that were changed.", get(reload)),
-        Endpoint::new(
-            Method::POST,
-            format!("{COLLECTION}/_reload"),
-            read,
-            "Reads apps that were changed.",
-            post(reload),
-        ),
+        Endpoint::new(Method::GET, format!("{COLLECTION}/_reload"), read, "Reloads the files of apps.", get(reload)),
+        Endpoint::new(Method::POST, format!("{COLLECTION}/_reload"), read, "Reloads the files of apps.", post(reload)),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows an app.", get(show)),
-        Endpoint::new(Method::POST, one.as_str(), write, "Changes what an app says of itself.", post(edit))
+        Endpoint::new(Method::POST, one.as_str(), write, "Changes the description of an app.", post(edit))
             .takes(FIELDS.optional),
-        Endpoint::new(Method::DELETE, one.as_str(), write, "Removes an app with all it holds.", delete(remove)),
-        Endpoint::new(Method::POST, below("_reload"), read, "Reads an app that was changed.", post(reload)),
-        Endpoint::new(Method::GET, below("setup"), read, "Tells how an app is set up.", get(show)),
-        Endpoint::new(Method::GET, below("update"), read, "Tells of a newer version: there is none.", get(show)),
+        Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes an app with all its files.", delete(remove)),
+        Endpoint::new(Method::POST, below("_reload"), read, "Reloads the files of an app.", post(reload)),
+        Endpoint::new(Method::GET, below("setup"), read, "Shows the setup of an app.", get(show)),
+        Endpoint::new(
+            Method::GET,
+            below("update"),
+            read,
+            "Shows available updates of an app: there are none.",
+            get(show),
+        ),
     ]
 }
 

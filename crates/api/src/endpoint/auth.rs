@@ -18,17 +18,16 @@ use crate::parameters::Parameters;
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let own = Access::LoggedIn;
     vec![
-        Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and gives its key.", post(login))
+        Endpoint::new(Method::POST, "auth/login", Access::Open, "Opens a session and returns its key.", post(login))
             .of_node()
             .needs(&["username", "password"])
             .takes(&["cookie"]),
-        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session that the request shows.", post(logout))
-            .of_node(),
+        Endpoint::new(Method::POST, "auth/logout", own, "Ends the session of the request.", post(logout)).of_node(),
         Endpoint::new(
             Method::DELETE,
             "authentication/httpauth-tokens/{key}",
             own,
-            "Ends a session of one's own; administrators end any.",
+            "Ends a session of the user; administrators can end any.",
             delete(end_session),
         )
         .of_node(),

@@ -16,10 +16,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (look, change) = (Access::Capability(LIST_INTROSPECTION), Access::Capability(INDEXES_EDIT));
     vec![
         Endpoint::new(Method::GET, "quarry/buckets", look, "Lists buckets.", get(list)).of_node(),
-        Endpoint::new(Method::POST, "quarry/buckets/verify", look, "Checks every block of every bucket.", post(verify))
-            .of_node(),
+        Endpoint::new(
+            Method::POST,
+            "quarry/buckets/verify",
+            look,
+            "Verifies every block of every bucket.",
+            post(verify),
+        )
+        .of_node(),
         Endpoint::new(Method::POST, "quarry/buckets/compact", change, "Merges small buckets.", post(compact)).of_node(),
-        Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Brings an archived bucket back.", post(thaw))
+        Endpoint::new(Method::POST, "quarry/buckets/thaw", change, "Thaws an archived bucket.", post(thaw))
             .of_node()
             .needs(&["index", "folder"]),
     ]

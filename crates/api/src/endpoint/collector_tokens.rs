@@ -33,12 +33,12 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     };
     vec![
         row(Method::GET, tokens, "Lists tokens of the HTTP Event Collector.", get(list)),
-        row(Method::POST, tokens, "Makes a token of the HTTP Event Collector.", post(create))
+        row(Method::POST, tokens, "Creates a token of the HTTP Event Collector.", post(create))
             .needs(&["name"])
             .takes(SETTINGS),
         row(Method::GET, one, "Shows a token of the HTTP Event Collector.", get(show)),
         row(Method::POST, one, "Changes a token of the HTTP Event Collector.", post(change)).takes(SETTINGS),
-        row(Method::DELETE, one, "Removes a token of the HTTP Event Collector.", delete(remove)),
+        row(Method::DELETE, one, "Deletes a token of the HTTP Event Collector.", delete(remove)),
         row(
             Method::POST,
             "data/inputs/http/{name}/{action}",

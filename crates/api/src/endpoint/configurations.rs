@@ -40,15 +40,15 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = rows("configs/{file}", [read, write], ANY, Arc::new(kind_of));
     let (conf, stanza, key) = ("properties/{file}", "properties/{file}/{name}", "properties/{file}/{name}/{key}");
     endpoints.extend([
-        Endpoint::new(Method::GET, CONFIGS, read, "Lists confs.", get(conf_files)).takes(LISTED),
-        Endpoint::new(Method::GET, PROPERTIES, read, "Lists confs.", get(confs)).takes(LISTED),
-        Endpoint::new(Method::POST, PROPERTIES, write, "Makes a conf without stanzas.", post(make_conf))
+        Endpoint::new(Method::GET, CONFIGS, read, "Lists conf files.", get(conf_files)).takes(LISTED),
+        Endpoint::new(Method::GET, PROPERTIES, read, "Lists conf files.", get(confs)).takes(LISTED),
+        Endpoint::new(Method::POST, PROPERTIES, write, "Creates an empty conf file.", post(make_conf))
             .needs(&["__conf"]),
         Endpoint::new(Method::GET, conf, read, "Lists the stanzas of a conf.", get(stanzas)).takes(LISTED),
-        Endpoint::new(Method::POST, conf, write, "Makes a stanza.", post(make_stanza)).needs(&["__stanza"]),
+        Endpoint::new(Method::POST, conf, write, "Creates a stanza.", post(make_stanza)).needs(&["__stanza"]),
         Endpoint::new(Method::GET, stanza, read, "Lists the settings of a stanza.", get(settings)).takes(LISTED),
         Endpoint::new(Method::POST, stanza, write, "Changes settings of a stanza.", post(set)),
-        Endpoint::new(Method::GET, key, read, "Gives the value of a setting as text.", get(value)),
+        Endpoint::new(Method::GET, key, read, "Returns the value of a setting as text.", get(value)),
         Endpoint::new(Method::POST, key, write, "Changes a setting.", post(set_value)).needs(&["value"]),
     ]);
     endpoints

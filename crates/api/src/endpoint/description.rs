@@ -19,7 +19,7 @@ use crate::parameter_types::{ParameterType, type_of};
 const OPENAPI: &str = "3.1.0";
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let summary = "Describes all endpoints, in the form of OpenAPI.";
+    let summary = "Describes all endpoints as an OpenAPI document.";
     vec![Endpoint::new(Method::GET, "quarry/openapi.json", Access::LoggedIn, summary, get(show)).of_node()]
 }
 

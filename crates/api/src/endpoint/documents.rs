@@ -48,26 +48,32 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let below = |name: &str| format!("{all}/{name}");
     let row = Endpoint::new;
     vec![
-        row(Method::GET, all.to_owned(), read, "Answers the documents of a collection that fit.", get(find))
+        row(Method::GET, all.to_owned(), read, "Lists the documents of a collection that match a query.", get(find))
             .takes(&["query", "sort", "skip", "limit", "fields", "shared"]),
-        row(Method::POST, all.to_owned(), write, "Adds a document, the JSON object of the body.", post(insert))
+        row(Method::POST, all.to_owned(), write, "Adds the JSON object of the body as a document.", post(insert))
             .body(RequestBody::JsonObject),
-        row(Method::DELETE, all.to_owned(), write, "Removes the documents that fit.", delete(remove_matching))
-            .takes(&["query"]),
+        row(
+            Method::DELETE,
+            all.to_owned(),
+            write,
+            "Deletes the documents that match a query.",
+            delete(remove_matching),
+        )
+        .takes(&["query"]),
         row(
             Method::POST,
             below("batch_save"),
             write,
-            "Writes documents, a JSON list, those of known keys anew.",
+            "Writes a JSON array of documents; existing keys are replaced.",
             post(save),
         )
         .body(RequestBody::JsonList),
-        row(Method::POST, below("batch_find"), read, "Answers several queries, a JSON list.", post(find_all))
+        row(Method::POST, below("batch_find"), read, "Runs several queries, given as a JSON array.", post(find_all))
             .body(RequestBody::JsonList),
         row(Method::GET, below("{key}"), read, "Shows a document.", get(show)).takes(&["shared"]),
-        row(Method::POST, below("{key}"), write, "Replaces a document by the body.", post(replace))
+        row(Method::POST, below("{key}"), write, "Replaces a document with the body.", post(replace))
             .body(RequestBody::JsonObject),
-        row(Method::DELETE, below("{key}"), write, "Removes a document.", delete(remove)),
+        row(Method::DELETE, below("{key}"), write, "Deletes a document.", delete(remove)),
     ]
 }
 

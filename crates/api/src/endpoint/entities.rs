@@ -313,14 +313,14 @@ pub(super) fn rows(path: &str, access: [Access; 2], fields: Fields, kind: KindOf
 }
 
 /// Help text of `POST …/_new`.
-const NEW_POSTED: &str = "Makes an entity; without a name it shows what one takes.";
+const NEW_POSTED: &str = "Creates an entity; without a name it shows the possible settings.";
 
 fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
-    let (new, reload_all) = ("Shows what a new entity takes.", "Reads files that were changed.");
+    let (new, reload_all) = ("Shows the possible settings of a new entity.", "Reloads changed files.");
     vec![
         Endpoint::new(Method::GET, path, read, "Lists entities.", serve!(kind, get, list)).takes(LISTED),
-        Endpoint::new(Method::POST, path, write, "Makes an entity.", serve!(kind, post, create))
+        Endpoint::new(Method::POST, path, write, "Creates an entity.", serve!(kind, post, create))
             .needs(&["name"])
             .takes(fields.optional),
         Endpoint::new(Method::GET, below("_new"), read, new, serve!(kind, get, template)),
@@ -333,12 +333,12 @@ fn collection_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind:
 
 fn entity_rows(path: &str, [read, write]: [Access; 2], fields: Fields, kind: &KindOf) -> Vec<Endpoint> {
     let below = |name: &str| format!("{path}/{name}");
-    let (acl, change_acl) = ("Shows who sees and changes an entity.", "Changes who sees and changes an entity.");
-    let give = "Gives an entity to another user.";
+    let (acl, change_acl) = ("Shows the permissions of an entity.", "Changes the permissions of an entity.");
+    let give = "Changes the owner of an entity.";
     vec![
         Endpoint::new(Method::GET, path, read, "Shows an entity.", serve!(kind, get, show)).takes(&["f"]),
         Endpoint::new(Method::POST, path, write, "Changes an entity.", serve!(kind, post, edit)).takes(fields.optional),
-        Endpoint::new(Method::DELETE, path, write, "Removes an entity.", serve!(kind, delete, remove)),
+        Endpoint::new(Method::DELETE, path, write, "Deletes an entity.", serve!(kind, delete, remove)),
         Endpoint::new(Method::GET, below("acl"), read, acl, serve!(kind, get, show_acl)),
         Endpoint::new(Method::POST, below("acl"), write, change_acl, serve!(kind, post, set_acl)).takes(&[
             "owner",

@@ -47,8 +47,21 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _): &(&'static str, &[Fact])| {
         let own = Access::LoggedIn;
         [
-            Endpoint::new(Method::GET, *path, own, "Tells what the node has of it.", get(show)).takes(LISTED),
-            Endpoint::new(Method::GET, format!("{path}/{{name}}"), own, "Tells what the node has of it.", get(show)),
+            Endpoint::new(
+                Method::GET,
+                *path,
+                own,
+                "Answers for compatibility: the node has few or no entries.",
+                get(show),
+            )
+            .takes(LISTED),
+            Endpoint::new(
+                Method::GET,
+                format!("{path}/{{name}}"),
+                own,
+                "Answers for compatibility: the node has few or no entries.",
+                get(show),
+            ),
         ]
     };
     let control = Access::Capability(RESTART);
@@ -56,7 +69,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let refusals = [
         ("server/control/restart", control, "Refuses to restart the node.", post(no_restart)),
         ("server/control/restart_webui", control, "Refuses to restart the node.", post(no_restart)),
-        ("server/logger/{name}", logger, "Refuses to change what is logged.", post(no_levels)),
+        ("server/logger/{name}", logger, "Refuses to change the log level.", post(no_levels)),
     ];
     let refusals = refusals.map(|(path, access, what, serve)| Endpoint::new(Method::POST, path, access, what, serve));
     FACTS.iter().flat_map(of).chain(refusals).collect()

@@ -26,7 +26,7 @@ pub(crate) fn endpoints(served: &[Endpoint]) -> Vec<Endpoint> {
     let of = |(path, names): (String, BTreeSet<String>)| {
         let (names, place): (Arc<[String]>, Arc<str>) = (names.into_iter().collect(), path.as_str().into());
         let list = move |parameters: Parameters| list(parameters, Arc::clone(&place), Arc::clone(&names));
-        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists what is below it.", get(list)).takes(LISTED)
+        Endpoint::new(Method::GET, path, Access::LoggedIn, "Lists the paths below.", get(list)).takes(LISTED)
     };
     children(served).into_iter().map(of).collect()
 }

@@ -103,15 +103,16 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let one = format!("{COLLECTION}/{{name}}");
     let below = |name: &str| format!("{one}/{name}");
     vec![
-        Endpoint::new(Method::GET, COLLECTION, own, "Lists indexes that one may search.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Makes an index.", post(create))
+        Endpoint::new(Method::GET, COLLECTION, own, "Lists the indexes that the user may search.", get(list))
+            .takes(LISTED),
+        Endpoint::new(Method::POST, COLLECTION, edit_indexes, "Creates an index.", post(create))
             .needs(&["name"])
             .takes(FIELDS.optional),
-        Endpoint::new(Method::GET, one.as_str(), own, "Shows an index that one may search.", get(show)),
-        Endpoint::new(Method::POST, one.as_str(), edit_indexes, "Changes how an index is kept.", post(edit))
+        Endpoint::new(Method::GET, one.as_str(), own, "Shows an index that the user may search.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), edit_indexes, "Changes the settings of an index.", post(edit))
             .takes(FIELDS.optional),
-        Endpoint::new(Method::POST, below("enable"), edit_indexes, "Lets an index take events again.", post(enable)),
-        Endpoint::new(Method::POST, below("disable"), edit_indexes, "Lets an index take no events.", post(disable)),
+        Endpoint::new(Method::POST, below("enable"), edit_indexes, "Enables an index.", post(enable)),
+        Endpoint::new(Method::POST, below("disable"), edit_indexes, "Disables an index.", post(disable)),
     ]
 }
 

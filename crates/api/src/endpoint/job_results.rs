@@ -50,16 +50,19 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         let path = |name: &str| format!("{jobs}/{{sid}}/{name}");
         let row = |method, name, summary, serve| Endpoint::new(method, path(name), search, summary, serve);
         [
-            row(Method::GET, "results", "Gives the rows of a job that is done.", get(results)).takes(ROWS),
-            row(Method::POST, "results", "Gives the rows of a job that is done.", post(results)).takes(ROWS),
-            row(Method::GET, "results_preview", "Gives the rows that a job has so far.", get(preview)).takes(ROWS),
-            row(Method::POST, "results_preview", "Gives the rows that a job has so far.", post(preview)).takes(ROWS),
-            row(Method::GET, "events", "Gives the events that a job has so far.", get(events)).takes(ROWS),
-            row(Method::POST, "events", "Gives the events that a job has so far.", post(events)).takes(ROWS),
+            row(Method::GET, "results", "Returns the rows of a finished job.", get(results)).takes(ROWS),
+            row(Method::POST, "results", "Returns the rows of a finished job.", post(results)).takes(ROWS),
+            row(Method::GET, "results_preview", "Returns the rows that a job has so far.", get(preview)).takes(ROWS),
+            row(Method::POST, "results_preview", "Returns the rows that a job has so far.", post(preview)).takes(ROWS),
+            row(Method::GET, "events", "Returns the events that a job has found so far.", get(events)).takes(ROWS),
+            row(Method::POST, "events", "Returns the events that a job has found so far.", post(events)).takes(ROWS),
             row(Method::GET, "timeline", "Counts a job's events by time.", get(timeline)),
-            row(Method::GET, "summary", "Tells of each field of a job's events how often it is there.", get(summary))
-                .takes(&["f", "top_count", "min_freq"]),
-            row(Method::GET, "search.log", "Tells what happened in a job.", get(log)),
+            row(Method::GET, "summary", "Summarises the fields of a job's events.", get(summary)).takes(&[
+                "f",
+                "top_count",
+                "min_freq",
+            ]),
+            row(Method::GET, "search.log", "Shows the log of a job.", get(log)),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()

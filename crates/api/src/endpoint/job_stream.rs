@@ -87,7 +87,7 @@ impl Drop for StreamPlace {
 }
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let (access, summary) = (Access::Capability(SEARCH), "Tells how a job goes on, as server-sent events.");
+    let (access, summary) = (Access::Capability(SEARCH), "Streams the progress of a job as server-sent events.");
     vec![
         Endpoint::new(Method::GET, "jobs/{sid}/stream", access, summary, get(stream))
             .of_api()

@@ -74,14 +74,20 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         [
             Endpoint::new(Method::GET, jobs, search, "Lists jobs, newest first.", get(list))
                 .takes(&["count", "offset"]),
-            Endpoint::new(Method::POST, jobs, search, "Begins a search.", post(create))
+            Endpoint::new(Method::POST, jobs, search, "Starts a search job.", post(create))
                 .needs(&["search"])
                 .takes(CREATED),
             Endpoint::new(Method::GET, one.as_str(), search, "Shows a job.", get(show)),
-            Endpoint::new(Method::DELETE, one, search, "Ends a job and removes it.", delete(remove)),
-            Endpoint::new(Method::POST, control_path, search, "Pauses, ends or keeps a job.", post(control))
-                .needs(&["action"])
-                .takes(&["ttl", "priority"]),
+            Endpoint::new(Method::DELETE, one, search, "Cancels and deletes a job.", delete(remove)),
+            Endpoint::new(
+                Method::POST,
+                control_path,
+                search,
+                "Pauses, finalises, cancels or extends a job.",
+                post(control),
+            )
+            .needs(&["action"])
+            .takes(&["ttl", "priority"]),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()

@@ -31,13 +31,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let acl = format!("{one}/acl");
     vec![
         Endpoint::new(Method::GET, PATH, read, "Lists lookup files.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, PATH, write, "Makes a lookup file.", post(create)).needs(&["name", TEXT]),
-        Endpoint::new(Method::GET, one.as_str(), read, "Shows where a lookup file is.", get(show)),
-        Endpoint::new(Method::POST, one.as_str(), write, "Gives a lookup file another content.", post(edit))
+        Endpoint::new(Method::POST, PATH, write, "Creates a lookup file.", post(create)).needs(&["name", TEXT]),
+        Endpoint::new(Method::GET, one.as_str(), read, "Shows the path of a lookup file.", get(show)),
+        Endpoint::new(Method::POST, one.as_str(), write, "Replaces the content of a lookup file.", post(edit))
             .needs(&[TEXT]),
-        Endpoint::new(Method::DELETE, one.as_str(), write, "Removes a lookup file.", delete(remove)),
-        Endpoint::new(Method::GET, acl.as_str(), read, "Shows who sees and changes a lookup file.", get(show_acl)),
-        Endpoint::new(Method::POST, acl.as_str(), write, "Changes who sees and changes a lookup file.", post(set_acl))
+        Endpoint::new(Method::DELETE, one.as_str(), write, "Deletes a lookup file.", delete(remove)),
+        Endpoint::new(Method::GET, acl.as_str(), read, "Shows the permissions of a lookup file.", get(show_acl)),
+        Endpoint::new(Method::POST, acl.as_str(), write, "Changes the permissions of a lookup file.", post(set_acl))
             .takes(&["owner", "sharing", "perms.read", "perms.write"]),
     ]
 }

@@ -34,17 +34,13 @@ const SERVER_INFO: (&str, &str, Access) = ("server/info", "server-info", Access:
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |(path, _, access): &(&'static str, &'static str, Access)| {
         [
-            Endpoint::new(Method::GET, *path, *access, "Lists what the node has.", get(list)).takes(LISTED),
-            Endpoint::new(
-                Method::GET,
-                format!("{path}/{{name}}"),
-                *access,
-                "Shows one of what the node has.",
-                get(list),
-            ),
+            Endpoint::new(Method::GET, *path, *access, "Lists the entries of the node.", get(list)).takes(LISTED),
+            Endpoint::new(Method::GET, format!("{path}/{{name}}"), *access, "Shows an entry of the node.", get(list)),
         ]
     };
-    let info = |path: String| Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows what the node is.", get(list));
+    let info = |path: String| {
+        Endpoint::new(Method::GET, path, SERVER_INFO.2, "Shows the version and identity of the node.", get(list))
+    };
     let infos = [SERVER_INFO.0.to_owned(), format!("{}/{{name}}", SERVER_INFO.0)].map(info);
     COLLECTIONS.iter().flat_map(of).chain(infos).collect()
 }

@@ -21,7 +21,7 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
             Method::POST,
             "data/inputs/oneshot",
             access,
-            "Indexes a file of the node's machine once.",
+            "Indexes a file on the node's machine once.",
             post(add),
         )
         .of_node()

@@ -34,14 +34,14 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let of = |path: &'static str| {
         let one = format!("{path}/{{name}}");
         [
-            Endpoint::new(Method::GET, path, read, "Lists passwords that apps keep.", get(list)).takes(LISTED),
-            Endpoint::new(Method::POST, path, write, "Keeps a password.", post(create))
+            Endpoint::new(Method::GET, path, read, "Lists stored passwords of apps.", get(list)).takes(LISTED),
+            Endpoint::new(Method::POST, path, write, "Stores a password.", post(create))
                 .needs(&["name", "password"])
                 .takes(&["realm"]),
-            Endpoint::new(Method::GET, one.as_str(), read, "Shows a password that an app keeps.", get(show)),
-            Endpoint::new(Method::POST, one.as_str(), write, "Changes a password that an app keeps.", post(edit))
+            Endpoint::new(Method::GET, one.as_str(), read, "Shows a stored password of an app.", get(show)),
+            Endpoint::new(Method::POST, one.as_str(), write, "Changes a stored password of an app.", post(edit))
                 .needs(&["password"]),
-            Endpoint::new(Method::DELETE, one, write, "Forgets a password.", delete(remove)),
+            Endpoint::new(Method::DELETE, one, write, "Deletes a stored password.", delete(remove)),
         ]
     };
     COLLECTIONS.into_iter().flat_map(of).collect()

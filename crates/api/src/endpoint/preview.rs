@@ -12,8 +12,7 @@ use crate::parameters::Parameters;
 use crate::{ApiState, PreviewFile};
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let (access, summary) =
-        (Access::Capability(EDIT_MONITOR), "Tells what indexing a file of the node's machine would make of it.");
+    let (access, summary) = (Access::Capability(EDIT_MONITOR), "Previews the events of a file on the node's machine.");
     vec![
         Endpoint::new(Method::POST, "indexing/preview", access, summary, post(preview))
             .of_node()

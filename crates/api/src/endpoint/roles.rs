@@ -85,13 +85,15 @@ const NUMBERS: [(&str, i64); 6] = [
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (own, edit) = (Access::LoggedIn, Access::Capability(EDIT_ROLES));
     let one = format!("{ROLES}/{{name}}");
-    let capability = "Lists what roles may do.";
+    let capability = "Lists all capabilities.";
     vec![
         Endpoint::new(Method::GET, ROLES, own, "Lists roles.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, ROLES, edit, "Makes a role.", post(create)).needs(&["name"]).takes(FIELDS.optional),
+        Endpoint::new(Method::POST, ROLES, edit, "Creates a role.", post(create))
+            .needs(&["name"])
+            .takes(FIELDS.optional),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a role.", get(show)),
         Endpoint::new(Method::POST, one.as_str(), edit, "Changes a role.", post(edit_role)).takes(FIELDS.optional),
-        Endpoint::new(Method::DELETE, one, edit, "Removes a role.", delete(remove)),
+        Endpoint::new(Method::DELETE, one, edit, "Deletes a role.", delete(remove)),
         Endpoint::new(Method::GET, CAPABILITIES, own, capability, get(capabilities)),
         Endpoint::new(Method::GET, format!("{CAPABILITIES}/capabilities"), own, capability, get(capabilities)),
     ]

@@ -13,7 +13,7 @@ const HOST: &str = "127.0.0.1:8089";
 const HOST_CHARS_MAX: usize = 100;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    vec![Endpoint::new(Method::GET, "", Access::Open, "A page that says what is here.", get(page)).of_root()]
+    vec![Endpoint::new(Method::GET, "", Access::Open, "Shows a page with links to the endpoints.", get(page)).of_root()]
 }
 
 /// A page for clients that accept HTML, the same as text for others.

@@ -65,13 +65,19 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
         ),
         Endpoint::new(Method::GET, path("history"), search, "Lists the jobs that ran a saved search.", get(history))
             .takes(LISTED),
-        Endpoint::new(Method::GET, path("suppress"), search, "Tells whether alerts are held back.", get(suppress)),
-        Endpoint::new(Method::POST, path("suppress"), search, "Tells that no alerts are held back.", post(suppress))
+        Endpoint::new(Method::GET, path("suppress"), search, "Shows whether alerts are suppressed.", get(suppress)),
+        Endpoint::new(Method::POST, path("suppress"), search, "Answers that no alerts are suppressed.", post(suppress))
             .takes(&["expiration", "key"]),
-        Endpoint::new(Method::POST, path("acknowledge"), search, "Tells that no alert has fired.", post(acknowledge))
+        Endpoint::new(Method::POST, path("acknowledge"), search, "Answers that no alert has fired.", post(acknowledge))
             .takes(&["key"]),
-        Endpoint::new(Method::GET, path("scheduled_times"), search, "Tells when a schedule falls due.", get(scheduled))
-            .needs(&["earliest_time", "latest_time"]),
+        Endpoint::new(
+            Method::GET,
+            path("scheduled_times"),
+            search,
+            "Shows the scheduled times of a saved search.",
+            get(scheduled),
+        )
+        .needs(&["earliest_time", "latest_time"]),
     ]
 }
 

@@ -48,13 +48,13 @@ pub(super) const SEARCHED: &[&str] =
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let search = Access::Capability(SEARCH);
     let mut endpoints = vec![
-        Endpoint::new(Method::POST, "quarry/explain", search, "Tells what a search would read.", post(explain))
+        Endpoint::new(Method::POST, "quarry/explain", search, "Shows the plan of a search.", post(explain))
             .needs(&["search"])
             .takes(&["earliest_time", "latest_time", "zone"]),
     ];
     for jobs in super::jobs::COLLECTIONS {
         let path = format!("{jobs}/export");
-        let summary = "Searches and sends rows as they are found.";
+        let summary = "Runs a search and streams its rows.";
         endpoints.extend([(Method::GET, get(export)), (Method::POST, post(export))].map(|(method, serve)| {
             Endpoint::new(method, path.as_str(), search, summary, serve).needs(&["search"]).takes(SEARCHED)
         }));

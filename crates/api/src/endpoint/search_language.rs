@@ -34,19 +34,19 @@ const ISO_FORMAT: &str = "%FT%T.%3N%:z";
 const WORDS_MAX: usize = 1_000;
 
 pub(crate) fn endpoints() -> Vec<Endpoint> {
-    let (search, summary) = (Access::Capability(SEARCH), "Takes a search apart into its commands.");
+    let (search, summary) = (Access::Capability(SEARCH), "Parses a search into its commands.");
     let parser = |path: &str| Endpoint::new(Method::POST, path, search, summary, post(parse)).needs(&["q"]);
-    let (access, summary) = (Access::Capability(TYPEAHEAD), "Tells what begins with a prefix.");
+    let (access, summary) = (Access::Capability(TYPEAHEAD), "Suggests words and values that begin with a prefix.");
     vec![
         parser("search/parser"),
         // Used by clients of Splunk before 9.0.
-        Endpoint::new(Method::GET, "search/parser", search, "Takes a search apart into its commands.", get(parse))
+        Endpoint::new(Method::GET, "search/parser", search, "Parses a search into its commands.", get(parse))
             .needs(&["q"]),
         parser("search/v2/parser"),
         Endpoint::new(Method::GET, "search/typeahead", access, summary, get(typeahead))
             .needs(&["prefix"])
             .takes(&["count"]),
-        Endpoint::new(Method::GET, "search/timeparser", search, "Tells which instants times are.", get(times))
+        Endpoint::new(Method::GET, "search/timeparser", search, "Converts times to timestamps.", get(times))
             .needs(&["time"])
             .takes(&["now", "output_time_format", "zone"]),
     ]

@@ -60,21 +60,21 @@ const FACTS: [Fact; 9] = [
         path: "server/settings",
         name: "settings",
         access: Access::Capability(REST_PROPERTIES),
-        summary: "Shows what the node is called and where it keeps its data.",
+        summary: "Shows the name and the data directory of the node.",
         content: settings,
     },
     Fact {
         path: "server/health/splunkd",
         name: "splunkd",
         access: Access::LoggedIn,
-        summary: "Tells whether the node is well.",
+        summary: "Shows the health of the node.",
         content: |facts| json!({ "health": health(facts).0, "disabled": false }),
     },
     Fact {
         path: "server/health/splunkd/details",
         name: "splunkd",
         access: INTROSPECTION,
-        summary: "Tells which part of the node is not well and why.",
+        summary: "Shows the health of each part of the node.",
         content: |facts| {
             let (health, features) = health(facts);
             json!({ "health": health, "features": features, "disabled": false })
@@ -84,42 +84,42 @@ const FACTS: [Fact; 9] = [
         path: "server/introspection/indexer",
         name: "indexer",
         access: INTROSPECTION,
-        summary: "Tells whether events are taken.",
+        summary: "Shows whether the node accepts events.",
         content: indexer,
     },
     Fact {
         path: "server/status/resource-usage/hostwide",
         name: "result",
         access: INTROSPECTION,
-        summary: "Tells what the machine has and uses.",
+        summary: "Shows the resources of the machine and their use.",
         content: hostwide,
     },
     Fact {
         path: "server/status/resource-usage/splunk-processes",
         name: "result",
         access: INTROSPECTION,
-        summary: "Tells what the node uses.",
+        summary: "Shows the resource use of the node.",
         content: process,
     },
     Fact {
         path: "server/status/partitions-space",
         name: "result",
         access: INTROSPECTION,
-        summary: "Tells how much room the node's disk has.",
+        summary: "Shows the free space of the node's disk.",
         content: partitions,
     },
     Fact {
         path: "server/status/dispatch-artifacts",
         name: "result",
         access: INTROSPECTION,
-        summary: "Tells how many jobs are kept.",
+        summary: "Counts the jobs that are kept.",
         content: |facts| json!({ "total_count": facts.jobs.to_string() }),
     },
     Fact {
         path: "server/status/limits/search-concurrency",
         name: "result",
         access: INTROSPECTION,
-        summary: "Tells how many searches run at once.",
+        summary: "Shows the limits of concurrent searches.",
         content: |facts| json!({ "max_hist_searches": facts.searches_max, "max_hist_scheduled_searches": 0, "max_rt_searches": 0 }),
     },
 ];
@@ -136,11 +136,11 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, write) = (format!("{MESSAGES}/{{name}}"), Access::Capability(EDIT_MESSAGES));
     let messages = [
         Endpoint::new(Method::GET, MESSAGES, own, "Lists messages to all users.", get(bulletins)).takes(LISTED),
-        Endpoint::new(Method::POST, MESSAGES, write, "Tells all users something.", post(put))
+        Endpoint::new(Method::POST, MESSAGES, write, "Creates a message to all users.", post(put))
             .needs(&["name", "value"])
             .takes(&["severity"]),
         Endpoint::new(Method::GET, one.as_str(), own, "Shows a message to all users.", get(bulletin)),
-        Endpoint::new(Method::DELETE, one, write, "Takes a message down.", delete(take_down)),
+        Endpoint::new(Method::DELETE, one, write, "Deletes a message.", delete(take_down)),
     ];
     facts.chain(messages).collect()
 }

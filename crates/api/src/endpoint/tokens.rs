@@ -32,17 +32,17 @@ const NEVER: &str = "never";
 pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (read, write) = (Access::Capability(LIST_TOKENS_OWN), Access::Capability(EDIT_TOKENS_OWN));
     let one = format!("{COLLECTION}/{{name}}");
-    let listed = "Lists authentication tokens: one's own, or all.";
+    let listed = "Lists the user's authentication tokens, or all.";
     vec![
         Endpoint::new(Method::GET, COLLECTION, read, listed, get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, COLLECTION, write, "Makes an authentication token.", post(create))
+        Endpoint::new(Method::POST, COLLECTION, write, "Creates an authentication token.", post(create))
             .needs(&["name", "audience"])
             .takes(&["expires_on", "not_before", "type"]),
         Endpoint::new(Method::GET, one.as_str(), read, "Shows an authentication token.", get(show)).takes(&["id"]),
         Endpoint::new(Method::POST, one.as_str(), write, "Enables or disables an authentication token.", post(switch))
             .needs(&["status"])
             .takes(&["id"]),
-        Endpoint::new(Method::DELETE, one, write, "Removes an authentication token.", delete(remove)).takes(&["id"]),
+        Endpoint::new(Method::DELETE, one, write, "Revokes an authentication token.", delete(remove)).takes(&["id"]),
     ]
 }
 

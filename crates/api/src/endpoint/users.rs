@@ -36,18 +36,24 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (one, edit_user, own) = (format!("{COLLECTION}/{{name}}"), Access::Capability(EDIT_USER), Access::LoggedIn);
     vec![
         Endpoint::new(Method::GET, COLLECTION, edit_user, "Lists users.", get(list)).takes(LISTED),
-        Endpoint::new(Method::POST, COLLECTION, edit_user, "Makes a user.", post(create))
+        Endpoint::new(Method::POST, COLLECTION, edit_user, "Creates a user.", post(create))
             .needs(&["name", "password"])
             .takes(FIELDS.optional),
-        Endpoint::new(Method::GET, one.as_str(), own, "Shows a user: oneself, or any to administrators.", get(show)),
+        Endpoint::new(
+            Method::GET,
+            one.as_str(),
+            own,
+            "Shows the requesting user; administrators can show any.",
+            get(show),
+        ),
         Endpoint::new(Method::POST, one.as_str(), own, "Changes a user's password or roles.", post(edit))
             .takes(FIELDS.optional),
-        Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Removes a user.", delete(remove)),
+        Endpoint::new(Method::DELETE, one.as_str(), edit_user, "Deletes a user.", delete(remove)),
         Endpoint::new(
             Method::GET,
             "authentication/current-context",
             own,
-            "Shows who asks, with roles and capabilities.",
+            "Shows the requesting user with roles and capabilities.",
             get(current),
         ),
     ]

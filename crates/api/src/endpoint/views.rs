@@ -28,13 +28,13 @@ pub(crate) fn endpoints() -> Vec<Endpoint> {
     let (all, one) = ("data/ui/{file}", "data/ui/{file}/{name}");
     let kinds = |parameters: Parameters| async { links(FOLDER, KINDS.into_iter(), parameters) };
     vec![
-        Endpoint::new(Method::GET, FOLDER, read, "Lists what is below it.", get(kinds)).takes(LISTED),
-        Endpoint::new(Method::GET, all, read, "Lists views, or other parts of what apps show.", get(list))
+        Endpoint::new(Method::GET, FOLDER, read, "Lists the paths below.", get(kinds)).takes(LISTED),
+        Endpoint::new(Method::GET, all, read, "Lists views or other user interface files of apps.", get(list))
             .takes(LISTED),
-        Endpoint::new(Method::POST, all, write, "Makes a view.", post(create)).needs(&["name", TEXT]),
+        Endpoint::new(Method::POST, all, write, "Creates a view.", post(create)).needs(&["name", TEXT]),
         Endpoint::new(Method::GET, one, read, "Shows a view.", get(show)),
         Endpoint::new(Method::POST, one, write, "Changes a view.", post(edit)).needs(&[TEXT]),
-        Endpoint::new(Method::DELETE, one, write, "Removes a view.", delete(remove)),
+        Endpoint::new(Method::DELETE, one, write, "Deletes a view.", delete(remove)),
     ]
 }
 

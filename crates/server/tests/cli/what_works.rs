@@ -116,16 +116,21 @@ fn cell(text: &str) -> String {
 fn commands_part(page: &mut String) {
     let (idle, working): (Vec<&CommandHelp>, Vec<&CommandHelp>) =
         commands::help().iter().partition(|help| help.group == Group::Nothing);
-    writeln!(page, "## Search commands\n\n{} work; `quarry help COMMAND` shows each with examples.\n", working.len())
-        .unwrap();
+    writeln!(
+        page,
+        "## Search commands\n\n{} are supported; `quarry help COMMAND` shows each with examples.\n",
+        working.len()
+    )
+    .unwrap();
     for group in Group::ALL.into_iter().filter(|group| *group != Group::Nothing) {
         let names: Vec<String> =
             working.iter().filter(|help| help.group == group).map(|help| format!("`{}`", help.name)).collect();
         writeln!(page, "- **{}**: {}", group.title(), names.join(", ")).unwrap();
     }
     let idle: Vec<String> = idle.iter().map(|help| format!("`{}`", help.name)).collect();
-    writeln!(page, "\nTaken, and without effect: {}.\n", idle.join(", ")).unwrap();
-    writeln!(page, "Absent; a search with one of them is refused, and the error says what to do instead:\n").unwrap();
+    writeln!(page, "\nAccepted without effect: {}.\n", idle.join(", ")).unwrap();
+    writeln!(page, "Not supported; a search with one of them is refused, and the error names an alternative:\n")
+        .unwrap();
     writeln!(page, "| command | instead |\n|---|---|").unwrap();
     let mut absent: Vec<(&str, &str)> = commands::NOT_YET.to_vec();
     let is_known = |name: &&str| commands::is_command(name) || absent.iter().any(|(known, _)| known == name);
@@ -136,14 +141,14 @@ fn commands_part(page: &mut String) {
 }
 
 fn functions_part(title: &str, rows: &[FunctionHelp], of_splunk: &'static str, page: &mut String) {
-    writeln!(page, "\n## {title}\n\n{} work:\n\n| function | result |\n|---|---|", rows.len()).unwrap();
+    writeln!(page, "\n## {title}\n\n{} are supported:\n\n| function | result |\n|---|---|", rows.len()).unwrap();
     rows.iter().for_each(|row| writeln!(page, "| `{}` | {} |", cell(row.syntax), cell(row.summary)).unwrap());
     let absent: Vec<String> = words(of_splunk)
         .filter(|name| !rows.iter().any(|row| row.name == *name))
         .map(|name| format!("`{name}`"))
         .collect();
     let absent = if absent.is_empty() { "none of those that Splunk documents".to_owned() } else { absent.join(", ") };
-    writeln!(page, "\nAbsent: {absent}.").unwrap();
+    writeln!(page, "\nNot supported: {absent}.").unwrap();
 }
 
 /// How a section's stanza is written.
@@ -158,7 +163,7 @@ fn stanza(section: &Section) -> String {
 fn settings_part(page: &mut String) {
     writeln!(
         page,
-        "\n## Settings\n\nA setting without effect is named when the server starts and by `quarry btool check`.\n"
+        "\n## Settings\n\nSettings without effect are reported when the server starts and by `quarry btool check`.\n"
     )
     .unwrap();
     for table in TABLES {
@@ -169,21 +174,21 @@ fn settings_part(page: &mut String) {
         }
         let list = |names: &[&str]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         if !table.unsupported.is_empty() {
-            writeln!(page, "\nNot carried out, with a warning: {}.", list(table.unsupported)).unwrap();
+            writeln!(page, "\nNot supported, with a warning: {}.", list(table.unsupported)).unwrap();
         }
         if !table.unused.is_empty() {
-            writeln!(page, "\nTaken, and without effect here: {}.", list(table.unused)).unwrap();
+            writeln!(page, "\nAccepted without effect: {}.", list(table.unused)).unwrap();
         }
         writeln!(page).unwrap();
     }
-    writeln!(page, "### Other conf files\n\n| file | what is read |\n|---|---|").unwrap();
+    writeln!(page, "### Other conf files\n\n| file | supported content |\n|---|---|").unwrap();
     CONFS_WITHOUT_TABLE.iter().for_each(|(conf, what)| writeln!(page, "| {conf}.conf | {what} |").unwrap());
     let is_read =
         |conf: &str| ConfTable::of(conf).is_some() || CONFS_WITHOUT_TABLE.iter().any(|(known, _)| *known == conf);
     // An app's default.meta is no conf file by its name, and is read.
     let others =
         words(CONFS_OF_SPLUNK).filter(|conf| !is_read(conf) && *conf != "default.meta" && *conf != "collections");
-    writeln!(page, "\nNothing is read from: {}.", others.collect::<Vec<_>>().join(", ")).unwrap();
+    writeln!(page, "\nNot supported: {}.", others.collect::<Vec<_>>().join(", ")).unwrap();
 }
 
 fn inputs_part(page: &mut String) {
@@ -195,16 +200,16 @@ fn inputs_part(page: &mut String) {
             StanzaName::Prefix(prefix) => prefix.trim_end_matches([':', '/']) == name.trim_end_matches([':', '/']),
             StanzaName::Any => false,
         });
-        let verdict = if works { "works".to_owned() } else { format!("absent: {why}") };
+        let verdict = if works { "supported".to_owned() } else { format!("not supported: {why}") };
         assert!(works || !why.is_empty(), "{name} is no input of the table: say why");
         writeln!(page, "| `[{name}{}]` | {verdict} |", if name.ends_with('/') { "…" } else { "" }).unwrap();
     }
-    writeln!(page, "| `[SCHEME://…]` of apps | works |").unwrap();
-    writeln!(page, "\nBeside Splunk's: OTLP, Elasticsearch bulk, Loki and Prometheus remote write on the ports of `[http]` and `[otlp]`.").unwrap();
+    writeln!(page, "| `[SCHEME://…]` of apps | supported |").unwrap();
+    writeln!(page, "\nIn addition to Splunk's inputs: OTLP, Elasticsearch bulk, Loki and Prometheus remote write on the ports of `[http]` and `[otlp]`.").unwrap();
 }
 
 fn endpoints_part(page: &mut String) {
-    writeln!(page, "\n## REST\n\n| method | endpoint | takes | |\n|---|---|---|---|").unwrap();
+    writeln!(page, "\n## REST\n\n| method | endpoint | requires | |\n|---|---|---|---|").unwrap();
     for row in ENDPOINTS.iter() {
         let takes = match row.access {
             Access::Open => "nothing".to_owned(),
@@ -218,13 +223,12 @@ fn endpoints_part(page: &mut String) {
         let has = ENDPOINTS.iter().any(|row| row.path.trim_start_matches("/services/").starts_with(family));
         writeln!(page, "| `{family}` | {what} | {} |", if has { "those above" } else { "none" }).unwrap();
     }
-    writeln!(page, "\n`| rest` reads more of the node than REST does: see [rest](../spl/rest.md).").unwrap();
+    writeln!(page, "\nThe command `rest` has further endpoints: see [rest](../spl/rest.md).").unwrap();
 }
 
 /// What pages of the manual say of Splunk, by page.
 fn differences_part(page: &mut String) {
-    writeln!(page, "\n## Where answers differ\n\nWhat the pages of the manual say of it:\n\n| page | |\n|---|---|")
-        .unwrap();
+    writeln!(page, "\n## Where answers differ\n\nFrom the pages of the manual:\n\n| page | |\n|---|---|").unwrap();
     let mut pages: Vec<PathBuf> =
         std::fs::read_dir(root().join("spec/spl")).unwrap().map(|entry| entry.unwrap().path()).collect();
     pages.sort();
@@ -245,7 +249,7 @@ fn differences_part(page: &mut String) {
 
 #[test]
 fn the_page_of_what_works_is_what_the_tables_say() {
-    let mut page = "# What works, differs, is absent\n\nAgainst Splunk Enterprise, as its public manuals describe it. This page is written from the tables that the program reads; a test compares them.\n\n".to_owned();
+    let mut page = "# Compatibility with Splunk\n\nCompared with Splunk Enterprise, as its public manuals describe it. This page is generated from the tables that the program uses; a test keeps it up to date.\n\n".to_owned();
     commands_part(&mut page);
     let of_eval: Vec<FunctionHelp> = EVAL_FUNCTIONS.iter().map(|row| row.help).collect();
     let of_stats: Vec<FunctionHelp> = STATS_FUNCTIONS.iter().map(|row| row.help).collect();
@@ -255,7 +259,7 @@ fn the_page_of_what_works_is_what_the_tables_say() {
     inputs_part(&mut page);
     endpoints_part(&mut page);
     differences_part(&mut page);
-    writeln!(page, "\nNot here at all: scheduled searches and alerts, dashboards and a web interface, clusters, a deployment server, licences.").unwrap();
+    writeln!(page, "\nNot supported at all: scheduled searches and alerts, dashboards and a web interface, clusters, a deployment server, licences.").unwrap();
     let place = root().join("docs/splunk/what-works.md");
     if std::env::var_os("UPDATE_TEXTS").is_some() {
         std::fs::write(&place, &page).unwrap();
