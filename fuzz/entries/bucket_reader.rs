@@ -31,8 +31,10 @@ pub(crate) fn run(data: &[u8]) {
         for page in 0..reader.slabs()[slab].pages.len() {
             drop(reader.read_page(slab, page, PageColumns::ALL));
             let events = reader.slabs()[slab].pages[page].events;
-            if let (Ok(Some(mut shaped)), Ok(Some(shapes))) = (reader.shaped_page(slab, page), reader.shapes(slab)) {
-                for column in 0..=shapes.columns.len() as u32 {
+            if let (Ok(Some(mut shaped)), Ok(Some(template_set))) =
+                (reader.template_page(slab, page), reader.template_set(slab))
+            {
+                for column in 0..=template_set.columns.len() as u32 {
                     drop(reader.dictionary(slab, column));
                     if let Ok(read) = shaped.column(column) {
                         // A few rows, looked up, and all of them, filled.

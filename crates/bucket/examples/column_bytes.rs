@@ -8,7 +8,7 @@ use std::io::{BufReader, Read};
 use std::sync::Arc;
 
 use quarry_bucket::{BucketEncoder, BucketReader, BucketVerifier, EncodeOptions, MemoryObject, SlabSource};
-use quarry_event::shape::{ColumnKind, Shapes, TemplatePart};
+use quarry_event::template::{ColumnKind, TemplatePart, TemplateSet};
 
 #[path = "../benches/parts/slab.rs"]
 mod slab;
@@ -40,11 +40,11 @@ fn main() {
         for (kind, bytes) in reader.stored_bytes_by_kind(slab).unwrap() {
             *kinds.entry(kind).or_default() += bytes;
         }
-        let Some(shapes) = reader.shapes(slab).unwrap() else { continue };
+        let Some(template_set) = reader.template_set(slab).unwrap() else { continue };
         for (column, bytes) in reader.stored_bytes_by_column(slab).unwrap().into_iter().enumerate() {
-            let sum = columns.entry(name_of(&shapes, column)).or_default();
+            let sum = columns.entry(name_of(&template_set, column)).or_default();
             sum.0 += bytes;
-            sum.1 += shapes.columns[column].values;
+            sum.1 += template_set.columns[column].values;
         }
     }
     let each = |bytes: u64| bytes as f64 / events as f64;
@@ -68,10 +68,10 @@ fn slabs(file: &str, limit: u64) -> Slabs<BufReader<std::io::Take<File>>> {
 }
 
 /// What stands before the variable of a column in the first template that names it, from the text down.
-fn name_of(shapes: &Shapes, column: usize) -> String {
+fn name_of(template_set: &TemplateSet, column: usize) -> String {
     let (mut at, mut names) = (column, Vec::new());
-    while let Some(parent) = shapes.columns[at].parent {
-        let ColumnKind::Templates(templates) = &shapes.columns[parent as usize].kind else { break };
+    while let Some(parent) = template_set.columns[at].parent {
+        let ColumnKind::Templates(templates) = &template_set.columns[parent as usize].kind else { break };
         let parts = templates.iter().find(|template| template.names(at as u32)).map(|template| &template.parts);
         let variable = parts.and_then(|parts| parts.iter().position(|part| *part == TemplatePart::Variable(at as u32)));
         names.push(match (parts, variable) {
@@ -87,7 +87,7 @@ fn name_of(shapes: &Shapes, column: usize) -> String {
         at = parent as usize;
     }
     names.reverse();
-    let kind: String = format!("{:?}", shapes.columns[column].kind).chars().take(24).collect();
+    let kind: String = format!("{:?}", template_set.columns[column].kind).chars().take(24).collect();
     let kind = if kind.contains("min") || kind.contains("len") {
         kind.split(&['{', '('][..]).next().unwrap_or("").to_owned()
     } else {

@@ -110,9 +110,9 @@ fn details(what: &str, bucket: &EncodedBucket, raw: f64) {
         for (kind, bytes) in reader.stored_bytes_by_kind(slab).unwrap() {
             *kinds.entry(kind).or_default() += bytes;
         }
-        let shapes = reader.shapes(slab).unwrap();
-        shaped += usize::from(shapes.is_some());
-        columns += shapes.map_or(0, |shapes| shapes.columns.len());
+        let template_set = reader.template_set(slab).unwrap();
+        shaped += usize::from(template_set.is_some());
+        columns += template_set.map_or(0, |template_set| template_set.columns.len());
     }
     kinds.insert("filter", bucket.filter.len() as u64);
     println!("  {what}: {shaped} of {} slabs shaped, {columns} columns", reader.slabs().len());

@@ -1,6 +1,6 @@
 //! The whole bucket, read and held against every rule: what `bucket verify` runs.
 
-use quarry_event::shape::{ValueTraits, is_json_scalar, is_string_content};
+use quarry_event::template::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
 
 use crate::block::{BlockAt, BlockKind, open_block};
@@ -49,10 +49,10 @@ impl BucketReader {
             self.dictionary(slab, column)?;
         }
         for page in 0..self.slabs()[slab].pages.len() {
-            let Some(mut shaped) = self.shaped_page(slab, page)? else { continue };
-            for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+            let Some(mut shaped) = self.template_page(slab, page)? else { continue };
+            for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
                 let read = shaped.column(number)?;
-                if let Some(counts) = columns.layout.shapes.counts.get(&number)
+                if let Some(counts) = columns.layout.template_set.counts.get(&number)
                     && !counts.tell(page, &read.values)
                 {
                     let reason = format!("the values of column {number} are not as many as is said of each");

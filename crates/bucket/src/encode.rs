@@ -21,9 +21,9 @@ use crate::limits::{
 };
 use crate::locator::{RarePages, write_locator};
 use crate::metas::MetaCount;
-use crate::shape::{ShapedSlab, shape_slab};
 use crate::slab_source::{CheckedSlab, MetaCodes};
 use crate::summary::{BucketSummary, SummaryBuilder};
+use crate::templates::{TemplateSlab, split_slab};
 use crate::term_dictionary::table::TermTable;
 use crate::term_dictionary::template_terms::add_terms;
 use crate::term_dictionary::write::write_term_dictionary;
@@ -331,17 +331,17 @@ struct PageSource<'a> {
 }
 
 /// The texts as columns, where they fall apart well.
-fn shape_of(events: &EventBatch) -> Option<ShapedSlab> {
+fn shape_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
-    let shape_slab = tests::SHAPER.get().unwrap_or(shape_slab);
-    shape_slab(events).filter(|shaped| can_be_written(shaped, events.len()))
+    let split_slab = tests::SHAPER.get().unwrap_or(split_slab);
+    split_slab(events).filter(|shaped| can_be_written(shaped, events.len()))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
-    type Shaper = fn(&EventBatch) -> Option<ShapedSlab>;
+    type Shaper = fn(&EventBatch) -> Option<TemplateSlab>;
 
     thread_local! {
         /// What takes texts apart in a test.

@@ -29,11 +29,11 @@ mod rare_rows;
 mod read_ahead;
 mod read_at;
 mod reader;
-mod shape;
 mod slab_source;
 mod source;
 mod statistics;
 mod summary;
+mod templates;
 mod term_dictionary;
 mod verify;
 mod wire;
@@ -41,7 +41,7 @@ mod wire;
 #[cfg(test)]
 mod mutation;
 
-pub use columns::ShapedPage;
+pub use columns::TemplatePage;
 pub use encode::{BucketEncoder, EncodeOptions, EncodedBucket, SlabSource, encode, encode_slabs};
 pub use error::{BlockPosition, BucketError, ReadError};
 pub use filter::{RangedFilter, TermFilter};
@@ -52,7 +52,7 @@ pub use metas::MetaSet;
 pub use read_ahead::ReadAheadBudget;
 pub use read_at::{MemoryObject, ReadAt};
 pub use reader::{BucketReader, PageInfo, SlabInfo};
-#[doc(hidden)]
-pub use shape::bench as bench_api;
 pub use summary::{BucketSummary, ValueSummary};
+#[doc(hidden)]
+pub use templates::bench as bench_api;
 pub use verify::{BucketVerifier, encode_verified, verify_against, verify_slabs};

@@ -1,4 +1,4 @@
-//! Tokens that no term dictionary lists, in the columns of shaped slabs: which pages hold one, and that the filter
+//! Tokens that no term dictionary lists, in the columns of template slabs: which pages hold one, and that the filter
 //! knows all.
 //!
 //! The store asks the term filter first, so that columns are read only in slabs that most likely hold the token. A
@@ -7,11 +7,11 @@
 //! Not here: what is rare (`crate::term_dictionary::rare_tokens`) and how a value is tested (`crate::term_dictionary::scan`).
 
 use quarry_event::PageSet;
-use quarry_event::shape::{Column, ColumnKind, ColumnValues, NumberFormat, Shapes};
+use quarry_event::template::{Column, ColumnKind, ColumnValues, NumberFormat, TemplateSet};
 
 use std::sync::Arc;
 
-use crate::columns::{ShapedPage, SharedDictionary, SlabColumns};
+use crate::columns::{SharedDictionary, SlabColumns, TemplatePage};
 use crate::error::BucketError;
 use crate::reader::{Asked, BucketReader};
 use crate::term_dictionary::Namespace;
@@ -33,7 +33,7 @@ impl BucketReader {
     /// seen.
     pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
-        let columns = &columns.layout.shapes.columns;
+        let columns = &columns.layout.template_set.columns;
         let is_rare = |number: &u32| columns.get(*number as usize).is_some_and(is_one_rare_token);
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
@@ -51,7 +51,7 @@ impl BucketReader {
         };
         let mut tests = Vec::new();
         for number in &within.columns {
-            match columns.layout.shapes.columns.get(*number as usize).map(|column| &column.kind) {
+            match columns.layout.template_set.columns.get(*number as usize).map(|column| &column.kind) {
                 Some(ColumnKind::Numbers { format: NumberFormat::Ip4, min, max }) => {
                     if (*min..=*max).contains(&address) {
                         tests.push((*number, RareTest::Numbers(NumberTest::Either(address, address))));
@@ -85,7 +85,7 @@ impl BucketReader {
         let locator = self.locator(slab)?;
         let mut is_located = false;
         let mut tests = Vec::new();
-        let of_asked = (0u32..).zip(&columns.layout.shapes.columns).filter(|(number, _)| asked.concerns(*number));
+        let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
         for (number, column) in of_asked {
             match RareTest::of(column, wanted) {
                 RareTest::Never => {}
@@ -100,7 +100,7 @@ impl BucketReader {
         if let (Some(locator), Wanted::Token(token), true) = (locator, wanted, is_located) {
             match locator.find(&self.source, hash_term(Namespace::Tokens, token))? {
                 Some(pages) => found = pages & among.0,
-                None => tests.extend(located_tests(&columns.layout.shapes, wanted, asked)),
+                None => tests.extend(located_tests(&columns.layout.template_set, wanted, asked)),
             }
         }
         let left = PageSet(among.0 & !found);
@@ -128,7 +128,7 @@ impl BucketReader {
         columns.fetch_ahead(&mut source, &numbers, among)?;
         let mut found = 0;
         for page in (0..self.slabs()[slab].pages.len()).filter(|page| among.contains(*page) && !tests.is_empty()) {
-            let Some(mut shaped) = self.shaped_page_of(&source, slab, page, None)? else {
+            let Some(mut shaped) = self.template_page_of(&source, slab, page, None)? else {
                 continue;
             };
             for (number, test) in &tests {
@@ -153,7 +153,7 @@ impl BucketReader {
             return Ok(());
         };
         let mut hashes = Vec::new();
-        for (number, column) in (0u32..).zip(&columns.layout.shapes.columns) {
+        for (number, column) in (0u32..).zip(&columns.layout.template_set.columns) {
             let noting = |values: u64| match column.kind {
                 ColumnKind::Numbers { format, min, max } => Some(RareNumbers::new(format, min, max, values)),
                 _ => None,
@@ -162,7 +162,7 @@ impl BucketReader {
             let per_page = per_page && is_located_column(column);
             let mut noted = noting(column.values);
             for page in (0..pages).filter(|_| is_rare_column(column)) {
-                let Some(mut shaped) = self.shaped_page(slab, page)? else {
+                let Some(mut shaped) = self.template_page(slab, page)? else {
                     continue;
                 };
                 match (&mut noted, shaped.values(number)?) {
@@ -210,8 +210,8 @@ fn is_located_column(column: &Column) -> bool {
 }
 
 /// The tests of the columns that a locator lists.
-fn located_tests<'a>(shapes: &Shapes, wanted: Wanted<'a>, asked: Asked<'_>) -> Vec<(u32, RareTest<'a>)> {
-    let located = (0u32..).zip(&shapes.columns);
+fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Asked<'_>) -> Vec<(u32, RareTest<'a>)> {
+    let located = (0u32..).zip(&template_set.columns);
     let located = located.filter(|(number, column)| asked.concerns(*number) && is_located_column(column));
     let tests = located.map(|(number, column)| (number, RareTest::of(column, wanted)));
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
@@ -239,7 +239,7 @@ impl<'a> Looked<'a> {
     }
 
     /// Whether a value of this column may be what is looked for.
-    fn is_met(&self, column: u32, page: &mut ShapedPage) -> Result<bool, BucketError> {
+    fn is_met(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
         match self {
             Looked::Values(test) => {
                 let told = match test.numbers() {

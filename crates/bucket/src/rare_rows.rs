@@ -4,11 +4,11 @@
 //! it is there at all; the rows of these values are all that can match. What this costs is a term dictionary page and a
 //! column or two, so it is worth asking where few pages are left.
 
-use quarry_event::shape::ColumnValues;
+use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
 use quarry_stdx::number::u32_of;
 
-use crate::columns::ShapedPage;
+use crate::columns::TemplatePage;
 use crate::error::BucketError;
 use crate::reader::{Asked, BucketReader, in_order_of_rarity};
 use crate::term_dictionary::scan::{RareTest, Wanted};
@@ -105,7 +105,7 @@ impl BucketReader {
         {
             return Ok(None);
         }
-        let of_asked = (0u32..).zip(&columns.layout.shapes.columns).filter(|(number, _)| asked.concerns(*number));
+        let of_asked = (0u32..).zip(&columns.layout.template_set.columns).filter(|(number, _)| asked.concerns(*number));
         let tests = of_asked.map(|(number, column)| (number, RareTest::of(column, Wanted::Token(token))));
         self.rows_passing(slab, page, tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect(), most)
     }
@@ -121,7 +121,7 @@ impl BucketReader {
         if tests.is_empty() {
             return Ok(Some(Vec::new()));
         }
-        let Some(mut shaped) = self.shaped_page(slab, page)? else { return Ok(None) };
+        let Some(mut shaped) = self.template_page(slab, page)? else { return Ok(None) };
         shaped.fetch_columns(tests.iter().map(|(number, _)| *number))?;
         let mut rows = Vec::new();
         for (number, test) in &tests {
@@ -142,7 +142,7 @@ impl BucketReader {
     }
 
     /// Places of the values of a column that pass its test.
-    fn places(&self, column: u32, test: &RareTest<'_>, page: &mut ShapedPage) -> Result<Vec<usize>, BucketError> {
+    fn places(&self, column: u32, test: &RareTest<'_>, page: &mut TemplatePage) -> Result<Vec<usize>, BucketError> {
         if page.count(column) == 0 {
             return Ok(Vec::new());
         }

@@ -173,7 +173,7 @@ impl Drop for ReadAhead {
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
-    use quarry_event::shape::{PageColumn, TEXT_COLUMN};
+    use quarry_event::template::{PageColumn, TEXT_COLUMN};
     use quarry_event::{FieldColumns, PageColumns, TermQuery, ValueColumns};
 
     use super::*;
@@ -220,9 +220,9 @@ mod tests {
 
     /// All columns of some pages as `reader` reads them, and the texts of each.
     fn all_of(reader: &BucketReader, pages: impl Iterator<Item = usize>) -> Vec<(Vec<Arc<PageColumn>>, Bytes)> {
-        let columns = reader.shapes(0).unwrap().unwrap().columns.len() as u32;
+        let columns = reader.template_set(0).unwrap().unwrap().columns.len() as u32;
         let of_page = |page: usize| {
-            let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+            let mut shaped = reader.template_page(0, page).unwrap().unwrap();
             let read = (0..columns).map(|column| shaped.column(column).unwrap()).collect();
             let rows: Vec<u32> = (0..40).collect();
             let texts = shaped.texts(TEXT_COLUMN, &rows).unwrap().bytes;
@@ -236,7 +236,7 @@ mod tests {
     fn columns_of_all_pages_come_with_those_of_the_first() {
         let (plain, requests) = bucket();
         let expected = all_of(&plain, (0..PAGES).rev());
-        let columns = plain.shapes(0).unwrap().unwrap().columns.len();
+        let columns = plain.template_set(0).unwrap().unwrap().columns.len();
         let without = requests.swap(0, Ordering::Relaxed);
         let (reader, requests) = bucket();
         let ahead = reader.reading_ahead(0, PageSet::first(PAGES), true, &ReadAheadBudget::default());
@@ -275,8 +275,8 @@ mod tests {
         let columns = all_of(&ahead, std::iter::empty());
         assert!(columns.is_empty());
         requests.store(0, Ordering::Relaxed);
-        let mut shaped = ahead.shaped_page(0, 3).unwrap().unwrap();
-        for column in 0..ahead.shapes(0).unwrap().unwrap().columns.len() as u32 {
+        let mut shaped = ahead.template_page(0, 3).unwrap().unwrap();
+        for column in 0..ahead.template_set(0).unwrap().unwrap().columns.len() as u32 {
             shaped.column(column).unwrap();
         }
         ahead.read_page(0, 3, PageColumns { raw: true, index_time: false, fields: false }).unwrap();

@@ -7,11 +7,11 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::shape::{Dictionary, Shapes, TEXT_COLUMN, Texts};
+use quarry_event::template::{Dictionary, TEXT_COLUMN, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs, ValueColumns};
 
 use crate::block::{BlockAt, BlockKind, open_block};
-use crate::columns::{PageFacts, ShapedPage, SharedCache, SlabColumns, TextBuffer};
+use crate::columns::{PageFacts, SharedCache, SlabColumns, TemplatePage, TextBuffer};
 use crate::directory::{Directory, PageHead, SlabHead, TRAILER_BYTES, read_trailer};
 use crate::error::{BlockPosition, BucketError};
 use crate::fields::{MAX_FIELD_BLOCK_BYTES, read_fields};
@@ -59,7 +59,7 @@ pub(crate) struct SlabParts {
     pub(crate) pages: Vec<Vec<BlockAt>>,
     pub(crate) tokens: TermDictionarySlot,
     pub(crate) fields: TermDictionarySlot,
-    pub(crate) shape: ShapeSlot,
+    pub(crate) shape: ColumnsSlot,
     pub(crate) locator: LocatorSlot,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct LocatorSlot {
 
 /// The columns of a slab, opened when first asked; `at` is `None` where the pages hold plain text.
 #[derive(Debug)]
-pub(crate) struct ShapeSlot {
+pub(crate) struct ColumnsSlot {
     pub(crate) at: Option<BlockAt>,
     opened: OnceLock<Arc<SlabColumns>>,
 }
@@ -214,7 +214,7 @@ impl Opened {
             at: head.block(namespace.directory_kind()),
             opened: OnceLock::new(),
         };
-        let shape = ShapeSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
+        let shape = ColumnsSlot { at: head.block(BlockKind::Shape), opened: OnceLock::new() };
         let locator = LocatorSlot { at: head.block(BlockKind::Locator), opened: OnceLock::new() };
         let (tokens, fields) = (slot(Namespace::Tokens), slot(Namespace::Fields));
         let mut row = first_row;
@@ -395,8 +395,8 @@ impl BucketReader {
 
     /// How the texts of a slab are made of columns; `None` where its pages hold plain text. Panics when there is no
     /// such slab, as slice indexing does.
-    pub fn shapes(&self, slab: usize) -> Result<Option<Arc<Shapes>>, BucketError> {
-        Ok(self.columns(slab)?.map(|columns| columns.layout.shapes.clone()))
+    pub fn template_set(&self, slab: usize) -> Result<Option<Arc<TemplateSet>>, BucketError> {
+        Ok(self.columns(slab)?.map(|columns| columns.layout.template_set.clone()))
     }
 
     /// The texts of a dictionary column, read once and kept; none of any other column. Panics when there is no such
@@ -410,11 +410,11 @@ impl BucketReader {
 
     /// Opens a page to read single columns; `None` where it holds plain text. Panics when there is no such page, as
     /// slice indexing does.
-    pub fn shaped_page(&self, slab: usize, page: usize) -> Result<Option<ShapedPage>, BucketError> {
-        self.shaped_page_of(&self.source, slab, page, None)
+    pub fn template_page(&self, slab: usize, page: usize) -> Result<Option<TemplatePage>, BucketError> {
+        self.template_page_of(&self.source, slab, page, None)
     }
 
-    /// Makes the texts of a page of a shaped slab; none of any other.
+    /// Makes the texts of a page of a template slab; none of any other.
     pub(crate) fn rebuild(
         &self,
         slab: usize,
@@ -422,7 +422,7 @@ impl BucketReader {
         times: &[TimeNs],
         out: &mut TextBuffer,
     ) -> Result<(), BucketError> {
-        let Some(mut shaped) = self.shaped_page_of(&self.source, slab, page, Some(times.into()))? else {
+        let Some(mut shaped) = self.template_page_of(&self.source, slab, page, Some(times.into()))? else {
             return Ok(());
         };
         shaped.fill_all(TEXT_COLUMN, out)?;
@@ -434,13 +434,13 @@ impl BucketReader {
     }
 
     /// Opens a page whose blocks come from this source.
-    pub(crate) fn shaped_page_of(
+    pub(crate) fn template_page_of(
         &self,
         source: &ObjectSource,
         slab: usize,
         page: usize,
         times: Option<Arc<[TimeNs]>>,
-    ) -> Result<Option<ShapedPage>, BucketError> {
+    ) -> Result<Option<TemplatePage>, BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(None);
         };
@@ -448,7 +448,7 @@ impl BucketReader {
         let info = &self.opened.slabs[slab].pages[page];
         let time_at = self.opened.parts[slab].pages[page].iter().find(|at| at.kind == BlockKind::Time).copied();
         let facts = PageFacts { page, events: info.events as usize, raw_bytes: info.raw_bytes, time_at, times };
-        Ok(Some(ShapedPage::new(columns.clone(), source.clone(), facts)))
+        Ok(Some(TemplatePage::new(columns.clone(), source.clone(), facts)))
     }
 
     /// Whether a page holds index-time fields. Panics when there is no such page, as slice indexing does.

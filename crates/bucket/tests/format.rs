@@ -7,7 +7,7 @@ mod fixture;
 use std::sync::Arc;
 
 use quarry_bucket::{BucketReader, EncodeOptions, EncodedBucket, MemoryObject, TermFilter, encode, verify_against};
-use quarry_event::shape::ColumnKind;
+use quarry_event::template::ColumnKind;
 use quarry_event::term::MetaField;
 use quarry_event::{Anywhere, TermQuery};
 
@@ -84,8 +84,8 @@ fn the_committed_shaped_buckets_hold_their_events() {
     for (object, filter) in SHAPED {
         let reader = BucketReader::open(Arc::new(MemoryObject(object.into()))).unwrap();
         reader.check().unwrap();
-        let shapes = reader.shapes(0).unwrap().unwrap();
-        let is_kind = |wanted: fn(&ColumnKind) -> bool| shapes.columns.iter().any(|column| wanted(&column.kind));
+        let template_set = reader.template_set(0).unwrap().unwrap();
+        let is_kind = |wanted: fn(&ColumnKind) -> bool| template_set.columns.iter().any(|column| wanted(&column.kind));
         assert!(is_kind(|kind| matches!(kind, ColumnKind::Dictionary { .. })));
         assert!(is_kind(|kind| matches!(kind, ColumnKind::Numbers { .. })));
         assert!(is_kind(|kind| matches!(kind, ColumnKind::Texts)));
@@ -97,6 +97,6 @@ fn the_committed_shaped_buckets_hold_their_events() {
         assert_eq!(is_located, object == SHAPED[2].0, "{kinds:?}");
         let summary = reader.summary().clone();
         let encoded = EncodedBucket { object: object.into(), filter: filter.into(), summary };
-        verify_against(&encoded, &fixture::shaped_slabs()).unwrap();
+        verify_against(&encoded, &fixture::template_slabs()).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use arrow::array::{
     TimestampNanosecondArray, UInt32Array,
 };
 use arrow::record_batch::RecordBatch;
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 use crate::rows::{ColumnReader, batch_of};
 

@@ -129,7 +129,7 @@ fn push_new(kept: &mut Vec<TermQuery>, part: TermQuery) {
     }
 }
 
-/// Where values of fields lie in a shaped slab ([`crate::shape::Shapes`]), as the one who cuts fields knows it.
+/// Where values of fields lie in a template slab ([`crate::template::TemplateSet`]), as the one who cuts fields knows it.
 pub trait FieldColumns {
     /// Where values of `field` lie; `None` where they may be anywhere.
     fn columns_of(&self, field: &str) -> Option<ValueColumns>;

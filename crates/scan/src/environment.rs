@@ -16,7 +16,7 @@ use crate::labels::LabelSource;
 use crate::plan::{FieldSource, Scan};
 use crate::rexes::Rexes;
 use crate::summary::{SummaryRead, SummaryStore};
-use crate::template_pages::{KnownShapes, Slabs};
+use crate::template_pages::{KnownTemplates, Slabs};
 use crate::top_k::TopKThreshold;
 
 /// How the fields of events are cut, shared by all searches under the same settings.
@@ -26,11 +26,11 @@ pub struct ScanRules {
     index_time: Side,
 }
 
-/// Rules, and what is known of shaped slabs under them.
+/// Rules, and what is known of template slabs under them.
 #[derive(Clone)]
 struct Side {
     rules: Arc<FieldRules>,
-    shapes: Arc<KnownShapes>,
+    template_set: Arc<KnownTemplates>,
 }
 
 impl ScanRules {
@@ -38,7 +38,7 @@ impl ScanRules {
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
-        let side = |rules| Side { rules, shapes: Arc::default() };
+        let side = |rules| Side { rules, template_set: Arc::default() };
         ScanRules { search_time: side(search_time), index_time: side(index_time) }
     }
 
@@ -88,7 +88,7 @@ impl ScanEnvironment<'_> {
             rexes,
             computed_rexes: Rexes::default(),
             projection,
-            slabs: Slabs::new(Arc::clone(&side.shapes)),
+            slabs: Slabs::new(Arc::clone(&side.template_set)),
             top_k: plan.top.as_ref().map(TopKThreshold::new),
             summary,
             extremes: plan.extremes,

@@ -28,7 +28,7 @@ use crate::page::PageRef;
 use crate::partial::WindowPart;
 use crate::rexes::Rexes;
 use crate::summary::SummaryRead;
-use crate::template_pages::{LaterSlab, Shaped, Slabs};
+use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
 use crate::top_k::TopKThreshold;
 
 /// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
@@ -56,7 +56,7 @@ pub struct EventScan {
     pub(crate) rexes: Rexes,
     /// Readers of patterns whose fields others are computed of.
     pub(crate) computed_rexes: Rexes,
-    /// What is known of shaped slabs so far.
+    /// What is known of template slabs so far.
     pub(crate) slabs: Slabs,
     /// A sort of which few rows are wanted.
     pub(crate) top_k: Option<TopKThreshold>,
@@ -254,9 +254,9 @@ impl EventScan {
             fields: (self.projection.needs_text() || self.filter.tests_fields())
                 && page.segment.may_hold_fields(page.page),
         };
-        let rows = match self.read_shaped(page, columns, &way, coded, context) {
-            Ok(Shaped::Rows(rows)) => Ok(rows),
-            Ok(Shaped::No) => self.read_plain(page, columns, context),
+        let rows = match self.read_templates(page, columns, &way, coded, context) {
+            Ok(TemplateRows::Rows(rows)) => Ok(rows),
+            Ok(TemplateRows::PlainTexts) => self.read_plain(page, columns, context),
             Err(error) => Err(error),
         };
         self.noted(page, rows, context)

@@ -92,7 +92,7 @@ impl EventFilter {
         &self.given
     }
 
-    /// The condition for shaped slabs.
+    /// The condition for template slabs.
     pub(crate) fn conditions(&self) -> &Conditions {
         &self.conditions
     }

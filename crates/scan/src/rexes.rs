@@ -1,7 +1,7 @@
 //! `rex` and `spath path=` commands that the scan runs itself, because they come first and read nothing but the text of an
 //! event, or a field that it has.
 //!
-//! On shaped pages groups of patterns and values of paths come from templates and dictionaries ([`super::template_pages`]), so
+//! On template pages groups of patterns and values of paths come from templates and dictionaries ([`super::template_pages`]), so
 //! that no text is rebuilt for them. Where there is text anyway the command itself runs, and gives the same.
 //!
 //! Not here: such commands after others, `rex` with more than one match, `spath` on other fields (commands).
@@ -45,7 +45,7 @@ pub(crate) struct Rexes {
     tests: Vec<(Regex, String)>,
     /// Fields that only these read, and no command behind them.
     only_sources: Vec<String>,
-    /// Readers of shaped pages that no worker uses now: as many sets as there are workers at most.
+    /// Readers of template pages that no worker uses now: as many sets as there are workers at most.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
 

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_conf::PropsResolver;
-use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
-use quarry_store::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoreError, StoredSlab};
+use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
 /// Field with the sourcetype that an event was added with.
 pub(crate) const ORIGINAL: &str = "_sourcetype";
@@ -137,16 +137,16 @@ impl Segment for Renamed {
         true
     }
 
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        self.segment.shapes()
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
+        self.segment.template_set()
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.segment.dictionary(column)
     }
 
-    fn is_shaped(&self, page: usize) -> bool {
-        self.segment.is_shaped(page)
+    fn has_templates(&self, page: usize) -> bool {
+        self.segment.has_templates(page)
     }
 
     fn note_deleted(&self, page: usize, rows: &[u32], deletion: &mut Deletion) -> bool {
@@ -169,7 +169,7 @@ impl Segment for Renamed {
         self.segment.done_with(page);
     }
 
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
-        self.segment.shaped_page(page)
+    fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
+        self.segment.template_page(page)
     }
 }

@@ -63,7 +63,7 @@ pub use queue::QueueFigures;
 pub use remote::copies::{RemoteOptions, RemotePath};
 pub use report::Message;
 pub use retire::{ExpiredBucket, Removed, RetentionRule};
-pub use segment::{Damage, PageInfo, Segment, ShapedPage, SlabIdentity, Snapshot, StoredSlab};
+pub use segment::{Damage, PageInfo, Segment, SlabIdentity, Snapshot, StoredSlab, TemplatePage};
 pub use selector::IndexSelector;
 pub use sent_requests::{UNANSWERED_PARTS_MAX, UNANSWERED_SECS};
 pub use store::{AppendRequest, Store};

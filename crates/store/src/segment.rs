@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
+use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeNs};
 
 use crate::{Deletion, StoreError};
@@ -62,15 +62,15 @@ pub trait Segment: Debug + Send + Sync {
         true
     }
     /// The templates and columns of its texts; `None` for plain text.
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
         Ok(None)
     }
-    /// The texts of a dictionary column in [`Segment::shapes`]. Returns the same `Arc` while it is cached.
+    /// The texts of a dictionary column in [`Segment::template_set`]. Returns the same `Arc` while it is cached.
     fn dictionary(&self, _column: u32) -> Result<Arc<Dictionary>, StoreError> {
         Ok(Arc::default())
     }
-    /// Whether a page of a segment with [`Segment::shapes`] can be read by columns; not if it has deleted events.
-    fn is_shaped(&self, _page: usize) -> bool {
+    /// Whether a page of a segment with [`Segment::template_set`] can be read by columns; not if it has deleted events.
+    fn has_templates(&self, _page: usize) -> bool {
         true
     }
     /// Marks events of a page, by row in the result of [`Segment::read_page`], for deletion; `false` if they are not
@@ -91,8 +91,8 @@ pub trait Segment: Debug + Send + Sync {
     fn read_ahead(&self, _pages: PageSet, _is_certain: bool) {}
     /// Ends the use of an announced page.
     fn done_with(&self, _page: usize) {}
-    /// Opens a page to read single columns of [`Segment::shapes`]; `None` for plain text.
-    fn shaped_page(&self, _page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+    /// Opens a page to read single columns of [`Segment::template_set`]; `None` for plain text.
+    fn template_page(&self, _page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         Ok(None)
     }
 }
@@ -128,9 +128,9 @@ pub struct StoredSlab {
     pub deleted: u64,
 }
 
-/// One page of a shaped slab. Data read is kept until it is dropped.
-pub trait ShapedPage: Send {
-    /// The values of a column of [`Segment::shapes`].
+/// One page of a template slab. Data read is kept until it is dropped.
+pub trait TemplatePage: Send {
+    /// The values of a column of [`Segment::template_set`].
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError>;
     /// The values of a column in those of these ascending rows that have one. May return more rows, but avoids reading
     /// them if possible.

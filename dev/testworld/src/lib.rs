@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex};
 
 use quarry_blob::Memory;
 use quarry_engine::{LookupSource, LookupTable, SnapshotSource};
-use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
 use quarry_stdx::{Fault, ManualClock};
 use quarry_store::{
-    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, RemoteOptions, RemotePath, Segment, ShapedPage,
-    SlabIdentity, Snapshot, Store, StoreError, StoreOptions, StoredSlab,
+    AppendRequest, BucketListing, Deletion, IndexSelector, PageInfo, RemoteOptions, RemotePath, Segment, SlabIdentity,
+    Snapshot, Store, StoreError, StoreOptions, StoredSlab, TemplatePage,
 };
 
 /// Nanoseconds per second.
@@ -227,18 +227,18 @@ impl Segment for Counted {
     fn may_hold_fields(&self, page: usize) -> bool {
         self.inner.may_hold_fields(page)
     }
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
         self.count();
-        self.inner.shapes()
+        self.inner.template_set()
     }
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.inner.dictionary(column)
     }
-    fn is_shaped(&self, page: usize) -> bool {
-        self.inner.is_shaped(page)
+    fn has_templates(&self, page: usize) -> bool {
+        self.inner.has_templates(page)
     }
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+    fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         self.count();
-        self.inner.shaped_page(page)
+        self.inner.template_page(page)
     }
 }

@@ -6,9 +6,9 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use quarry_bucket::bench_api::{count_variables, shape_slab};
+use quarry_bucket::bench_api::{count_variables, split_slab};
 use quarry_bucket::{BucketReader, EncodeOptions, MemoryObject, SlabSource, TermFilter, encode_slabs, verify_slabs};
-use quarry_event::shape::{ColumnKind, ColumnValues, TEXT_COLUMN};
+use quarry_event::template::{ColumnKind, ColumnValues, TEXT_COLUMN};
 use quarry_event::{Anywhere, EventBatch, PageColumns, TermQuery};
 use xorf::{BinaryFuse16, Filter};
 
@@ -74,7 +74,7 @@ pub(crate) fn all(batch: EventBatch) -> Vec<Part> {
         ),
         part("read texts", bytes, with(Arc::clone(&reader), read_texts), "copy", copy(text())),
     ];
-    if reader.shapes(0).unwrap().is_some() {
+    if reader.template_set(0).unwrap().is_some() {
         let values = Amount::Values(read_columns(&reader));
         let sums = with(vec![1u32; read_columns(&reader) as usize], |values| {
             values.iter().map(|value| u64::from(*value)).sum()
@@ -118,7 +118,7 @@ fn with<T: 'static>(over: T, work: impl Fn(&T) -> u64 + 'static) -> Work {
 }
 
 fn shape(events: &Arc<EventBatch>) -> u64 {
-    shape_slab(events).map_or(0, |(columns, _)| columns as u64)
+    split_slab(events).map_or(0, |(columns, _)| columns as u64)
 }
 
 fn encode(events: &EventBatch, options: &EncodeOptions) -> u64 {
@@ -131,12 +131,12 @@ fn read_texts(reader: &Arc<BucketReader>) -> u64 {
 
 /// Values of every column that is not text.
 fn read_columns(reader: &Arc<BucketReader>) -> u64 {
-    let shapes = reader.shapes(0).unwrap().unwrap();
-    let coded = |at: &u32| !matches!(shapes.columns[*at as usize].kind, ColumnKind::Texts);
+    let template_set = reader.template_set(0).unwrap().unwrap();
+    let coded = |at: &u32| !matches!(template_set.columns[*at as usize].kind, ColumnKind::Texts);
     let mut values = 0;
     for page in 0..reader.slabs()[0].pages.len() {
-        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
-        for column in (0..shapes.columns.len() as u32).filter(coded) {
+        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        for column in (0..template_set.columns.len() as u32).filter(coded) {
             values += match &shaped.column(column).unwrap().values {
                 ColumnValues::Codes(codes) => codes.len(),
                 ColumnValues::Numbers(numbers) => numbers.len(),
@@ -151,7 +151,7 @@ fn read_few(reader: &Arc<BucketReader>) -> u64 {
     let mut read = 0;
     for (page, info) in reader.slabs()[0].pages.iter().enumerate() {
         let rows: Vec<u32> = (0..info.events).step_by(100).collect();
-        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
         black_box(shaped.texts(TEXT_COLUMN, &rows).unwrap());
         read += rows.len() as u64;
     }

@@ -4,7 +4,7 @@
 //! chain, dates are kept until the day changes, and no byte is pushed on its own. Rebuilding a page writes millions of
 //! numbers, so that this decides how fast texts come back.
 
-use quarry_event::shape::{NumberFormat, TimeLayout};
+use quarry_event::template::{NumberFormat, TimeLayout};
 
 /// Bytes of a cell; no number of a valid form is longer.
 pub(super) const CELL_BYTES: usize = 32;

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use quarry_event::shape::{ColumnKind, CountedValues, Shapes, ValueCounts};
+use quarry_event::template::{ColumnKind, CountedValues, TemplateSet, ValueCounts};
 
 use crate::columns::layout::StoredColumn;
 use crate::limits::MAX_PAGE_EVENTS;
-use crate::shape::{ShapedColumn, SlabValues};
+use crate::templates::{SlabColumn, SlabValues};
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
 /// Distinct texts or numbers of a column whose values are counted, at most.
@@ -20,7 +20,7 @@ const MAX_COUNTED_TEMPLATES: usize = 512;
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
 
 /// The counts of a column, if it has few distinct values.
-pub(super) fn counted(column: &ShapedColumn) -> Option<ValueCounts> {
+pub(super) fn counted(column: &SlabColumn) -> Option<ValueCounts> {
     let of_codes = |codes: &[u32], len: usize, most: usize| {
         let few = (1..=most).contains(&len);
         few.then(|| per_page(column, CountedValues::Codes(len as u32), |place| codes[place] as usize))
@@ -37,7 +37,7 @@ pub(super) fn counted(column: &ShapedColumn) -> Option<ValueCounts> {
     }
 }
 
-fn per_page(column: &ShapedColumn, values: CountedValues, value_at: impl Fn(usize) -> usize) -> ValueCounts {
+fn per_page(column: &SlabColumn, values: CountedValues, value_at: impl Fn(usize) -> usize) -> ValueCounts {
     let len = values.len();
     let mut counts = vec![0u16; len * (column.page_starts.len() - 1)];
     for (page, range) in column.page_starts.windows(2).enumerate() {
@@ -68,9 +68,9 @@ fn few_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
 }
 
 /// Appends the counts of the columns that have some.
-pub(super) fn put(shapes: &Shapes, stored: &[StoredColumn], out: &mut Vec<u8>) {
-    put_varint(out, shapes.counts.len() as u64);
-    for (column, counts) in &shapes.counts {
+pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut Vec<u8>) {
+    put_varint(out, template_set.counts.len() as u64);
+    for (column, counts) in &template_set.counts {
         put_varint(out, u64::from(*column));
         if let CountedValues::Numbers(numbers) = counts.values() {
             put_varint(out, numbers.len() as u64);
@@ -86,7 +86,7 @@ pub(super) fn put(shapes: &Shapes, stored: &[StoredColumn], out: &mut Vec<u8>) {
 /// Reads them; nothing where the block ends.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,
-    shapes: &Shapes,
+    template_set: &TemplateSet,
     stored: &[StoredColumn],
 ) -> Result<BTreeMap<u32, ValueCounts>, Malformed> {
     let mut all = BTreeMap::new();
@@ -95,7 +95,7 @@ pub(super) fn read(
     }
     for _ in 0..cursor.count("number of counted columns", stored.len())? {
         let column = cursor.count("counted column", stored.len().saturating_sub(1))?;
-        let values = read_values(cursor, &shapes.columns[column].kind)?;
+        let values = read_values(cursor, &template_set.columns[column].kind)?;
         let len = values.len();
         let mut counts = vec![0u16; len * stored[column].counts.len()];
         for (of_page, values) in counts.chunks_exact_mut(len).zip(&stored[column].counts) {

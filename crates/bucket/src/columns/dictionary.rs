@@ -3,7 +3,7 @@
 //! Bytes of all texts, then shared lengths and lengths of the rests (integers), then the rests back to back. Whoever
 //! stores it may compress the whole.
 
-use quarry_event::shape::Dictionary;
+use quarry_event::template::Dictionary;
 use quarry_stdx::number::u32_of;
 
 use crate::integers::{encode_integers, read_integers};

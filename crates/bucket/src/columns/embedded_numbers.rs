@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use quarry_event::shape::{Dictionary, NumberFormat};
+use quarry_event::template::{Dictionary, NumberFormat};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::codec::{Effort, decode_codes, encode_codes};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Shapes, Template,
-    TemplatePart, TimeLayout, ValueTraits,
+use quarry_event::template::{
+    ByteSet, Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, NumberFormat, Template, TemplatePart,
+    TemplateSet, TimeLayout, ValueTraits,
 };
 
 use crate::block::{BlockAt, BlockKind};
@@ -41,7 +41,7 @@ const CLOCK: u8 = 7;
 /// All of a shape block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(crate) shapes: Arc<Shapes>,
+    pub(crate) template_set: Arc<TemplateSet>,
     /// One per column.
     pub(crate) stored: Vec<StoredColumn>,
     pub(crate) pools: Vec<BlockAt>,
@@ -128,14 +128,14 @@ impl Layout {
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         assert!(self.pools.len() <= MAX_POOLS, "a slab has no more pools");
-        assert_eq!(self.shapes.columns.len(), self.stored.len(), "every column is stored");
+        assert_eq!(self.template_set.columns.len(), self.stored.len(), "every column is stored");
         assert!((1..=MAX_COLUMNS).contains(&self.stored.len()), "a slab has a column, and so many at most");
         put_varint(out, self.pools.len() as u64);
         for pool in &self.pools {
             put_place(pool, out);
         }
-        put_varint(out, self.shapes.columns.len() as u64);
-        for (number, (column, stored)) in self.shapes.columns.iter().zip(&self.stored).enumerate() {
+        put_varint(out, self.template_set.columns.len() as u64);
+        for (number, (column, stored)) in self.template_set.columns.iter().zip(&self.stored).enumerate() {
             let is_below = column.parent.is_none_or(|parent| (parent as usize) < number);
             assert!(is_below && column.parent.is_none() == (number == 0), "a variable stands behind its parent");
             put_varint(out, column.parent.map_or(0, |parent| u64::from(parent) + 1));
@@ -154,7 +154,7 @@ impl Layout {
             }
             stored.put(out);
         }
-        counts::put(&self.shapes, &self.stored, out);
+        counts::put(&self.template_set, &self.stored, out);
     }
 
     /// Reads the shape block of a slab whose pages have so many events.
@@ -165,7 +165,7 @@ impl Layout {
             layout.pools.push(read_place(&mut cursor, BlockKind::ColumnPool)?);
         }
         let columns = cursor.count("number of columns", MAX_COLUMNS)?;
-        let mut shapes = Shapes::default();
+        let mut template_set = TemplateSet::default();
         let (mut templates, mut parts) = (0, 0);
         for number in 0..columns {
             let (column, stored) = read_column(&mut cursor, &layout, number, columns, events)?;
@@ -176,16 +176,16 @@ impl Layout {
                     return Err(Malformed(format!("there are {templates} templates of {parts} parts")));
                 }
             }
-            shapes.columns.push(column);
+            template_set.columns.push(column);
             layout.stored.push(stored);
         }
-        shapes.counts = counts::read(&mut cursor, &shapes, &layout.stored)?;
+        template_set.counts = counts::read(&mut cursor, &template_set, &layout.stored)?;
         cursor.finish("the shape block")?;
         if columns == 0 {
             return Err(Malformed::new("there is no column"));
         }
-        check_tree(&shapes)?;
-        layout.shapes = Arc::new(shapes);
+        check_tree(&template_set)?;
+        layout.template_set = Arc::new(template_set);
         Ok(layout)
     }
 }
@@ -196,15 +196,15 @@ pub(crate) fn parts_of(templates: &[Template]) -> usize {
 }
 
 /// Every column but the first is a variable of its parent, which comes before it, and of no other column.
-fn check_tree(shapes: &Shapes) -> Result<(), Malformed> {
-    let mut depths = vec![0usize; shapes.columns.len()];
-    for (number, column) in shapes.columns.iter().enumerate() {
+fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
+    let mut depths = vec![0usize; template_set.columns.len()];
+    for (number, column) in template_set.columns.iter().enumerate() {
         depths[number] = match column.parent {
             None if number == 0 => 1,
             Some(parent) if (parent as usize) < number => depths[parent as usize] + 1,
             _ => return Err(Malformed(format!("column {number} cannot have the parent {:?}", column.parent))),
         };
-        let parent = column.parent.map(|parent| &shapes.columns[parent as usize].kind);
+        let parent = column.parent.map(|parent| &template_set.columns[parent as usize].kind);
         if !matches!(parent, None | Some(ColumnKind::Templates(_))) {
             return Err(Malformed(format!("the parent of column {number} has no templates")));
         }
@@ -214,10 +214,10 @@ fn check_tree(shapes: &Shapes) -> Result<(), Malformed> {
         if depths[number] > MAX_TEMPLATE_DEPTH {
             return Err(Malformed(format!("column {number} lies {} templates deep", depths[number])));
         }
-        let mut named_in = vec![usize::MAX; shapes.columns.len()];
+        let mut named_in = vec![usize::MAX; template_set.columns.len()];
         for (at, template) in templates.iter().enumerate() {
             for variable in template.variables() {
-                let child = shapes.columns.get(variable as usize);
+                let child = template_set.columns.get(variable as usize);
                 if child.is_none_or(|child| child.parent != Some(number as u32)) || named_in[variable as usize] == at {
                     return Err(Malformed(format!("a template of column {number} cannot name column {variable}")));
                 }

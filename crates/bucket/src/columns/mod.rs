@@ -1,11 +1,11 @@
-//! Shaped slabs on disk: the columns of `quarry_event::shape` in blocks of their own.
+//! Template slabs on disk: the columns of `quarry_event::template` in blocks of their own.
 //!
 //! A slab whose texts fall apart well has no text blocks in its pages. Instead the columns lie behind the last page,
 //! column by column and within a column page by page, so that one page of a column or a whole column is one range.
 //! Columns of a few kilobytes are pooled: a block each would be more head than content. The *shape block* says what
 //! the columns are and where everything lies; it is read at the first use of the slab's texts and kept.
 //!
-//! Not here: how texts are taken apart (`crate::shape`), what a search does with columns (engine).
+//! Not here: how texts are taken apart (`crate::templates`), what a search does with columns (engine).
 
 mod cells;
 mod codec;
@@ -25,8 +25,8 @@ mod write;
 
 pub(crate) use layout::Layout;
 pub(crate) use read::PageFacts;
-pub use read::ShapedPage;
 pub(crate) use read::SlabColumns;
+pub use read::TemplatePage;
 pub(crate) use rebuild::TextBuffer;
 pub(crate) use shared_dictionary::{SharedCache, SharedColumns, SharedDictionary};
 pub(crate) use write::{can_be_written, write_columns};

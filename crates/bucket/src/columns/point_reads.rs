@@ -8,14 +8,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
+use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Texts};
 use quarry_stdx::number::u32_of;
 
 use crate::columns::SharedDictionary;
 use crate::columns::codec::needs_times;
 use crate::columns::layout::Stored;
 use crate::columns::random_access::{CodesAt, NumbersAt, TextsAt};
-use crate::columns::read::{ShapedPage, SlabColumns};
+use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
@@ -53,7 +53,7 @@ pub(super) struct FewRows {
     counts: Vec<(u32, usize, usize)>,
 }
 
-impl ShapedPage {
+impl TemplatePage {
     /// The texts of a column in these few rows, each of which must have one.
     pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
@@ -74,7 +74,7 @@ impl ShapedPage {
     /// was read whole, are not picked: there are more rows in the answer.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
-        let Some(facts) = columns.layout.shapes.columns.get(column as usize) else {
+        let Some(facts) = columns.layout.template_set.columns.get(column as usize) else {
             return Err(self.place().corrupt(format!("there is no column {column}")));
         };
         if rows.len() > FEW_ROWS || self.kept(column).is_some() {
@@ -108,7 +108,7 @@ impl ShapedPage {
     pub(crate) fn rows_of_places(&mut self, column: u32, places: Vec<usize>) -> Result<Vec<u32>, BucketError> {
         let columns = self.columns.clone();
         let (mut column, mut places) = (column, places);
-        while let Some(parent) = columns.layout.shapes.columns[column as usize].parent {
+        while let Some(parent) = columns.layout.template_set.columns[column as usize].parent {
             if let Some(namers) = &columns.namers[column as usize] {
                 let ColumnValues::Codes(codes) = self.values(parent)? else {
                     return Err(self.place().corrupt(format!("column {parent} has no templates")));
@@ -159,7 +159,7 @@ impl ShapedPage {
 
     /// The place of a column's value in a row, if it has one there.
     fn place_of(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
-        let Some(parent) = columns.layout.shapes.columns[column as usize].parent else {
+        let Some(parent) = columns.layout.template_set.columns[column as usize].parent else {
             return Ok(((row as usize) < self.count(TEXT_COLUMN)).then_some(row as usize));
         };
         let Some(place) = self.place_of(columns, parent, row)? else { return Ok(None) };
@@ -179,7 +179,7 @@ impl ShapedPage {
         above: u32,
         place: usize,
     ) -> Result<usize, BucketError> {
-        let Some(parent) = columns.layout.shapes.columns[variable as usize].parent else { return Ok(place) };
+        let Some(parent) = columns.layout.template_set.columns[variable as usize].parent else { return Ok(place) };
         let place = match parent == above {
             true => place,
             false => self.place_in(columns, parent, above, place)?,
@@ -223,14 +223,14 @@ impl ShapedPage {
         out: &mut Vec<u8>,
     ) -> Result<(), BucketError> {
         let number = self.checked(columns, column, number)?;
-        if let ColumnKind::Numbers { format, .. } = &columns.layout.shapes.columns[column as usize].kind {
+        if let ColumnKind::Numbers { format, .. } = &columns.layout.template_set.columns[column as usize].kind {
             format.write(number, out);
         }
         self.put_bytes(&[], out)
     }
 
     fn checked(&self, columns: &SlabColumns, column: u32, number: i64) -> Result<i64, BucketError> {
-        match &columns.layout.shapes.columns[column as usize].kind {
+        match &columns.layout.template_set.columns[column as usize].kind {
             ColumnKind::Numbers { min, max, .. } if (*min..=*max).contains(&number) => Ok(number),
             _ => Err(self.place().corrupt(format!("number {number} is beyond those of column {column}"))),
         }
@@ -270,7 +270,7 @@ impl ShapedPage {
         if let Some(kept) = self.kept(column) {
             return Ok(Decoded::Whole(Arc::clone(kept)));
         }
-        let (kind, count) = (&columns.layout.shapes.columns[column as usize].kind, self.count(column));
+        let (kind, count) = (&columns.layout.template_set.columns[column as usize].kind, self.count(column));
         if columns.counted[column as usize] || count == 0 {
             return self.open_whole(column);
         }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use quarry_event::shape::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, Shapes};
+use quarry_event::template::{Column, ColumnKind, ColumnValues, Dictionary, PageColumn, TemplateSet};
 use quarry_event::{PageSet, TimeNs};
 use quarry_stdx::number::u32_of;
 
@@ -65,9 +65,9 @@ impl SlabColumns {
 
     /// The columns of a shape block at this place.
     pub(super) fn of(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
-        let namers = namers_of(&layout.shapes);
+        let namers = namers_of(&layout.template_set);
         let mut counted = vec![false; namers.len()];
-        for (column, namers) in layout.shapes.columns.iter().zip(&namers) {
+        for (column, namers) in layout.template_set.columns.iter().zip(&namers) {
             if let (Some(parent), Some(_)) = (column.parent, namers) {
                 counted[parent as usize] = true;
             }
@@ -77,8 +77,8 @@ impl SlabColumns {
             pools: layout.pools.iter().map(|_| OnceLock::new()).collect(),
             shared,
             dictionaries: layout.stored.iter().map(|_| OnceLock::new()).collect(),
-            plans: Plans::of(&layout.shapes),
-            namer_groups: groups_of(&layout.shapes, &namers),
+            plans: Plans::of(&layout.template_set),
+            namer_groups: groups_of(&layout.template_set, &namers),
             namers,
             counted,
             layout,
@@ -192,7 +192,7 @@ impl SlabColumns {
 
     /// A column and those whose values are written out within its own.
     pub(super) fn below(&self, column: u32) -> Vec<u32> {
-        let columns = &self.layout.shapes.columns;
+        let columns = &self.layout.template_set.columns;
         let mut is_below = vec![false; columns.len()];
         for (number, facts) in columns.iter().enumerate() {
             let parent = facts.parent.and_then(|parent| is_below.get(parent as usize)).copied();
@@ -253,7 +253,7 @@ impl SlabColumns {
         if let Some(dictionary) = lock.get() {
             return Ok(dictionary.clone());
         }
-        let ColumnKind::Dictionary { len } = self.layout.shapes.columns[column as usize].kind else {
+        let ColumnKind::Dictionary { len } = self.layout.template_set.columns[column as usize].kind else {
             return Ok(Arc::default());
         };
         let (place, dictionary) = match at {
@@ -287,17 +287,17 @@ fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range
 }
 
 /// Per column, the templates of its parent that name it; `None` where all do.
-fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
-    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); shapes.columns.len()];
-    let mut totals = vec![0usize; shapes.columns.len()];
-    for (number, column) in shapes.columns.iter().enumerate() {
+fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
+    let mut lists: Vec<Vec<u32>> = vec![Vec::new(); template_set.columns.len()];
+    let mut totals = vec![0usize; template_set.columns.len()];
+    for (number, column) in template_set.columns.iter().enumerate() {
         let ColumnKind::Templates(templates) = &column.kind else { continue };
         for (at, template) in templates.iter().enumerate() {
             template.variables().for_each(|variable| lists[variable as usize].push(at as u32));
         }
         totals[number] = templates.len();
     }
-    let namers = lists.into_iter().zip(&shapes.columns).map(|(list, column)| match column.parent {
+    let namers = lists.into_iter().zip(&template_set.columns).map(|(list, column)| match column.parent {
         Some(parent) if list.len() < totals[parent as usize] => Some(list.into()),
         _ => None,
     });
@@ -305,15 +305,15 @@ fn namers_of(shapes: &Shapes) -> Vec<Option<Box<[u32]>>> {
 }
 
 /// Per column the first one that has the same parent and namers.
-fn groups_of(shapes: &Shapes, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
+fn groups_of(template_set: &TemplateSet, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
     let mut known = BTreeMap::new();
-    let columns = shapes.columns.iter().zip(namers).zip(0u32..);
+    let columns = template_set.columns.iter().zip(namers).zip(0u32..);
     columns.map(|((column, namers), number)| *known.entry((column.parent, namers)).or_insert(number)).collect()
 }
 
-/// One page of a shaped slab, opened to read single columns. What was read is kept until it is dropped.
+/// One page of a template slab, opened to read single columns. What was read is kept until it is dropped.
 #[derive(Debug)]
-pub struct ShapedPage {
+pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
     pub(super) source: ObjectSource,
     pub(super) raw_bytes: u64,
@@ -335,11 +335,11 @@ pub(crate) struct PageFacts {
     pub(crate) times: Option<Arc<[TimeNs]>>,
 }
 
-impl ShapedPage {
-    pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> ShapedPage {
+impl TemplatePage {
+    pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> TemplatePage {
         let PageFacts { page, events, raw_bytes, time_at, times } = facts;
         let read = vec![None; columns.layout.stored.len()];
-        ShapedPage { columns, source, raw_bytes, page, events, time_at, times, read, few: FewRows::default() }
+        TemplatePage { columns, source, raw_bytes, page, events, time_at, times, read, few: FewRows::default() }
     }
 
     /// The values of a column; an error where there is no such column.
@@ -352,7 +352,7 @@ impl ShapedPage {
         let columns = self.columns.clone();
         self.fetch_with_parents(column)?;
         let expected = columns.layout.stored[column as usize].counts[self.page] as usize;
-        let (rows, found) = match columns.layout.shapes.columns[column as usize].parent {
+        let (rows, found) = match columns.layout.template_set.columns[column as usize].parent {
             None => (None, self.events),
             Some(parent) => {
                 let parent = self.column(parent)?;
@@ -379,7 +379,7 @@ impl ShapedPage {
         if self.source.search().is_none() {
             return Ok(());
         }
-        let columns = &self.columns.layout.shapes.columns;
+        let columns = &self.columns.layout.template_set.columns;
         let chain = std::iter::successors(Some(column), |number| columns.get(*number as usize)?.parent);
         self.columns.fetch_for_search(&self.source, chain.take_while(|number| self.kept(*number).is_none()), self.page)
     }
@@ -415,7 +415,7 @@ impl ShapedPage {
     /// Decodes the values of a column that exists.
     pub(crate) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
         let columns = self.columns.clone();
-        let Column { kind, traits, .. } = &columns.layout.shapes.columns[column as usize];
+        let Column { kind, traits, .. } = &columns.layout.template_set.columns[column as usize];
         let count = self.count(column);
         if matches!(columns.layout.stored[column as usize].values, Stored::Nothing) {
             return self.place().decoded(only_value(kind, count));
@@ -495,7 +495,7 @@ impl ShapedPage {
         kind: &ColumnKind,
         chunk: &[u8],
         count: usize,
-        traits: &quarry_event::shape::ValueTraits,
+        traits: &quarry_event::template::ValueTraits,
     ) -> Result<ColumnValues, crate::wire::Malformed> {
         let malformed = |reason: String| Err(crate::wire::Malformed(reason));
         match kind {

@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{
-    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, TemplatePart, Texts,
+use quarry_event::template::{
+    ColumnKind, ColumnValues, Dictionary, NumberFormat, PageColumn, TEXT_COLUMN, TemplatePart, TemplateSet, Texts,
 };
 use quarry_stdx::number::u32_of;
 
 use crate::columns::cells::{CELL_BYTES, CELLS, Cells};
 use crate::columns::point_reads::FEW_ROWS;
-use crate::columns::read::{ShapedPage, SlabColumns};
+use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
@@ -59,11 +59,11 @@ pub(super) struct Step {
 }
 
 impl Plans {
-    pub(crate) fn of(shapes: &Shapes) -> Plans {
-        let count = shapes.columns.len();
+    pub(crate) fn of(template_set: &TemplateSet) -> Plans {
+        let count = template_set.columns.len();
         let mut plans = Plans { of_columns: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
         // The columns of variables come behind the one whose templates name them.
-        for (number, column) in shapes.columns.iter().enumerate().rev() {
+        for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else { continue };
             let mut plan = Plan::default();
             for template in templates.iter() {
@@ -230,7 +230,7 @@ impl Held {
     }
 }
 
-impl ShapedPage {
+impl TemplatePage {
     /// The texts that a column has in these rows, ascending, each of which must have one; column 0 gives the events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         if rows.len() <= FEW_ROWS && (column as usize) < self.columns.layout.stored.len() {
@@ -276,28 +276,30 @@ impl ShapedPage {
         let held = self.hold_below(column)?;
         let mut dictionaries = Vec::with_capacity(held.len());
         for (number, held) in held.iter().enumerate() {
-            let is_dictionary = matches!(columns.layout.shapes.columns[number].kind, ColumnKind::Dictionary { .. });
+            let is_dictionary =
+                matches!(columns.layout.template_set.columns[number].kind, ColumnKind::Dictionary { .. });
             dictionaries.push(match held {
                 Some(_) if is_dictionary => Some(columns.dictionary(&self.source, number as u32)?),
                 _ => None,
             });
         }
         let feed = |number: usize| {
-            let values = match (held[number].as_ref().map(Held::values), &columns.layout.shapes.columns[number].kind) {
-                (None, _) => FeedValues::Absent,
-                (Some(ColumnValues::Texts { bytes, ends }), _) => FeedValues::Texts(bytes, ends),
-                (Some(ColumnValues::Numbers(numbers)), ColumnKind::Numbers { format, .. }) => {
-                    FeedValues::Numbers(*format, numbers, Cells::new())
-                }
-                (Some(ColumnValues::Codes(codes)), _) => {
-                    match (columns.plans.of_column(number as u32), &dictionaries[number]) {
-                        (Some(plan), _) => FeedValues::Templates(codes, plan),
-                        (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
-                        (None, None) => FeedValues::Absent,
+            let values =
+                match (held[number].as_ref().map(Held::values), &columns.layout.template_set.columns[number].kind) {
+                    (None, _) => FeedValues::Absent,
+                    (Some(ColumnValues::Texts { bytes, ends }), _) => FeedValues::Texts(bytes, ends),
+                    (Some(ColumnValues::Numbers(numbers)), ColumnKind::Numbers { format, .. }) => {
+                        FeedValues::Numbers(*format, numbers, Cells::new())
                     }
-                }
-                (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
-            };
+                    (Some(ColumnValues::Codes(codes)), _) => {
+                        match (columns.plans.of_column(number as u32), &dictionaries[number]) {
+                            (Some(plan), _) => FeedValues::Templates(codes, plan),
+                            (None, Some(dictionary)) => FeedValues::Dictionary(codes, dictionary),
+                            (None, None) => FeedValues::Absent,
+                        }
+                    }
+                    (Some(ColumnValues::Numbers(_)), _) => FeedValues::Absent,
+                };
             Feed { values, next: 0, len: held[number].as_ref().map_or(0, |held| held.values().len()) }
         };
         let mut feeds: Vec<Feed<'_>> = (0..held.len()).map(feed).collect();
@@ -310,7 +312,7 @@ impl ShapedPage {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];
         let mut held: Vec<Option<Held>> = Vec::with_capacity(wanted.len());
-        for (number, facts) in columns.layout.shapes.columns.iter().enumerate() {
+        for (number, facts) in columns.layout.template_set.columns.iter().enumerate() {
             let is_root = number == column as usize;
             wanted[number] = is_root || facts.parent.is_some_and(|parent| wanted[parent as usize]);
             held.push(match self.kept(number as u32) {
@@ -354,7 +356,7 @@ impl ShapedPage {
                 self.put_bytes(&bytes[start..ends[place] as usize], out)
             }
             ColumnValues::Numbers(numbers) => {
-                if let ColumnKind::Numbers { format, .. } = columns.layout.shapes.columns[column as usize].kind {
+                if let ColumnKind::Numbers { format, .. } = columns.layout.template_set.columns[column as usize].kind {
                     format.write(numbers[place], out);
                 }
                 self.put_bytes(&[], out)

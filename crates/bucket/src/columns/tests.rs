@@ -2,17 +2,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::shape::{
-    ColumnKind, ColumnValues, NumberFormat, PageColumn, Shapes, Template, TemplatePart, ValueTraits,
+use quarry_event::template::{
+    ColumnKind, ColumnValues, NumberFormat, PageColumn, Template, TemplatePart, TemplateSet, ValueTraits,
 };
 use quarry_event::{EventBatch, Metadata, PageColumns};
 
 use crate::block::tests::CHECKSUMS_DECIDE;
 use crate::columns::layout::Layout;
-use crate::columns::{PageFacts, ShapedPage, SlabColumns};
+use crate::columns::{PageFacts, SlabColumns, TemplatePage};
 use crate::encode::tests::SHAPER;
 use crate::error::BlockPosition;
-use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::{
     BucketReader, EncodeOptions, EncodedBucket, MAX_PAGE_EVENTS, MemoryObject, SlabSource, encode, encode_slabs,
     encode_verified, verify_against, verify_slabs,
@@ -23,17 +23,23 @@ type Value = (u32, Vec<u8>);
 
 /// Takes texts apart at blanks and, inside of words, at equals signs: a template per number of parts. What a column
 /// becomes depends on nothing but its values, so that every kind comes up.
-pub(crate) fn shape_by_words(events: &EventBatch) -> Option<ShapedSlab> {
+pub(crate) fn split_by_words(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
     }
     let values: Vec<Value> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
-    let mut slab = ShapedSlab::default();
+    let mut slab = TemplateSlab::default();
     add_templates(&mut slab, None, &values, events.len(), b' ');
     Some(slab)
 }
 
-pub(crate) fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: &[Value], events: usize, between: u8) {
+pub(crate) fn add_templates(
+    slab: &mut TemplateSlab,
+    parent: Option<u32>,
+    values: &[Value],
+    events: usize,
+    between: u8,
+) {
     let number = slab.columns.len() as u32;
     let mut by_parts: BTreeMap<usize, Vec<Vec<Value>>> = BTreeMap::new();
     for (row, text) in values {
@@ -63,7 +69,7 @@ pub(crate) fn add_templates(slab: &mut ShapedSlab, parent: Option<u32>, values: 
     }
 }
 
-fn add_column(slab: &mut ShapedSlab, parent: u32, values: &[Value], events: usize) {
+fn add_column(slab: &mut TemplateSlab, parent: u32, values: &[Value], events: usize) {
     let distinct: BTreeSet<&Vec<u8>> = values.iter().map(|(_, text)| text).collect();
     let format = NumberFormat::guess(&values[0].1);
     let numbers: Option<Vec<i64>> = format.and_then(|it| values.iter().map(|(_, text)| it.parse(text)).collect());
@@ -90,12 +96,12 @@ fn joined<'a>(texts: impl Iterator<Item = &'a Vec<u8>>) -> (Vec<u8>, Vec<u32>) {
     (bytes, ends)
 }
 
-fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) -> ShapedColumn {
+fn column(parent: Option<u32>, of: SlabValues, values: &[Value], events: usize) -> SlabColumn {
     let mut traits = ValueTraits::default();
     values.iter().enumerate().for_each(|(at, (_, text))| traits.add(text, at == 0));
     let before = |page: usize| values.partition_point(|(row, _)| (*row as usize) < page * MAX_PAGE_EVENTS) as u32;
     let page_starts = (0..=events.div_ceil(MAX_PAGE_EVENTS)).map(before).collect();
-    ShapedColumn { parent, path: 0, values: of, traits, page_starts }
+    SlabColumn { parent, path: 0, values: of, traits, page_starts }
 }
 
 pub(crate) fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
@@ -112,7 +118,7 @@ pub(crate) fn batch_of(texts: impl IntoIterator<Item = String>) -> EventBatch {
 pub(crate) fn lines(count: usize) -> EventBatch {
     let time = |at: usize| {
         let mut out = Vec::new();
-        let layout = quarry_event::shape::TimeLayout::Iso { between: b'T', point: b'.', digits: 3, zulu: true };
+        let layout = quarry_event::template::TimeLayout::Iso { between: b'T', point: b'.', digits: 3, zulu: true };
         NumberFormat::Time(layout).write(1_795_248_000_000_000_000 + at as i64 * 250_000_000, &mut out);
         String::from_utf8(out).unwrap()
     };
@@ -125,7 +131,7 @@ pub(crate) fn lines(count: usize) -> EventBatch {
 }
 
 pub(crate) fn shaped(slabs: &[EventBatch], zstd_level: i32) -> EncodedBucket {
-    SHAPER.set(Some(shape_by_words));
+    SHAPER.set(Some(split_by_words));
     let encoded = encode(slabs, &EncodeOptions { zstd_level, shaped: true, located: zstd_level > 1 }).unwrap();
     SHAPER.set(None);
     encoded
@@ -136,14 +142,14 @@ fn open(encoded: &EncodedBucket) -> BucketReader {
 }
 
 #[test]
-fn shaped_slabs_come_back_whole() {
+fn template_slabs_come_back_whole() {
     for (count, level) in [(0, 1), (1, 1), (40, 1), (9_000, 1), (9_000, 3), (300, 9)] {
         let slabs = [lines(count), lines(count / 2)];
         let encoded = shaped(&slabs, level);
         verify_against(&encoded, &slabs).unwrap();
         let reader = open(&encoded);
         reader.check().unwrap();
-        assert_eq!(reader.shapes(0).unwrap().is_some(), count > 0, "{count} events");
+        assert_eq!(reader.template_set(0).unwrap().is_some(), count > 0, "{count} events");
         let kinds = reader.stored_bytes_by_kind(0).unwrap();
         assert!(kinds.iter().all(|(kind, _)| *kind != "text" && *kind != "event length"), "{kinds:?}");
     }
@@ -161,12 +167,12 @@ fn columns_hold_the_values_of_their_rows() {
     let batch = lines(5_000);
     let encoded = shaped(std::slice::from_ref(&batch), 1);
     let reader = open(&encoded);
-    let shapes = reader.shapes(0).unwrap().unwrap();
-    let whole = shape_by_words(&batch).unwrap();
-    assert_eq!(shapes.columns.len(), whole.columns.len());
+    let template_set = reader.template_set(0).unwrap().unwrap();
+    let whole = split_by_words(&batch).unwrap();
+    assert_eq!(template_set.columns.len(), whole.columns.len());
     for page in 0..2 {
-        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
-        for (number, column) in shapes.columns.iter().enumerate() {
+        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        for (number, column) in template_set.columns.iter().enumerate() {
             let read = shaped.column(number as u32).unwrap();
             let expected = &whole.columns[number];
             let places = expected.page_starts[page] as usize..expected.page_starts[page + 1] as usize;
@@ -192,7 +198,7 @@ fn columns_hold_the_values_of_their_rows() {
             // Many rows and few rows take different ways to the same texts.
             let all: Vec<u32> =
                 (0..reader.slabs()[0].pages[page].events).filter(|row| read.place(*row).is_some()).collect();
-            let texts = reader.shaped_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
+            let texts = reader.template_page(0, page).unwrap().unwrap().texts(number as u32, &all).unwrap();
             for step in [2, 7, 1_000] {
                 let rows: Vec<u32> = all.iter().copied().step_by(step).collect();
                 let some = shaped.texts(number as u32, &rows).unwrap();
@@ -200,7 +206,7 @@ fn columns_hold_the_values_of_their_rows() {
                 assert!(same && some.ends.len() == rows.len(), "column {number}, every {step}th");
             }
         }
-        assert!(shaped.column(shapes.columns.len() as u32).is_err());
+        assert!(shaped.column(template_set.columns.len() as u32).is_err());
     }
 }
 
@@ -230,11 +236,11 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
         let encoded = shaped(std::slice::from_ref(&batch), level);
         let reader = open(&encoded);
         let events = |page: usize| reader.slabs()[0].pages[page].events;
-        let columns = reader.shapes(0).unwrap().unwrap().columns.len() as u32;
+        let columns = reader.template_set(0).unwrap().unwrap().columns.len() as u32;
         for (page, first, step) in [(0, 0, 911), (0, 4_090, 1), (1, 3, 83), (1, 17, 1), (0, 2_000, 2_000)] {
             let rows: Vec<u32> = (first..events(page)).step_by(step).take(16).collect();
-            let mut few = reader.shaped_page(0, page).unwrap().unwrap();
-            let mut whole = reader.shaped_page(0, page).unwrap().unwrap();
+            let mut few = reader.template_page(0, page).unwrap().unwrap();
+            let mut whole = reader.template_page(0, page).unwrap().unwrap();
             for column in 0..columns {
                 let expected = picked(&whole.column(column).unwrap(), &rows);
                 let found = few.column_of_rows(column, &rows).unwrap();
@@ -251,7 +257,7 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
             let kept = few.column_of_rows(columns - 1, &rows).unwrap();
             assert_eq!(kept.values.len(), whole.column(columns - 1).unwrap().values.len());
             assert!(few.column_of_rows(columns, &rows).is_err());
-            let mut fresh = reader.shaped_page(0, page).unwrap().unwrap();
+            let mut fresh = reader.template_page(0, page).unwrap().unwrap();
             assert_eq!(fresh.column_of_rows(0, &[events(page)]).unwrap().values.len(), 0);
         }
     }
@@ -260,11 +266,11 @@ fn values_of_few_rows_are_those_of_the_whole_column() {
 #[test]
 fn a_row_without_a_value_has_no_text() {
     let encoded = shaped(&[lines(70)], 1);
-    let mut page = open(&encoded).shaped_page(0, 0).unwrap().unwrap();
+    let mut page = open(&encoded).template_page(0, 0).unwrap().unwrap();
     let column = (0..).find(|column| page.column(*column).unwrap().rows.is_some()).unwrap();
     let rows = page.column(column).unwrap().rows.clone().unwrap();
     let missing = (0..70).find(|row| !rows.contains(row)).unwrap();
-    let mut fresh = open(&encoded).shaped_page(0, 0).unwrap().unwrap();
+    let mut fresh = open(&encoded).template_page(0, 0).unwrap().unwrap();
     assert!(fresh.texts(column, &[missing]).is_err());
     assert_eq!(fresh.column_of_rows(column, &[missing]).unwrap().values.len(), 0);
     assert!(page.texts(column, &[missing]).is_err());
@@ -276,15 +282,15 @@ fn a_row_without_a_value_has_no_text() {
 fn slabs_without_columns_say_so() {
     let options = EncodeOptions { shaped: false, ..EncodeOptions::default() };
     let reader = open(&encode(&[lines(10)], &options).unwrap());
-    assert!(reader.shapes(0).unwrap().is_none());
-    assert!(reader.shaped_page(0, 0).unwrap().is_none());
+    assert!(reader.template_set(0).unwrap().is_none());
+    assert!(reader.template_page(0, 0).unwrap().is_none());
     assert!(reader.dictionary(0, 0).unwrap().is_empty());
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().len(), 10);
 }
 
-/// As [`shape_by_words`], but a literal differs from what the texts hold.
-fn shape_wrongly(events: &EventBatch) -> Option<ShapedSlab> {
-    let mut slab = shape_by_words(events)?;
+/// As [`split_by_words`], but a literal differs from what the texts hold.
+fn shape_wrongly(events: &EventBatch) -> Option<TemplateSlab> {
+    let mut slab = split_by_words(events)?;
     if let SlabValues::Templates { templates, .. } = &mut slab.columns[0].values {
         templates.last_mut()?.parts.push(TemplatePart::Literal(Box::from(*b"!")));
     }
@@ -303,14 +309,14 @@ fn a_wrong_template_is_noticed_and_the_slab_stored_as_plain_text() {
     assert!(fault.is_some());
     SHAPER.set(None);
     let reader = open(&encoded);
-    assert!(reader.shapes(0).unwrap().is_none());
+    assert!(reader.template_set(0).unwrap().is_none());
     assert_eq!(reader.read_page(0, 0, PageColumns::ALL).unwrap().raw[..], batch.raw[..]);
 }
 
-/// As [`shape_by_words`], but a set of bytes leaves one out.
-fn shape_with_wrong_traits(events: &EventBatch) -> Option<ShapedSlab> {
-    let mut slab = shape_by_words(events)?;
-    slab.columns[0].traits.firsts = quarry_event::shape::ByteSet::of(b"u");
+/// As [`split_by_words`], but a set of bytes leaves one out.
+fn shape_with_wrong_traits(events: &EventBatch) -> Option<TemplateSlab> {
+    let mut slab = split_by_words(events)?;
+    slab.columns[0].traits.firsts = quarry_event::template::ByteSet::of(b"u");
     Some(slab)
 }
 
@@ -324,24 +330,24 @@ fn wrong_traits_are_found_by_a_check() {
 }
 
 fn without_counts(layout: &Layout) -> Layout {
-    let shapes = Shapes { columns: layout.shapes.columns.clone(), ..Shapes::default() };
-    Layout { shapes: Arc::new(shapes), ..layout.clone() }
+    let template_set = TemplateSet { columns: layout.template_set.columns.clone(), ..TemplateSet::default() };
+    Layout { template_set: Arc::new(template_set), ..layout.clone() }
 }
 
 #[test]
 fn values_are_counted_where_they_are_few() {
     let encoded = shaped(&[lines(9_000)], 1);
     let reader = open(&encoded);
-    let shapes = reader.shapes(0).unwrap().unwrap();
+    let template_set = reader.template_set(0).unwrap().unwrap();
     let kinds = |wanted: fn(&ColumnKind) -> bool| {
-        shapes.counts.keys().filter(|at| wanted(&shapes.columns[**at as usize].kind)).count()
+        template_set.counts.keys().filter(|at| wanted(&template_set.columns[**at as usize].kind)).count()
     };
     assert!(kinds(|kind| matches!(kind, ColumnKind::Templates(_))) > 0);
     assert!(kinds(|kind| matches!(kind, ColumnKind::Dictionary { .. })) > 0);
     assert!(kinds(|kind| matches!(kind, ColumnKind::Numbers { .. })) > 0);
     for page in 0..3 {
-        let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
-        for (column, counts) in &shapes.counts {
+        let mut shaped = reader.template_page(0, page).unwrap().unwrap();
+        for (column, counts) in &template_set.counts {
             let values = &shaped.column(*column).unwrap().values;
             assert_eq!(counts.of_page(page).iter().map(|count| usize::from(*count)).sum::<usize>(), values.len());
             assert!(counts.tell(page, values));
@@ -377,11 +383,11 @@ fn any_shape_block_is_refused_or_read() {
             let columns = Arc::new(SlabColumns::of(layout, BlockPosition::of("shape", 0), Arc::default()));
             let facts =
                 PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: Some([5; 104].into()) };
-            let mut page = ShapedPage::new(columns.clone(), reader.source.clone(), facts);
+            let mut page = TemplatePage::new(columns.clone(), reader.source.clone(), facts);
             for column in 0..columns.layout.stored.len() as u32 {
                 drop(columns.dictionary(&reader.source, column));
                 let facts = PageFacts { page: 1, events: 104, raw_bytes: 4_000, time_at: None, times: None };
-                let mut few = ShapedPage::new(columns.clone(), reader.source.clone(), facts);
+                let mut few = TemplatePage::new(columns.clone(), reader.source.clone(), facts);
                 drop(few.column_of_rows(column, &[0, 50, 103]));
                 drop(few.texts(column, &[1, 102]));
                 if let Ok(read) = page.column(column) {

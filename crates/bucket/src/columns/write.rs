@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, Shapes};
+use quarry_event::template::{Column, ColumnKind, MAX_COLUMNS, MAX_TEMPLATES, NumberFormat, TemplateSet};
 use quarry_stdx::number::u32_of;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
@@ -15,12 +15,12 @@ use crate::columns::{EFFORT_LEVEL, MAX_POOLS, MAX_SHAPE_BYTES, MAX_TEMPLATE_PART
 use crate::error::BucketError;
 use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
-use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Writes the columns of a slab whose events have these times; returns the shape block, where it is written yet: with
 /// effort, columns that may share a dictionary of the whole bucket wait for the last slab, and the shape block with them.
 pub(crate) fn write_columns(
-    shaped: &ShapedSlab,
+    shaped: &TemplateSlab,
     times: &[i64],
     blocks: &mut BlockWriter,
     zstd_level: i32,
@@ -29,7 +29,7 @@ pub(crate) fn write_columns(
     let effort = zstd_level >= EFFORT_LEVEL;
     let units = if effort { shared.units(shaped) } else { Vec::new() };
     let mut writer = ColumnWriter { times, blocks, effort, pool: Vec::new(), pools: Vec::new(), chunk: Vec::new() };
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let mut stored = Vec::with_capacity(shaped.columns.len());
     for (number, column) in (0u32..).zip(&shaped.columns) {
         let kind = kind_of(&column.values);
@@ -38,8 +38,8 @@ pub(crate) fn write_columns(
             false => writer.column(column, &kind)?,
         });
         let values = u64::from(column.page_starts.last().copied().unwrap_or(0));
-        shapes.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
-        shapes.counts.extend(counted(column).map(|counts| (number, counts)));
+        template_set.columns.push(Column { parent: column.parent, kind, traits: column.traits.clone(), values });
+        template_set.counts.extend(counted(column).map(|counts| (number, counts)));
     }
     writer.close_pool()?;
     let mut ordinary_bytes = vec![0; units.len()];
@@ -48,7 +48,7 @@ pub(crate) fn write_columns(
             *bytes += writer.measured(&shaped.columns[*column as usize])?;
         }
     }
-    let layout = Layout { shapes: Arc::new(shapes), stored, pools: writer.pools };
+    let layout = Layout { template_set: Arc::new(template_set), stored, pools: writer.pools };
     if units.is_empty() {
         return finish_layout(&layout, blocks).map(Some);
     }
@@ -76,14 +76,14 @@ pub(super) fn finish_layout(layout: &Layout, blocks: &mut BlockWriter) -> Result
     Ok(BlockAt { kind: BlockKind::Shape, offset, stored_len })
 }
 
-fn counts_of(column: &ShapedColumn) -> Vec<u32> {
+fn counts_of(column: &SlabColumn) -> Vec<u32> {
     column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 /// Whether the columns are as long as they say, so that they can be written; what they mean is verified later.
-pub(crate) fn can_be_written(shaped: &ShapedSlab, events: usize) -> bool {
+pub(crate) fn can_be_written(shaped: &TemplateSlab, events: usize) -> bool {
     let pages = events.div_ceil(MAX_PAGE_EVENTS);
-    let fits = |column: &ShapedColumn| {
+    let fits = |column: &SlabColumn| {
         let (len, texts) = match &column.values {
             SlabValues::Templates { codes, .. } => (codes.len(), true),
             SlabValues::Dictionary { bytes, ends, codes } => (codes.len(), texts_fit(bytes, ends)),
@@ -93,7 +93,7 @@ pub(crate) fn can_be_written(shaped: &ShapedSlab, events: usize) -> bool {
         let starts = &column.page_starts;
         texts && starts.len() == pages + 1 && starts.is_sorted() && starts.last() == Some(&(len as u32))
     };
-    let templates_of = |column: &ShapedColumn| match &column.values {
+    let templates_of = |column: &SlabColumn| match &column.values {
         SlabValues::Templates { templates, .. } => (templates.len(), parts_of(templates)),
         _ => (0, 0),
     };
@@ -132,7 +132,7 @@ struct ColumnWriter<'a> {
 }
 
 impl ColumnWriter<'_> {
-    fn column(&mut self, column: &ShapedColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
+    fn column(&mut self, column: &SlabColumn, kind: &ColumnKind) -> Result<StoredColumn, BucketError> {
         let counts = counts_of(column);
         let values = if one_value(kind) {
             Stored::Nothing
@@ -152,7 +152,7 @@ impl ColumnWriter<'_> {
     }
 
     /// Encodes all chunks into `chunk`; `None` where they are too many bytes for a pool.
-    fn plain_chunks(&mut self, column: &ShapedColumn) -> Result<Option<Vec<u32>>, BucketError> {
+    fn plain_chunks(&mut self, column: &SlabColumn) -> Result<Option<Vec<u32>>, BucketError> {
         let mut lens = Vec::with_capacity(column.page_starts.len());
         self.chunk.clear();
         for page in 0..column.page_starts.len() - 1 {
@@ -166,7 +166,7 @@ impl ColumnWriter<'_> {
         Ok(Some(lens))
     }
 
-    fn block_chunks(&mut self, column: &ShapedColumn) -> Result<Stored, BucketError> {
+    fn block_chunks(&mut self, column: &SlabColumn) -> Result<Stored, BucketError> {
         let offset = self.blocks.object.len() as u64;
         let mut lens = Vec::with_capacity(column.page_starts.len());
         for page in 0..column.page_starts.len() - 1 {
@@ -183,7 +183,7 @@ impl ColumnWriter<'_> {
     }
 
     /// What a column takes in blocks of its own, which are not kept.
-    fn measured(&mut self, column: &ShapedColumn) -> Result<usize, BucketError> {
+    fn measured(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
         let written = self.block_chunks(column);
         let bytes = self.blocks.object.len() - start;
@@ -230,7 +230,7 @@ impl ColumnWriter<'_> {
 
 /// Appends the chunk of one page, nothing where the page has no value.
 fn encode_chunk(
-    column: &ShapedColumn,
+    column: &SlabColumn,
     page: usize,
     times: &[i64],
     effort: &mut Effort<'_>,

@@ -1,4 +1,4 @@
-//! Where rare tokens are: which pages of a shaped slab hold a token that no term dictionary lists, without reading its
+//! Where rare tokens are: which pages of a template slab hold a token that no term dictionary lists, without reading its
 //! columns.
 //!
 //! A list of unique ids and their pages would cost more than the ids do. A *locator* does not keep the tokens: it is a

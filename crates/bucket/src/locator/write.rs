@@ -6,7 +6,7 @@ use crate::filter::sort_and_dedup;
 use crate::locator::ribbon::MAX_VALUE_BITS;
 use crate::locator::ribbon::write_table;
 use crate::locator::{KEYS_PER_PART, Links, MAX_LINKS, MAX_PARTS, PAGE_BITS, key_of, link_key, part_of};
-use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
 
@@ -24,7 +24,7 @@ pub(crate) struct RarePages {
 
 impl RarePages {
     /// Of the rare columns of a slab that a locator lists.
-    pub(crate) fn of(slab: &ShapedSlab) -> RarePages {
+    pub(crate) fn of(slab: &TemplateSlab) -> RarePages {
         let mut found = RarePages::default();
         let mut hashes = Vec::new();
         for column in &slab.columns {
@@ -65,7 +65,7 @@ impl RarePages {
 }
 
 /// The places of a column's values in each page that has some.
-fn pages_of(column: &ShapedColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
 }

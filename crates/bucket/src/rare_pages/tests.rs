@@ -1,4 +1,4 @@
-//! Candidate pages and filters of shaped slabs against the tokens of the texts themselves.
+//! Candidate pages and filters of template slabs against the tokens of the texts themselves.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,9 +9,9 @@ use quarry_event::segment::{for_each_token, lower_token};
 use quarry_event::{Anywhere, EventBatch, Metadata, TermQuery};
 
 use super::*;
-use crate::columns::tests::{add_templates, shape_by_words};
+use crate::columns::tests::{add_templates, split_by_words};
 use crate::encode::tests::SHAPER;
-use crate::shape::ShapedSlab;
+use crate::templates::TemplateSlab;
 use crate::{EncodeOptions, MAX_PAGE_EVENTS, MemoryObject, TermFilter, encode, verify_against};
 
 /// Pages of each lower-cased token.
@@ -125,7 +125,7 @@ fn a_log_is_shaped_and_its_ids_stay_out_of_the_term_dictionary() {
 }
 
 fn assert_ids_are_found(opened: &Opened) {
-    assert!(opened.reader.shapes(0).unwrap().is_some(), "the log was not shaped");
+    assert!(opened.reader.template_set(0).unwrap().is_some(), "the log was not shaped");
     opened.assert_covers(997);
     // What is long enough to be an id is found in the very pages that hold it.
     let mut needles = 0;
@@ -188,9 +188,9 @@ fn any_text() -> impl Strategy<Value = String> {
 }
 
 /// Takes texts apart at a byte that is no breaker, so that most edges straddle tokens.
-fn shape_at_twos(events: &EventBatch) -> Option<ShapedSlab> {
+fn shape_at_twos(events: &EventBatch) -> Option<TemplateSlab> {
     let values: Vec<(u32, Vec<u8>)> = (0..events.len()).map(|row| (row as u32, events.raw(row).to_vec())).collect();
-    let mut slab = ShapedSlab::default();
+    let mut slab = TemplateSlab::default();
     add_templates(&mut slab, None, &values, events.len(), b'2');
     Some(slab)
 }
@@ -201,7 +201,7 @@ proptest! {
     /// Taken apart at breakers, and in the midst of tokens.
     #[test]
     fn texts_taken_apart_anywhere_keep_their_tokens(texts in proptest::collection::vec(any_text(), 1..40)) {
-        for shaper in [shape_by_words, shape_at_twos] {
+        for shaper in [split_by_words, shape_at_twos] {
             SHAPER.set(Some(shaper));
             let opened = opened(&[batch(texts.iter().map(String::as_str))], false);
             SHAPER.set(None);

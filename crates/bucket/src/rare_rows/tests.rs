@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
-use quarry_event::shape::{ColumnKind, NumberFormat};
+use quarry_event::template::{ColumnKind, NumberFormat};
 use quarry_event::{Anywhere, EventBatch, ValueColumns};
 
 use super::*;
@@ -45,7 +45,7 @@ fn no_row_that_holds_a_token_is_left_out_and_ids_give_one() {
                 assert!(here.iter().all(|row| found.binary_search(row).is_ok()), "{token}: {here:?} in {found:?}");
                 known += 1;
                 alone += usize::from(found == here && here.len() == 1);
-                let texts = reader.shaped_page(0, page).unwrap().unwrap().texts(0, &found).unwrap();
+                let texts = reader.template_page(0, page).unwrap().unwrap().texts(0, &found).unwrap();
                 let expected: Vec<&[u8]> = found.iter().map(|row| events.raw((start + row) as usize)).collect();
                 assert!((0..found.len()).map(|at| texts.get(at)).eq(expected), "{token}");
             }
@@ -78,12 +78,12 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
     let events = log(13, 2 * MAX_PAGE_EVENTS + 77);
     let encoded = encode(std::slice::from_ref(&events), &EncodeOptions::default()).unwrap();
     let reader = BucketReader::open(Arc::new(MemoryObject(encoded.object))).unwrap();
-    let shapes = reader.shapes(0).unwrap().unwrap();
+    let template_set = reader.template_set(0).unwrap().unwrap();
     let (mut asked, mut addresses) = (0, 0);
-    for (number, column) in (0u32..).zip(&shapes.columns) {
+    for (number, column) in (0u32..).zip(&template_set.columns) {
         let ColumnKind::Numbers { format, .. } = column.kind else { continue };
         for page in 0..3 {
-            let mut shaped = reader.shaped_page(0, page).unwrap().unwrap();
+            let mut shaped = reader.template_page(0, page).unwrap().unwrap();
             let ColumnValues::Numbers(numbers) = shaped.values(number).unwrap() else { panic!("numbers") };
             for wanted in numbers.iter().step_by(numbers.len() / 9 + 1) {
                 let mut text = Vec::new();
@@ -113,7 +113,7 @@ fn a_value_is_looked_for_in_the_columns_of_its_field_alone() {
     assert!(asked > 100 && addresses > 0, "{asked} values, {addresses} addresses");
     let absent = TermQuery::in_value("any", "11.12.13.14", TermQuery::for_keyword("11.12.13.14"));
     let ip = (0u32..)
-        .zip(&shapes.columns)
+        .zip(&template_set.columns)
         .find(|(_, column)| matches!(column.kind, ColumnKind::Numbers { format: NumberFormat::Ip4, .. }));
     assert!(reader.candidate_pages(0, &absent, &Only(ip.unwrap().0)).unwrap().is_empty());
 }

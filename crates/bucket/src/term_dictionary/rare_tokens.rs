@@ -1,4 +1,4 @@
-//! Tokens that hardly repeat: the numbers and short texts of shaped slabs, hashed for the term filter only.
+//! Tokens that hardly repeat: the numbers and short texts of template slabs, hashed for the term filter only.
 //!
 //! A term dictionary of unique ids costs more than the ids. Of such columns the filter alone learns the tokens; which
 //! page holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
@@ -6,7 +6,7 @@
 //! Not here: what goes into the term dictionary (`super::template_terms`).
 
 use quarry_event::segment;
-use quarry_event::shape::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
+use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
 
 use crate::term_dictionary::digits::{hash_decimal, hash_hex};
 use crate::term_dictionary::table::hash_token;

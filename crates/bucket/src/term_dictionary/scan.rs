@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 
 use memchr::memmem;
 use quarry_event::segment::{for_each_token, is_breaker, lower_token};
-use quarry_event::shape::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
+use quarry_event::template::{ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, TimeLayout, ValueTraits};
 
 use crate::term_dictionary::rare_tokens::is_rare_column;
 

@@ -1,4 +1,4 @@
-//! The terms of a shaped slab: each literal and each text of a dictionary is taken apart once, not once an event.
+//! The terms of a template slab: each literal and each text of a dictionary is taken apart once, not once an event.
 //!
 //! Variables begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what
 //! fills its variables. Where a token may straddle the edge of a variable, which the bytes at both sides tell, the
@@ -6,9 +6,9 @@
 //! only hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
-use quarry_event::shape::{Template, TemplatePart, ValueTraits};
+use quarry_event::template::{Template, TemplatePart, ValueTraits};
 
-use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
 use crate::term_dictionary::table::TermTable;
 
@@ -19,7 +19,7 @@ const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 
 /// Adds the terms of the slab to the term dictionary's table and the hashes of those that stay out of it to `rare`,
 /// which may repeat. The table must be empty and is not finished.
-pub(crate) fn add_terms(slab: &ShapedSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
+pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
     let reaches = reaches(slab);
     for (number, column) in slab.columns.iter().enumerate() {
         match &column.values {
@@ -63,13 +63,13 @@ pub(crate) fn add_terms(slab: &ShapedSlab, tokens: &mut TermTable, rare: &mut Ve
 }
 
 /// The places of a column's values in each page.
-fn pages_of(column: &ShapedColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
+fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate()
 }
 
 /// Per code the pages in which it occurs.
-fn pages_of_codes(column: &ShapedColumn, codes: &[u32], len: usize) -> Vec<u64> {
+fn pages_of_codes(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     let mut pages = vec![0u64; len];
     for (page, places) in pages_of(column) {
         for code in &codes[places] {
@@ -158,7 +158,7 @@ impl Reach {
 }
 
 /// Per column. Those of template columns follow from the columns inside, which come later.
-fn reaches(slab: &ShapedSlab) -> Vec<Reach> {
+fn reaches(slab: &TemplateSlab) -> Vec<Reach> {
     let mut reaches = vec![Reach::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
         reaches[number] = match &column.values {
@@ -193,7 +193,7 @@ fn straddles(template: &Template, reaches: &[Reach]) -> bool {
 }
 
 /// Fills the values of the straddling templates of one column and adds their tokens, page by page.
-fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
+fn add_filled(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
         return;
@@ -213,7 +213,7 @@ fn add_filled(slab: &ShapedSlab, number: usize, straddling: &[bool], tokens: &mu
 
 /// Fills one value after the other; each variable's values come in the order of its parent's.
 struct Filler<'a> {
-    slab: &'a ShapedSlab,
+    slab: &'a TemplateSlab,
     /// Place of the next value of each column.
     next: Vec<usize>,
     text: Vec<u8>,

@@ -66,7 +66,7 @@ fn letters(mut number: u64) -> String {
 }
 
 /// A slab of two pages whose texts fall apart into columns of every kind.
-pub(crate) fn shaped_slabs() -> Vec<EventBatch> {
+pub(crate) fn template_slabs() -> Vec<EventBatch> {
     let mut batch = EventBatch { index_time: 1_795_248_930_000_000_000, ..EventBatch::default() };
     let metadata = ["main", "web-01", "/var/log/app.log", "app"].map(Into::into);
     let [index, host, source, sourcetype] = metadata;

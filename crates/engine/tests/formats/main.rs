@@ -54,7 +54,7 @@ impl World {
         sealed.seal_all().unwrap();
         let snapshot = SnapshotSource::snapshot(sealed.as_ref(), &IndexSelector::all(), &TimeRange::ALL).unwrap();
         for segment in &snapshot.segments {
-            assert!(segment.shapes().unwrap().is_some(), "the events are made of columns");
+            assert!(segment.template_set().unwrap().is_some(), "the events are made of columns");
         }
         let mut sources = quarry_conf::builtin_sources();
         let own = ConfSource { layer: Layer::SystemLocal, app: None, file: "props.conf".into(), text: props.into() };

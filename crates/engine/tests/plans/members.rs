@@ -4,7 +4,7 @@ use quarry_engine::Slicing;
 use tempfile::tempdir;
 
 use crate::generator::Chance;
-use crate::world::{ask, engine, is_shaped, places_of_texts};
+use crate::world::{ask, engine, has_templates, places_of_texts};
 use crate::{PLENTY, difference};
 
 const EVENTS: u64 = 1_200;
@@ -177,7 +177,7 @@ fn objects_with_any_choice_of_members_answer_as_their_texts() {
     for seed in 0..SEEDS {
         let folder = tempdir().unwrap();
         let places = places_of_texts(folder.path(), &texts(seed));
-        assert!(is_shaped(&places[1]), "seed {seed} is stored as texts");
+        assert!(has_templates(&places[1]), "seed {seed} is stored as texts");
         let of_fields = FIELDS.iter().flat_map(|field| {
             [
                 format!("* | stats count by \"{field}\""),

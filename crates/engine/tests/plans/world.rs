@@ -265,9 +265,9 @@ pub(crate) fn places_of_texts(folder: &Path, texts: &[String]) -> Vec<Place> {
 }
 
 /// Whether the one segment of a place is templates and columns.
-pub(crate) fn is_shaped(place: &Place) -> bool {
+pub(crate) fn has_templates(place: &Place) -> bool {
     let snapshot = Store::snapshot(&place.kept.store, &IndexSelector::all(), &TimeRange::ALL);
-    snapshot.segments.iter().all(|segment| segment.is_shaped(0))
+    snapshot.segments.iter().all(|segment| segment.has_templates(0))
 }
 
 /// An engine with so much memory, reading in such portions.

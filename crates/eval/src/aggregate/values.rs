@@ -5,7 +5,7 @@
 //! is read as its integer first ([`Kind`]). Codes of a dictionary are translated once per dictionary.
 
 use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, TimestampNanosecondArray};
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::value::{write_integer, write_nanos};
 

@@ -22,7 +22,7 @@ mod tail;
 use std::str::Utf8Error;
 
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
+use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::nfa::thompson::NFA;
@@ -72,14 +72,14 @@ impl FlatTemplate {
     }
 
     /// A template of these shapes as it is; `None` if a variable is no column.
-    pub fn of(shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
-        Some(FlatTemplate::new(flat_parts(shapes, template)?))
+    pub fn of(template_set: &TemplateSet, template: &Template) -> Option<FlatTemplate> {
+        Some(FlatTemplate::new(flat_parts(template_set, template)?))
     }
 
     /// The template with one of the templates of a variable's column in place of the variable.
-    pub fn with_variable(&self, part: usize, shapes: &Shapes, template: &Template) -> Option<FlatTemplate> {
+    pub fn with_variable(&self, part: usize, template_set: &TemplateSet, template: &Template) -> Option<FlatTemplate> {
         let (before, after) = (self.parts.get(..part)?, self.parts.get(part + 1..)?);
-        let inner = flat_parts(shapes, template)?;
+        let inner = flat_parts(template_set, template)?;
         Some(FlatTemplate::new(before.iter().cloned().chain(inner).chain(after.iter().cloned())))
     }
 
@@ -155,11 +155,11 @@ impl FlatTemplate {
     }
 }
 
-fn flat_parts(shapes: &Shapes, template: &Template) -> Option<Vec<FlatPart>> {
+fn flat_parts(template_set: &TemplateSet, template: &Template) -> Option<Vec<FlatPart>> {
     let flat = |part: &TemplatePart| match part {
         TemplatePart::Literal(bytes) => Some(FlatPart::Literal(bytes.clone())),
         TemplatePart::Variable(column) => {
-            Some(FlatPart::Variable(*column, shapes.columns.get(*column as usize)?.traits.clone()))
+            Some(FlatPart::Variable(*column, template_set.columns.get(*column as usize)?.traits.clone()))
         }
     };
     template.parts.iter().map(flat).collect()

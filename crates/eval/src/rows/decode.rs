@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Decimal64Type, UInt32Type};
 use arrow::record_batch::RecordBatch;
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 use super::rebuild;
 use crate::EngineError;

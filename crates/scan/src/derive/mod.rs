@@ -2,7 +2,7 @@
 //!
 //! A search asks for the fields it needs; [`plan`] follows these back through the rules of one source to what must be
 //! cut out of the text for them. Pages of sources whose rules give nothing that is needed are read as if there were
-//! no rules. For the others the rules work on columns in Splunk's order: on those of shaped pages where these have what
+//! no rules. For the others the rules work on columns in Splunk's order: on those of template pages where these have what
 //! the rules read ([`computed`]), else on columns cut out of text, with the same answer.
 //!
 //! Transforms (`REPORT-`) that read the text alone are cut with it, as `EXTRACT-` is, and need no text where templates

@@ -4,7 +4,7 @@
 //! is never closed makes the rest of the text one cell. The state between two characters is a value of its own
 //! ([`CellState`]), so that what holds for one text can be proven for every text of a template.
 
-use quarry_event::shape::ByteSet;
+use quarry_event::template::ByteSet;
 
 /// Characters that part cells.
 #[derive(Debug)]

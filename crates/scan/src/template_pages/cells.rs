@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, Shapes, Template, TemplatePart};
+use quarry_event::template::{ByteSet, ColumnKind, Dictionary, Template, TemplatePart, TemplateSet};
 
 use super::fields::Sample;
 use super::value_location::ValueLocation;
@@ -32,7 +32,7 @@ struct Passed {
 
 /// A transform that is asked of templates.
 pub(super) struct CellPlanner<'a> {
-    shapes: &'a Shapes,
+    template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     names: &'a [String],
     delimiters: &'a Delimiters,
@@ -55,11 +55,11 @@ impl<'a> CellPlanner<'a> {
     pub(super) fn new(
         report: &Report,
         (names, delimiters): (&'a [String], &'a Delimiters),
-        shapes: &'a Shapes,
+        template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     ) -> CellPlanner<'a> {
         let (keeps_empty, signs) = (report.keeps_empty(), delimiters.signs());
-        CellPlanner { shapes, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
+        CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
     }
 
     /// The places of the fields `names` in the texts of a template.
@@ -86,14 +86,14 @@ impl<'a> CellPlanner<'a> {
     /// The value of a cell of these parts: [`unquoted`], where it takes the same away for all values.
     fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
-        let Some(sample) = Sample::new(self.shapes, &template) else { return ValueLocation::Text };
+        let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
         let value = sample.span(unquoted(&sample.text));
         if !sample.keeps_ends(sample.span(sample.text.trim())) {
             return ValueLocation::Text;
         }
         let is_filled = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
-            TemplatePart::Variable(column) => self.shapes.columns[*column as usize].traits.min_len > 0,
+            TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
         let place = sample.place(value.clone());
         let (filled, is_empty) = match &place {
@@ -158,7 +158,7 @@ impl<'a> CellPlanner<'a> {
     }
 
     fn find_pass(&self, column: u32, state: CellState) -> Option<Passed> {
-        let described = self.shapes.columns.get(column as usize)?;
+        let described = self.template_set.columns.get(column as usize)?;
         let is_quiet = !described.traits.bytes.meets(self.signs);
         if is_quiet && (!state.escaped || described.traits.min_len > 0) {
             return Some(Passed { state: CellState { escaped: false, ..state }, ended: 0 });

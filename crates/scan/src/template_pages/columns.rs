@@ -14,7 +14,7 @@ use bytes::Bytes;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{DECIMAL_PRECISION, first_of};
 use quarry_event::Metadata;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat, PageColumn, TemplatePart, Texts};
 use quarry_pipeline::extract::json_string;
 
 use super::page::{PageReader, Rows};
@@ -125,8 +125,8 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
     if field.column.is_some() || rows.len() < FEW_ROWS {
         return Ok(field.column);
     }
-    let shapes = page.shapes();
-    let Some(ColumnKind::Templates(templates)) = shapes.columns.first().map(|column| &column.kind) else {
+    let template_set = page.template_set();
+    let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
         return Ok(None);
     };
     let keys = page.keys()?;
@@ -142,7 +142,7 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
         match found {
             None if *place == ValueLocation::Absent => {}
             None => match place.column() {
-                Some(column) => found = Some((column, top_of(shapes, column))),
+                Some(column) => found = Some((column, top_of(template_set, column))),
                 None => return Ok(None),
             },
             Some((column, top)) if agrees(place, column, template, top) => {}
@@ -207,7 +207,7 @@ pub(super) fn typed_column(
     places: &Places,
     page: &mut PageReader<'_>,
 ) -> Result<ArrayRef, EngineError> {
-    Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
+    Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
             let keys: UInt32Array = match places {
                 Places::All => codes.clone().into(),

@@ -18,7 +18,7 @@ use quarry_eval::row_filter::{RowFilter, network_of};
 use quarry_eval::rows;
 use quarry_event::Metadata;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
-use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
+use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, NumberFormat, TEXT_COLUMN};
 use quarry_event::value::{MAX_EXACT_INTEGER, parse_number};
 use quarry_spl::ast::{CompareOp, SearchExpr, SearchPattern};
 
@@ -258,7 +258,7 @@ impl Conditions {
             Condition::And(parts) => all(parts, YES, u8::min),
             Condition::Or(parts) => all(parts, NO, u8::max),
             Condition::Not(part) => Ok(self.answer_by_value(part, slab)?.map(ByValue::not)),
-            Condition::Word(at, _) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.shapes)),
+            Condition::Word(at, _) => Ok(slab.word(*at, &self.words[*at])?.by_value(&slab.template_set)),
             Condition::Field(at, _) => {
                 let test = &self.tests[*at];
                 test.by_value(slab.test(*at, test)?.as_ref(), slab)
@@ -505,7 +505,7 @@ impl FieldTest {
     }
 
     fn column_plan(&self, column: u32, slab: &Slab) -> Result<ColumnPlan, EngineError> {
-        match &slab.shapes.columns[column as usize].kind {
+        match &slab.template_set.columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => {
                 let answers = self.of_texts(&slab.values(column)?)?;
                 Ok(match answers.first() {
@@ -713,8 +713,8 @@ impl FieldTest {
 
     /// The answers for the counted values of a column.
     fn of_counted(&self, column: u32, test: &ColumnPlan, slab: &Slab) -> Result<Option<Vec<u8>>, EngineError> {
-        let Some(counts) = slab.shapes.counts.get(&column) else { return Ok(None) };
-        match (test, counts.values(), &slab.shapes.columns[column as usize].kind) {
+        let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
+        match (test, counts.values(), &slab.template_set.columns[column as usize].kind) {
             (ColumnPlan::Same(answer), values, _) => Ok(Some(vec![*answer; values.len()])),
             (ColumnPlan::Codes(answers), CountedValues::Codes(_), _) => Ok(Some(answers.clone())),
             (ColumnPlan::Texts, CountedValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
@@ -730,7 +730,7 @@ impl FieldTest {
 /// The values of a page's column as texts.
 fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let values = page.column(column)?;
-    match (&values.values, &page.shapes().columns[column as usize].kind) {
+    match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Texts { bytes, ends }, _) => text_array(bytes, ends),
         (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
             number_texts(numbers.iter().map(|number| Some(*number)), *format)

@@ -14,7 +14,7 @@ use quarry_eval::EngineError;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::rows;
 use quarry_event::PageColumns;
-use quarry_event::shape::{ColumnKind, ColumnValues, CountedValues, PageColumn};
+use quarry_event::template::{ColumnKind, ColumnValues, CountedValues, PageColumn};
 
 use super::columns::{Places, typed_column};
 use super::outcome::{MAYBE, NO, YES};
@@ -58,7 +58,7 @@ impl EventScan {
                     .transpose();
             }
         };
-        let Some(counts) = slab.shapes.counts.get(&column) else { return Ok(None) };
+        let Some(counts) = slab.template_set.counts.get(&column) else { return Ok(None) };
         let of_page = counts.of_page(page.page);
         let known: u32 = of_page.iter().map(|count| u32::from(*count)).sum();
         let Some(others) = page.info.events.checked_sub(known).filter(|_| !of_page.is_empty()) else { return Ok(None) };
@@ -102,7 +102,7 @@ impl EventScan {
             let field = self.located(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_given(name))?.column?;
             // The counts of templates are not those of the values that are made by them.
-            let is_counted = match slab.shapes.columns.get(column as usize)?.kind {
+            let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
                 ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
             };

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use quarry_eval::EngineError;
-use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn};
+use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 
 use super::page::PageReader;
 
@@ -30,7 +30,7 @@ impl Cursors {
     /// Cursors over the columns of a page.
     pub(super) fn new(page: &PageReader<'_>) -> Cursors {
         let mut open = Vec::new();
-        open.resize_with(page.shapes().columns.len(), || None);
+        open.resize_with(page.template_set().columns.len(), || None);
         Cursors { open }
     }
 
@@ -44,7 +44,7 @@ impl Cursors {
     ) -> Result<Option<u32>, EngineError> {
         let Some(place) = self.open.get_mut(column as usize) else { return Ok(None) };
         if place.is_none() {
-            let base = match &page.shapes().columns[column as usize].kind {
+            let base = match &page.template_set().columns[column as usize].kind {
                 ColumnKind::Numbers { min, .. } => *min,
                 _ => 0,
             };
@@ -82,7 +82,7 @@ impl Cursors {
         self.code(column, row, page)?;
         let Some(Some(cursor)) = self.open.get_mut(column as usize) else { return Ok(false) };
         let Some(place) = cursor.place(row) else { return Ok(false) };
-        match (&cursor.values.values, &page.shapes().columns[column as usize].kind) {
+        match (&cursor.values.values, &page.template_set().columns[column as usize].kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let Some(number) = numbers.get(place) else { return Ok(false) };
                 format.write(*number, text);

@@ -5,7 +5,7 @@
 
 use quarry_eval::EngineError;
 use quarry_eval::pattern::template_match::{CombinationMemo, Decision, FlatPart, FlatTemplate, ValueTest, Window};
-use quarry_event::shape::{ColumnKind, Shapes};
+use quarry_event::template::{ColumnKind, TemplateSet};
 
 use super::rex::{Work, has_few_codes, no_text};
 use super::row_values::{RowOf, append_text};
@@ -22,14 +22,20 @@ pub(super) struct Decider {
 }
 
 impl Decider {
-    pub(super) fn new(decision: Decision, window: &Window, template: &FlatTemplate, shapes: &Shapes) -> Decider {
+    pub(super) fn new(
+        decision: Decision,
+        window: &Window,
+        template: &FlatTemplate,
+        template_set: &TemplateSet,
+    ) -> Decider {
         let column_of = |part: &usize| match template.parts().get(*part) {
             Some(FlatPart::Variable(column, _)) => Some((*column, *part)),
             _ => None,
         };
         let columns: Vec<(u32, usize)> = decision.read.iter().filter_map(column_of).collect();
-        let has_codes = columns.iter().all(|(column, _)| has_few_codes(shapes, *column));
-        let is_text = |(column, _): &(u32, usize)| matches!(shapes.columns[*column as usize].kind, ColumnKind::Texts);
+        let has_codes = columns.iter().all(|(column, _)| has_few_codes(template_set, *column));
+        let is_text =
+            |(column, _): &(u32, usize)| matches!(template_set.columns[*column as usize].kind, ColumnKind::Texts);
         let test = if columns.iter().all(is_text) { window.value_test(&decision, template) } else { None };
         Decider { decision, columns, has_codes, memo: CombinationMemo::default(), test }
     }
@@ -73,7 +79,7 @@ impl Decider {
         let mut values: Vec<(usize, Vec<u8>)> = Vec::with_capacity(self.columns.len());
         for (column, part) in &self.columns {
             let mut text = Vec::new();
-            match &of_row.page.shapes().columns[*column as usize].kind {
+            match &of_row.page.template_set().columns[*column as usize].kind {
                 ColumnKind::Dictionary { .. } => {
                     let Some(code) = of_row.cursors.code(*column, of_row.row, of_row.page)? else { return Ok(None) };
                     append_text(*column, code, of_row.segment, of_row.dictionaries, &mut text)?;

@@ -3,7 +3,7 @@
 //! Not here: what such a value holds ([`super::key_end`]).
 
 use quarry_eval::EngineError;
-use quarry_event::shape::{ColumnKind, ColumnValues};
+use quarry_event::template::{ColumnKind, ColumnValues};
 
 use super::key_end::KeyEnd;
 use super::page::PageReader;
@@ -30,7 +30,7 @@ pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -
 fn rows_with(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let values = page.column(column)?;
     let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);
-    Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
+    Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
         (ColumnValues::Codes(codes), ColumnKind::Dictionary { .. }) => {
             let holds = page.slab.codes_with(column, end)?;
             if !holds.contains(&true) {

@@ -3,7 +3,7 @@
 //! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless where no digit of such a code
 //! can follow; where one may follow, nothing is *free*.
 
-use quarry_event::shape::{ByteSet, Shapes, TemplatePart, ValueTraits};
+use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 
 /// Bytes a percent-encoded breaker has at most.
 const PERCENT_REACH: u32 = 5;
@@ -23,7 +23,7 @@ pub(super) struct Around {
 
 /// The edges of a template's parts.
 pub(super) struct Edges<'a> {
-    pub shapes: &'a Shapes,
+    pub template_set: &'a TemplateSet,
     pub parts: &'a [TemplatePart],
     pub around: Around,
     /// By column: whether no value holds what may be an encoded breaker.
@@ -32,7 +32,7 @@ pub(super) struct Edges<'a> {
 
 impl<'a> Edges<'a> {
     pub(super) fn traits(&self, column: u32) -> &'a ValueTraits {
-        &self.shapes.columns[column as usize].traits
+        &self.template_set.columns[column as usize].traits
     }
 
     /// First and last bytes of a part, and whether it is never empty.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use quarry_eval::pattern::template_match::{MatchPlan, Planner};
-use quarry_event::shape::TemplatePart;
+use quarry_event::template::TemplatePart;
 
 use super::flat::AskedTemplate;
 use super::value_location::ValueLocation;
@@ -70,7 +70,7 @@ fn place_of_group(planner: &mut Planner, group: usize, template: &AskedTemplate<
     let may_be_empty = |part: &TemplatePart| match part {
         TemplatePart::Literal(_) => false,
         TemplatePart::Variable(column) => {
-            template.shapes.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
+            template.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
         }
     };
     // What an empty group makes is the text's business.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use quarry_event::segment::{is_breaker, is_major};
-use quarry_event::shape::{ByteSet, ColumnKind, Shapes, Template};
+use quarry_event::template::{ByteSet, ColumnKind, Template, TemplateSet};
 
 use super::edges::{Around, Edges};
 use super::slab::{FieldLocations, is_same};
@@ -22,16 +22,16 @@ const PLACES_BYTES_MAX: usize = 64 << 20;
 
 /// Facts of the slabs that searches have read.
 #[derive(Default)]
-pub(crate) struct KnownShapes {
-    slabs: Mutex<Vec<(Weak<Shapes>, Arc<ShapeFacts>)>>,
+pub(crate) struct KnownTemplates {
+    slabs: Mutex<Vec<(Weak<TemplateSet>, Arc<TemplateFacts>)>>,
     /// Bytes of the places of fields that they keep.
     held: Arc<AtomicUsize>,
 }
 
-impl KnownShapes {
+impl KnownTemplates {
     /// The facts of a slab.
-    pub(super) fn of(&self, shapes: &Arc<Shapes>) -> Arc<ShapeFacts> {
-        let same = |(known, _): &&(Weak<Shapes>, Arc<ShapeFacts>)| known.as_ptr() == Arc::as_ptr(shapes);
+    pub(super) fn of(&self, template_set: &Arc<TemplateSet>) -> Arc<TemplateFacts> {
+        let same = |(known, _): &&(Weak<TemplateSet>, Arc<TemplateFacts>)| known.as_ptr() == Arc::as_ptr(template_set);
         {
             let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
             // A weak pointer keeps the address from being used again, so that an equal address is the same slab.
@@ -39,19 +39,19 @@ impl KnownShapes {
                 return Arc::clone(facts);
             }
         }
-        let facts = Arc::new(ShapeFacts::new(shapes, Arc::clone(&self.held)));
+        let facts = Arc::new(TemplateFacts::new(template_set, Arc::clone(&self.held)));
         let mut known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(shapes, _)| shapes.strong_count() > 0);
+        known.retain(|(template_set, _)| template_set.strong_count() > 0);
         if known.len() >= SLABS_KEPT {
             known.remove(0);
         }
-        known.push((Arc::downgrade(shapes), Arc::clone(&facts)));
+        known.push((Arc::downgrade(template_set), Arc::clone(&facts)));
         facts
     }
 }
 
 /// Facts of one slab.
-pub(super) struct ShapeFacts {
+pub(super) struct TemplateFacts {
     /// By column: whether no value holds what may be an encoded breaker.
     free: Vec<bool>,
     /// By column, by template, by part.
@@ -62,7 +62,7 @@ pub(super) struct ShapeFacts {
     held: Arc<AtomicUsize>,
 }
 
-impl Drop for ShapeFacts {
+impl Drop for TemplateFacts {
     fn drop(&mut self) {
         let fields = self.fields.get_mut().unwrap_or_else(PoisonError::into_inner);
         let bytes: usize = fields.iter().map(|field| field.places.bytes()).sum();
@@ -146,16 +146,16 @@ impl PartFacts {
     }
 }
 
-impl ShapeFacts {
-    fn new(shapes: &Shapes, held: Arc<AtomicUsize>) -> ShapeFacts {
-        let mut facts = ShapeFacts {
-            free: vec![false; shapes.columns.len()],
-            parts: vec![Vec::new(); shapes.columns.len()],
+impl TemplateFacts {
+    fn new(template_set: &TemplateSet, held: Arc<AtomicUsize>) -> TemplateFacts {
+        let mut facts = TemplateFacts {
+            free: vec![false; template_set.columns.len()],
+            parts: vec![Vec::new(); template_set.columns.len()],
             fields: Mutex::default(),
             held,
         };
         // Children come after their parents.
-        for (at, column) in shapes.columns.iter().enumerate().rev() {
+        for (at, column) in template_set.columns.iter().enumerate().rev() {
             let no_sign = !column.traits.bytes.contains(b'%');
             let ColumnKind::Templates(templates) = &column.kind else {
                 facts.free[at] = no_sign;
@@ -164,13 +164,14 @@ impl ShapeFacts {
             let around = Around { left: true, right: true, free: true };
             facts.free[at] = no_sign
                 || templates.iter().all(|template| {
-                    let edges = Edges { shapes, parts: &template.parts, around, free: &facts.free };
+                    let edges = Edges { template_set, parts: &template.parts, around, free: &facts.free };
                     (0..template.parts.len()).all(|at| edges.part_is_free(at))
                 });
         }
-        for (at, column) in shapes.columns.iter().enumerate() {
+        for (at, column) in template_set.columns.iter().enumerate() {
             if let ColumnKind::Templates(templates) = &column.kind {
-                facts.parts[at] = templates.iter().map(|template| parts_of(shapes, template, &facts.free)).collect();
+                facts.parts[at] =
+                    templates.iter().map(|template| parts_of(template_set, template, &facts.free)).collect();
             }
         }
         facts
@@ -234,11 +235,11 @@ impl ShapeFacts {
     }
 }
 
-fn parts_of(shapes: &Shapes, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
+fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> Box<[PartFacts]> {
     let sets = [set_of(is_breaker), set_of(is_major)];
     let [breakers, _] = sets;
     let with = |outside: bool| Edges {
-        shapes,
+        template_set,
         parts: &template.parts,
         around: Around { left: outside, right: outside, free: outside },
         free,

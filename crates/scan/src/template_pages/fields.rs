@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use quarry_conf::KvMode;
-use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
+use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 use quarry_pipeline::extract::{auto_kv, auto_kv_escaped, beside_own, clean_key};
 
 use super::json::JsonColumns;
@@ -42,22 +42,22 @@ impl From<ValueLocation> for Told {
     }
 }
 
-/// The places of the fields `names` in the texts of `template`, a template of `shapes`, of whose columns `json` knows.
+/// The places of the fields `names` in the texts of `template`, a template of `template_set`, of whose columns `json` knows.
 pub(super) fn places(
-    shapes: &Shapes,
+    template_set: &TemplateSet,
     template: &Template,
     cutting: Cutting,
     names: &[String],
     json: &JsonColumns<'_>,
 ) -> Vec<Told> {
-    let sample = if cutting.by_pattern { None } else { Sample::new(shapes, template) };
+    let sample = if cutting.by_pattern { None } else { Sample::new(template_set, template) };
     let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
         (KvMode::Xml | KvMode::Multi, _) => None,
         (KvMode::Json, _) => json.places(template, names),
-        (KvMode::AutoEscaped, _) => Sample::of_pairs(shapes, template)?.pairs(names, true),
+        (KvMode::AutoEscaped, _) => Sample::of_pairs(template_set, template)?.pairs(names, true),
         (KvMode::Auto, true) if sample.begins_as_object()? => json.places(template, names),
-        (KvMode::Auto, _) => Sample::of_pairs(shapes, template)?.pairs(names, false),
+        (KvMode::Auto, _) => Sample::of_pairs(template_set, template)?.pairs(names, false),
     });
     if let Some(found) = found {
         return found.into_iter().map(Told::from).collect();
@@ -68,7 +68,7 @@ pub(super) fn places(
         _ => false,
     };
     let columns = |name: &String| match is_pairs && sample.is_some() {
-        true => KeyEnd::of(name).columns(shapes, template),
+        true => KeyEnd::of(name).columns(template_set, template),
         false => None,
     };
     let told = names.iter().map(|name| match columns(name) {
@@ -79,11 +79,11 @@ pub(super) fn places(
 }
 
 /// Whether texts of the template may be read as JSON, where one field can have several values.
-pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting) -> bool {
+pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: Cutting) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
         (KvMode::Auto, true) => {
-            Sample::new(shapes, template).and_then(|sample| sample.begins_as_object()) != Some(false)
+            Sample::new(template_set, template).and_then(|sample| sample.begins_as_object()) != Some(false)
         }
         _ => false,
     }
@@ -91,7 +91,7 @@ pub(super) fn may_be_json(shapes: &Shapes, template: &Template, cutting: Cutting
 
 /// One text of a template.
 pub(super) struct Sample<'a> {
-    shapes: &'a Shapes,
+    template_set: &'a TemplateSet,
     template: &'a Template,
     pub(super) text: String,
     /// Where each part lies in `text`.
@@ -116,16 +116,20 @@ impl Region {
 
 impl<'a> Sample<'a> {
     /// `None` if the template's literals are no text or a variable is no column.
-    pub(super) fn new(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
-        Sample::with(shapes, template, |_| false)
+    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
+        Sample::with(template_set, template, |_| false)
     }
 
     /// The same with pairs in place of variables that are pairs or nothing.
-    fn of_pairs(shapes: &'a Shapes, template: &'a Template) -> Option<Sample<'a>> {
-        Sample::with(shapes, template, |column| optional_pairs::forms(shapes, column).is_some())
+    fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
+        Sample::with(template_set, template, |column| optional_pairs::forms(template_set, column).is_some())
     }
 
-    fn with(shapes: &'a Shapes, template: &'a Template, is_optional: impl Fn(u32) -> bool) -> Option<Sample<'a>> {
+    fn with(
+        template_set: &'a TemplateSet,
+        template: &'a Template,
+        is_optional: impl Fn(u32) -> bool,
+    ) -> Option<Sample<'a>> {
         let (mut bytes, mut parts) = (Vec::new(), Vec::new());
         let mut has_optional_pairs = false;
         for part in &template.parts {
@@ -133,7 +137,7 @@ impl<'a> Sample<'a> {
             match part {
                 TemplatePart::Literal(literal) => bytes.extend_from_slice(literal),
                 TemplatePart::Variable(column) => {
-                    shapes.columns.get(*column as usize)?;
+                    template_set.columns.get(*column as usize)?;
                     if is_optional(*column) {
                         has_optional_pairs = true;
                         bytes.extend_from_slice(optional_pairs::placeholder(*column).as_bytes());
@@ -144,11 +148,11 @@ impl<'a> Sample<'a> {
             }
             parts.push(start..bytes.len());
         }
-        Some(Sample { shapes, template, text: String::from_utf8(bytes).ok()?, parts, has_optional_pairs })
+        Some(Sample { template_set, template, text: String::from_utf8(bytes).ok()?, parts, has_optional_pairs })
     }
 
     fn traits(&self, column: u32) -> &'a ValueTraits {
-        &self.shapes.columns[column as usize].traits
+        &self.template_set.columns[column as usize].traits
     }
 
     /// Variables with the place of their placeholder.
@@ -324,7 +328,7 @@ impl Sample<'_> {
 
     /// Whether what looks like a pair that may be missing is part of a value.
     fn has_optional_inside(&self, region: &Region) -> bool {
-        let is_optional = |column: u32| optional_pairs::forms(self.shapes, column).is_some();
+        let is_optional = |column: u32| optional_pairs::forms(self.template_set, column).is_some();
         self.has_optional_pairs
             && self.variables().any(|(at, column)| region.range.contains(&at) && is_optional(column))
     }
@@ -332,7 +336,7 @@ impl Sample<'_> {
     /// Whether what follows each variable of pairs that may be missing ends a value, as the blank before a pair does.
     fn optional_pairs_end(&self) -> bool {
         let is_optional = |part: &TemplatePart| match part {
-            TemplatePart::Variable(column) => optional_pairs::forms(self.shapes, *column).is_some(),
+            TemplatePart::Variable(column) => optional_pairs::forms(self.template_set, *column).is_some(),
             TemplatePart::Literal(_) => false,
         };
         self.template.parts.windows(2).filter(|pair| is_optional(&pair[0])).all(|pair| match &pair[1] {
@@ -344,8 +348,8 @@ impl Sample<'_> {
     /// The places of fields in pairs of a column that may be missing.
     fn places_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut places = Vec::new();
-        for form in optional_pairs::forms(self.shapes, column)? {
-            places.push((form, Sample::new(self.shapes, form)?.pairs(names, escaped)?));
+        for form in optional_pairs::forms(self.template_set, column)? {
+            places.push((form, Sample::new(self.template_set, form)?.pairs(names, escaped)?));
         }
         let forms = |at: usize| places.iter().map(move |(form, places)| (*form, &places[at]));
         Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())

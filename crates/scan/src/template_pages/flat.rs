@@ -5,22 +5,22 @@
 use std::cell::OnceCell;
 
 use quarry_eval::pattern::template_match::FlatTemplate;
-use quarry_event::shape::{Shapes, Template};
+use quarry_event::template::{Template, TemplateSet};
 
 /// A template that several planners look at one after the other.
 pub(super) struct AskedTemplate<'a> {
-    pub shapes: &'a Shapes,
+    pub template_set: &'a TemplateSet,
     pub template: &'a Template,
     flat: OnceCell<Option<FlatTemplate>>,
 }
 
 impl<'a> AskedTemplate<'a> {
-    pub(super) fn new(shapes: &'a Shapes, template: &'a Template) -> AskedTemplate<'a> {
-        AskedTemplate { shapes, template, flat: OnceCell::new() }
+    pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> AskedTemplate<'a> {
+        AskedTemplate { template_set, template, flat: OnceCell::new() }
     }
 
     /// `None` if a variable is no column.
     pub(super) fn flat(&self) -> Option<&FlatTemplate> {
-        self.flat.get_or_init(|| FlatTemplate::of(self.shapes, self.template)).as_ref()
+        self.flat.get_or_init(|| FlatTemplate::of(self.template_set, self.template)).as_ref()
     }
 }

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use quarry_event::shape::{ByteSet, ColumnKind, Dictionary, NumberFormat, Shapes, Template, TemplatePart};
+use quarry_event::template::{ByteSet, ColumnKind, Dictionary, NumberFormat, Template, TemplatePart, TemplateSet};
 use quarry_pipeline::extract::{JsonPath, beside_own, json_fields};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
@@ -55,7 +55,7 @@ enum Scalar {
 
 /// What is known of the columns of a slab; `None` where the values do not keep to their place.
 pub(super) struct JsonColumns<'a> {
-    shapes: &'a Shapes,
+    template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     in_string: RefCell<Vec<Option<Option<InString>>>>,
     scalar: RefCell<Vec<Option<Option<Scalar>>>>,
@@ -95,10 +95,13 @@ enum Lexed {
 
 impl<'a> JsonColumns<'a> {
     /// Nothing known yet of the columns of these shapes, whose dictionaries `dictionary` reads.
-    pub(super) fn new(shapes: &'a Shapes, dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>) -> JsonColumns<'a> {
-        let columns = shapes.columns.len();
+    pub(super) fn new(
+        template_set: &'a TemplateSet,
+        dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
+    ) -> JsonColumns<'a> {
+        let columns = template_set.columns.len();
         JsonColumns {
-            shapes,
+            template_set,
             dictionary,
             in_string: RefCell::new(vec![None; columns]),
             scalar: RefCell::new(vec![None; columns]),
@@ -161,7 +164,9 @@ impl<'a> JsonColumns<'a> {
 
     /// The places of fields in members of an object at the end of a path that may be missing.
     fn places_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
-        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
+            return None;
+        };
         let mut forms = Vec::with_capacity(templates.len());
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, _) = as_object(template)?;
@@ -215,7 +220,9 @@ impl<'a> JsonColumns<'a> {
 
     /// The place in members that may be missing, of the object that a step goes into.
     fn place_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
-        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
+            return None;
+        };
         let mut forms = Vec::with_capacity(templates.len());
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, _) = as_object(template)?;
@@ -238,7 +245,9 @@ impl<'a> JsonColumns<'a> {
     }
 
     fn find_comma(&self, column: u32) -> Option<Comma> {
-        let ColumnKind::Templates(templates) = &self.shapes.columns.get(column as usize)?.kind else { return None };
+        let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
+            return None;
+        };
         let mut comma = None;
         for template in templates.iter().filter(|template| !template.parts.is_empty()) {
             let (alone, found) = as_object(template)?;
@@ -307,7 +316,7 @@ impl<'a> JsonColumns<'a> {
 
     /// Whether all values of a column are empty.
     fn is_empty(&self, column: u32) -> bool {
-        self.shapes.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
+        self.template_set.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
     }
 
     /// What the values of a column do to a string.
@@ -323,7 +332,7 @@ impl<'a> JsonColumns<'a> {
 
     fn find_in_string(&self, column: u32) -> Option<InString> {
         let plain = InString { opens_escape: false, is_plain: true };
-        let described = self.shapes.columns.get(column as usize)?;
+        let described = self.template_set.columns.get(column as usize)?;
         if !described.traits.bytes.meets(STRING_ENDS) {
             return Some(plain);
         }
@@ -375,7 +384,7 @@ impl<'a> JsonColumns<'a> {
     }
 
     fn find_scalar(&self, column: u32) -> Option<Scalar> {
-        let described = self.shapes.columns.get(column as usize)?;
+        let described = self.template_set.columns.get(column as usize)?;
         if described.traits.json_scalars {
             return Some(if described.traits.bytes.contains(b'"') { Scalar::Quoted } else { Scalar::Bare });
         }
@@ -456,7 +465,7 @@ impl<'a> JsonColumns<'a> {
                     Err(_) => return false,
                 },
                 TemplatePart::Variable(column) => {
-                    let Some(described) = self.shapes.columns.get(*column as usize) else { return false };
+                    let Some(described) = self.template_set.columns.get(*column as usize) else { return false };
                     let traits = &described.traits;
                     let is_integer =
                         matches!(described.kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });

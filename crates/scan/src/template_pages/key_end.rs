@@ -8,7 +8,7 @@
 //! Not here: names that a template's literals have as a key ([`super::fields`]), rows ([`super::doubts`]).
 
 use memchr::memmem;
-use quarry_event::shape::{ByteSet, Shapes, Template, TemplatePart, ValueTraits};
+use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 
 /// What a text must hold to have a field of some name by `key=value`: the sign and what of the name is never rewritten
 /// ([`quarry_pipeline::extract::clean_key`] and [`quarry_pipeline::extract::beside_own`] only put in underscores).
@@ -22,13 +22,15 @@ impl KeyEnd {
     }
 
     /// The columns of which a value may hold it in texts of a template; `None` where it may lie elsewhere, too.
-    pub(super) fn columns(&self, shapes: &Shapes, template: &Template) -> Option<Box<[u32]>> {
+    pub(super) fn columns(&self, template_set: &TemplateSet, template: &Template) -> Option<Box<[u32]>> {
         let mut columns = Vec::new();
         for (at, part) in template.parts.iter().enumerate() {
             let column = match part {
                 TemplatePart::Literal(literal) => {
-                    let (before, after) =
-                        (self.variable(shapes, template, at.wrapping_sub(1)), self.variable(shapes, template, at + 1));
+                    let (before, after) = (
+                        self.variable(template_set, template, at.wrapping_sub(1)),
+                        self.variable(template_set, template, at + 1),
+                    );
                     if self.may_be_in(literal, before, after) {
                         return None;
                     }
@@ -36,7 +38,7 @@ impl KeyEnd {
                 }
                 TemplatePart::Variable(column) => *column,
             };
-            let traits = &shapes.columns.get(column as usize)?.traits;
+            let traits = &template_set.columns.get(column as usize)?.traits;
             let is_apart = traits.min_len > 0 && !matches!(template.parts.get(at + 1), Some(TemplatePart::Variable(_)));
             if !is_apart {
                 return None;
@@ -48,9 +50,11 @@ impl KeyEnd {
         Some(columns.into())
     }
 
-    fn variable<'s>(&self, shapes: &'s Shapes, template: &Template, at: usize) -> Option<&'s ValueTraits> {
+    fn variable<'s>(&self, template_set: &'s TemplateSet, template: &Template, at: usize) -> Option<&'s ValueTraits> {
         match template.parts.get(at) {
-            Some(TemplatePart::Variable(column)) => shapes.columns.get(*column as usize).map(|column| &column.traits),
+            Some(TemplatePart::Variable(column)) => {
+                template_set.columns.get(*column as usize).map(|column| &column.traits)
+            }
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Reading shaped slabs on their codes: fields are columns already, and a condition is asked of templates and
+//! Reading template slabs on their codes: fields are columns already, and a condition is asked of templates and
 //! dictionaries instead of events.
 //!
 //! Of a page, the condition says yes, no or maybe for each event ([`conditions`], [`words`]). The maybes are rebuilt as
@@ -49,14 +49,14 @@ use quarry_eval::context::CommandContext;
 use quarry_eval::field_names::METADATA_FIELDS;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::{self, concat_rows};
-use quarry_event::shape::TEXT_COLUMN;
+use quarry_event::template::TEXT_COLUMN;
 use quarry_event::time::NS_PER_SEC;
 use quarry_event::{FieldColumns, PageColumns, TimeRange, ValueColumns};
 use quarry_store::Segment;
 
 pub(crate) use self::conditions::Conditions;
 use self::doubts::rows_in_doubt;
-pub(crate) use self::facts::KnownShapes;
+pub(crate) use self::facts::KnownTemplates;
 use self::groups::{add_extracts, read_groups, with_commands, with_extracts};
 use self::outcome::{MAYBE, NO, Outcome, YES};
 use self::page::{PageReader, Rows};
@@ -75,10 +75,10 @@ const DOUBTS_MIN: usize = 16;
 /// Rows of a page whose texts are rebuilt and tested at once, without a look at its columns as a whole.
 const RARE_ROWS: usize = 16;
 
-/// What a page of a shaped slab gave.
-pub(super) enum Shaped {
+/// What a page of a template slab gave.
+pub(super) enum TemplateRows {
     /// Its texts are plain.
-    No,
+    PlainTexts,
     /// The matching rows.
     Rows(Option<RecordBatch>),
 }
@@ -114,16 +114,16 @@ impl FieldColumns for LaterSlab<'_> {
 }
 
 impl EventScan {
-    /// The matching rows of a page of a shaped slab. Coded columns, and no `_time` that nobody wants, are for those who
+    /// The matching rows of a page of a template slab. Coded columns, and no `_time` that nobody wants, are for those who
     /// can read them.
-    pub(super) fn read_shaped(
+    pub(super) fn read_templates(
         &self,
         page: &PageRef,
         columns: PageColumns,
         way: &Way,
         coded: bool,
         context: &CommandContext,
-    ) -> Result<Shaped, EngineError> {
+    ) -> Result<TemplateRows, EngineError> {
         let names = self.cut_names();
         let asked = Asked {
             rules: &self.rules,
@@ -133,14 +133,14 @@ impl EventScan {
             computed: way.computed.as_ref(),
             messages: &context.messages,
         };
-        let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(Shaped::No) };
-        if !page.segment.is_shaped(page.page) {
-            return Ok(Shaped::No);
+        let Some(slab) = self.slabs.of(&page.segment, &asked)? else { return Ok(TemplateRows::PlainTexts) };
+        if !page.segment.has_templates(page.page) {
+            return Ok(TemplateRows::PlainTexts);
         }
         let mut reader = PageReader::new(&slab, page, columns);
         let in_range = self.rows_in_range(&mut reader, page)?;
         if in_range.is_empty() {
-            return Ok(Shaped::Rows(None));
+            return Ok(TemplateRows::Rows(None));
         }
         if page.is_rare
             && let Some(rows) = page.segment.candidate_rows(
@@ -155,20 +155,20 @@ impl EventScan {
                 Rows::Some(in_range) => rows.into_iter().filter(|row| in_range.binary_search(row).is_ok()).collect(),
             };
             let rows = self.few(rows, columns, &mut reader, coded, context)?;
-            return Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
+            return Ok(TemplateRows::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }));
         }
         if coded
             && matches!(in_range, Rows::All(_))
             && let Some(rows) = self.counted(page, columns, &mut reader)?
         {
-            return Ok(Shaped::Rows(rows));
+            return Ok(TemplateRows::Rows(rows));
         }
         let outcome = self.outcome(columns, &mut reader)?;
         if coded && self.tells_by_extremes(&outcome, &in_range, &slab) {
-            return self.extremes_of(page, &slab).map(|rows| Shaped::Rows(Some(rows)));
+            return self.extremes_of(page, &slab).map(|rows| TemplateRows::Rows(Some(rows)));
         }
         let rows = self.rows_of(outcome, in_range, &mut reader, coded, context)?;
-        Ok(Shaped::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }))
+        Ok(TemplateRows::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }))
     }
 
     /// The rows of a page that match, in order of arrival.
@@ -265,7 +265,7 @@ impl EventScan {
     }
 
     /// The first and the last event of a page whose events are alike, with how many events each stands for. The times a
-    /// page of a shaped slab is listed with are those of its events; parts of pages, where they may be wider, have no shapes.
+    /// page of a template slab is listed with are those of its events; parts of pages, where they may be wider, have no shapes.
     fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),

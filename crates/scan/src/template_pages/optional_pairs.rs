@@ -7,7 +7,7 @@
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 
-use quarry_event::shape::{ColumnKind, Shapes, Template, TemplatePart};
+use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
 
@@ -25,8 +25,8 @@ pub(super) fn column_of(key: &str) -> Option<u32> {
 }
 
 /// The forms of the pairs of a column, if it holds pairs or nothing.
-pub(super) fn forms(shapes: &Shapes, column: u32) -> Option<impl Iterator<Item = &Template>> {
-    let described = shapes.columns.get(column as usize)?;
+pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iterator<Item = &Template>> {
+    let described = template_set.columns.get(column as usize)?;
     let ColumnKind::Templates(templates) = &described.kind else { return None };
     let is_pair = |template: &Template| match template.parts.first() {
         None => true,

@@ -1,4 +1,4 @@
-//! One page of a shaped slab while a search reads it: columns, texts and events are read when first asked for.
+//! One page of a template slab while a search reads it: columns, texts and events are read when first asked for.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows;
-use quarry_event::shape::{ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Texts};
+use quarry_event::template::{ColumnValues, PageColumn, TEXT_COLUMN, TemplateSet, Texts};
 use quarry_event::{Page, PageColumns};
-use quarry_store::{Segment, ShapedPage};
+use quarry_store::{Segment, TemplatePage};
 
 use super::slab::Slab;
 
@@ -19,7 +19,7 @@ pub(super) struct PageReader<'a> {
     page: &'a PageRef,
     /// Of the events themselves.
     columns: PageColumns,
-    shaped: Option<Box<dyn ShapedPage>>,
+    shaped: Option<Box<dyn TemplatePage>>,
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
@@ -122,8 +122,8 @@ impl<'a> PageReader<'a> {
         Arc::clone(&self.page.segment)
     }
 
-    pub(super) fn shapes(&self) -> &'a Shapes {
-        &self.slab.shapes
+    pub(super) fn template_set(&self) -> &'a TemplateSet {
+        &self.slab.template_set
     }
 
     /// Number of events.
@@ -131,9 +131,9 @@ impl<'a> PageReader<'a> {
         self.page.info.events as usize
     }
 
-    fn shaped(&mut self) -> Result<&mut dyn ShapedPage, EngineError> {
+    fn shaped(&mut self) -> Result<&mut dyn TemplatePage, EngineError> {
         if self.shaped.is_none() {
-            self.shaped = self.page.segment.shaped_page(self.page.page)?;
+            self.shaped = self.page.segment.template_page(self.page.page)?;
         }
         match &mut self.shaped {
             Some(page) => Ok(page.as_mut()),

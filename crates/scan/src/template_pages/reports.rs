@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use quarry_eval::pattern::template_match::{FlatTemplate, GroupPlaces, MatchPlan, Planner};
-use quarry_event::shape::{Dictionary, Shapes, TemplatePart};
+use quarry_event::template::{Dictionary, TemplatePart, TemplateSet};
 
 use super::cells::CellPlanner;
 use super::flat::AskedTemplate;
@@ -29,7 +29,7 @@ pub(super) enum ReportPlanner<'a> {
 
 /// A pattern whose matches make fields.
 pub(super) struct PatternPlanner<'a> {
-    shapes: &'a Shapes,
+    template_set: &'a TemplateSet,
     report: &'a Report,
     /// Those of its pairs that may make a wanted field.
     pairs: Vec<&'a Pair>,
@@ -42,12 +42,12 @@ impl<'a> ReportPlanner<'a> {
     pub(super) fn new(
         report: &'a Report,
         names: &[String],
-        shapes: &'a Shapes,
+        template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     ) -> Option<ReportPlanner<'a>> {
         Some(match report.of_text()? {
             ReportText::Cells(of_cells, delimiters) => {
-                ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), shapes, dictionary))
+                ReportPlanner::Cells(CellPlanner::new(report, (of_cells, delimiters), template_set, dictionary))
             }
             ReportText::Pattern { regex, pairs, repeats } => {
                 let may_count =
@@ -55,7 +55,7 @@ impl<'a> ReportPlanner<'a> {
                 let pairs: Vec<&Pair> = pairs.iter().filter(may_count).collect();
                 let groups = pairs.iter().flat_map(|pair| pair.groups()).chain(repeats.then_some(0));
                 let planner = Planner::new(regex, groups).map(|planner| RefCell::new(Box::new(planner)));
-                ReportPlanner::Pattern(PatternPlanner { shapes, report, pairs, repeats, planner })
+                ReportPlanner::Pattern(PatternPlanner { template_set, report, pairs, repeats, planner })
             }
         })
     }
@@ -130,7 +130,7 @@ impl PatternPlanner<'_> {
         let Some(at) = at else { return Some(()) };
         let is_filled = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
-            TemplatePart::Variable(column) => self.shapes.columns[*column as usize].traits.min_len > 0,
+            TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
         found[at] = match (value.is_empty(), self.report.keeps_empty() || value.iter().any(is_filled)) {
             // A value without characters makes no field.

@@ -17,7 +17,7 @@ use quarry_eval::pattern::template_match::{
 };
 use quarry_eval::pattern::{Captures, Regex};
 use quarry_eval::rows::ColumnReader;
-use quarry_event::shape::{ColumnKind, ColumnValues, PageColumn, Shapes, TEXT_COLUMN, Template, TemplatePart};
+use quarry_event::template::{ColumnKind, ColumnValues, PageColumn, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_spl::ast::RexExtraction;
 use quarry_stdx::number::u32_of;
 use quarry_store::Segment;
@@ -51,7 +51,7 @@ const QUICK_TEXTS: u32 = 2;
 /// The code of a match where nothing else is asked.
 const MATCHED: u32 = 0;
 
-/// Reads the groups of one pattern off shaped pages; for one worker at a time.
+/// Reads the groups of one pattern off template pages; for one worker at a time.
 pub(crate) struct RexReader {
     /// The search-time rule it is; `None` for a command.
     pub(super) extract: Option<Arc<Extract>>,
@@ -341,8 +341,8 @@ impl RexReader {
             self.slabs.remove(0);
         }
         let field = self.of_field.as_ref().and_then(|(_, field)| page.slab.field(field));
-        let nodes = match (field, page.shapes().columns.first().map(|column| &column.kind)) {
-            (Some(field), _) => nodes_of_field(&field.places, page.shapes()),
+        let nodes = match (field, page.template_set().columns.first().map(|column| &column.kind)) {
+            (Some(field), _) => nodes_of_field(&field.places, page.template_set()),
             (None, Some(ColumnKind::Templates(templates))) => {
                 (0..templates.len() as u32).map(TemplateNode::Root).collect()
             }
@@ -390,7 +390,7 @@ pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
 }
 
 /// The first nodes of a field, by key: one for each thing that it is made of.
-fn nodes_of_field(places: &[ValueLocation], shapes: &Shapes) -> Vec<TemplateNode> {
+fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<TemplateNode> {
     let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
     let nodes = places.iter().enumerate().map(|(at, place)| {
         let parts = match place {
@@ -406,7 +406,7 @@ fn nodes_of_field(places: &[ValueLocation], shapes: &Shapes) -> Vec<TemplateNode
         if let Some(same) = known.get(&template) {
             return TemplateNode::Same(*same);
         }
-        let flat = FlatTemplate::of(shapes, &template);
+        let flat = FlatTemplate::of(template_set, &template);
         known.insert(template, at);
         flat.map_or(TemplateNode::Unknown, TemplateNode::Field)
     });
@@ -435,15 +435,15 @@ impl AskedKeys {
 
 impl TemplateNode {
     /// The template of a node that was not asked yet.
-    fn template(&self, shapes: &Shapes) -> Option<FlatTemplate> {
-        let template_of = |column: u32, number: u32| match &shapes.columns.get(column as usize)?.kind {
+    fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
+        let template_of = |column: u32, number: u32| match &template_set.columns.get(column as usize)?.kind {
             ColumnKind::Templates(templates) => templates.get(number as usize),
             _ => None,
         };
         match self {
-            TemplateNode::Root(number) => FlatTemplate::of(shapes, template_of(TEXT_COLUMN, *number)?),
+            TemplateNode::Root(number) => FlatTemplate::of(template_set, template_of(TEXT_COLUMN, *number)?),
             TemplateNode::Inside(of, number) => {
-                of.template.with_variable(of.part, shapes, template_of(of.column, *number)?)
+                of.template.with_variable(of.part, template_set, template_of(of.column, *number)?)
             }
             TemplateNode::Field(template) => Some(template.clone()),
             _ => None,
@@ -539,7 +539,7 @@ impl Tree {
         loop {
             match self.nodes.get(at) {
                 Some(TemplateNode::Root(_) | TemplateNode::Inside(..) | TemplateNode::Field(_)) => {
-                    self.plan(at, work, page.shapes());
+                    self.plan(at, work, page.template_set());
                 }
                 Some(TemplateNode::Same(same)) => at = *same,
                 Some(TemplateNode::Branch { column, first }) => match cursors.code(*column, row, page)? {
@@ -574,9 +574,9 @@ impl Tree {
     }
 
     /// Makes room for quick answers where one column, or two, decide about one group.
-    fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, shapes: &Shapes) {
+    fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, template_set: &TemplateSet) {
         let [Asked { columns, has_codes: true, decider: None, .. }] = windows else { return };
-        let codes_of = |(column, _): &(u32, usize)| match &shapes.columns[*column as usize].kind {
+        let codes_of = |(column, _): &(u32, usize)| match &template_set.columns[*column as usize].kind {
             ColumnKind::Dictionary { len } => *len as usize,
             ColumnKind::Numbers { min, max, .. } => {
                 usize::try_from(max.saturating_sub(*min)).map_or(0, |span| span.saturating_add(1))
@@ -633,7 +633,7 @@ impl Tree {
                 Some(place) => place,
                 None => {
                     match has_codes {
-                        true => work.take_values(columns, page.shapes(), segment, dictionaries)?,
+                        true => work.take_values(columns, page.template_set(), segment, dictionaries)?,
                         false => work.values.clear(),
                     }
                     let remembers = remembers && *has_codes && !memo.is_full();
@@ -672,9 +672,9 @@ impl Tree {
     }
 
     /// Finds out about a flat template.
-    fn plan(&mut self, at: usize, work: &mut Work<'_>, shapes: &Shapes) {
+    fn plan(&mut self, at: usize, work: &mut Work<'_>, template_set: &TemplateSet) {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
-        let Some(template) = node.template(shapes) else { return };
+        let Some(template) = node.template(template_set) else { return };
         let windows = match work.planner.plan(&template) {
             MatchPlan::Never => {
                 self.nodes[at] = TemplateNode::Never;
@@ -706,7 +706,7 @@ impl Tree {
         for mut window in windows {
             // Of a match that is there the groups are told. Where codes tell all, one look is enough.
             let reads_long = |part: &usize| match inside.parts().get(*part) {
-                Some(FlatPart::Variable(column, _)) => !has_few_codes(shapes, *column),
+                Some(FlatPart::Variable(column, _)) => !has_few_codes(template_set, *column),
                 _ => false,
             };
             let decision = window.decision.take().filter(|_| window.read.iter().any(reads_long));
@@ -721,7 +721,7 @@ impl Tree {
                     Some(FlatPart::Variable(column, _)) => *column,
                     _ => continue,
                 };
-                match &shapes.columns[column as usize].kind {
+                match &template_set.columns[column as usize].kind {
                     ColumnKind::Templates(templates) => {
                         let (of, part) = if is_all { (inside, part) } else { (template, part + origin.part) };
                         self.nodes[at] = self.branch(of, part, column, templates.len());
@@ -730,15 +730,15 @@ impl Tree {
                     ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } | ColumnKind::Texts => {}
                 }
                 if of_groups.contains(&part) && !columns.contains(&(column, part)) {
-                    has_codes &= has_few_codes(shapes, column);
+                    has_codes &= has_few_codes(template_set, column);
                     columns.push((column, part));
                 }
             }
-            let decider = decision.map(|decision| Decider::new(decision, &window, &inside, shapes));
+            let decider = decision.map(|decision| Decider::new(decision, &window, &inside, template_set));
             let (memo, found) = (CombinationMemo::default(), Vec::new());
             asked.push(Asked { window, columns, has_codes, memo, found, decider });
         }
-        self.make_quick(at, &asked, work.groups.len(), shapes);
+        self.make_quick(at, &asked, work.groups.len(), template_set);
         self.leaves.entry(key).or_default().push(at);
         self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template: inside, planned, windows: asked }));
     }
@@ -761,8 +761,8 @@ impl Tree {
 }
 
 /// Whether the values of a column have codes, few enough to remember what comes of each.
-pub(super) fn has_few_codes(shapes: &Shapes, column: u32) -> bool {
-    match &shapes.columns[column as usize].kind {
+pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
+    match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { .. } => true,
         ColumnKind::Numbers { min, max, .. } => max.saturating_sub(*min) < NUMBERS_MAX,
         ColumnKind::Texts | ColumnKind::Templates(_) => false,
@@ -841,7 +841,7 @@ impl Work<'_> {
     fn take_values(
         &mut self,
         columns: &[(u32, usize)],
-        shapes: &Shapes,
+        template_set: &TemplateSet,
         segment: &Arc<dyn Segment>,
         dictionaries: &mut Dictionaries,
     ) -> Result<(), EngineError> {
@@ -849,7 +849,7 @@ impl Work<'_> {
         for (((column, part), code), (of, bytes)) in columns.iter().zip(&self.codes).zip(&mut self.values) {
             *of = *part;
             bytes.clear();
-            match &shapes.columns[*column as usize].kind {
+            match &template_set.columns[*column as usize].kind {
                 ColumnKind::Numbers { format, min, .. } => format.write(min + i64::from(*code), bytes),
                 _ => append_text(*column, *code, segment, dictionaries, bytes)?,
             }

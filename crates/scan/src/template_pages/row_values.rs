@@ -7,7 +7,7 @@ use std::sync::Arc;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use quarry_eval::EngineError;
-use quarry_event::shape::{ColumnKind, Dictionary};
+use quarry_event::template::{ColumnKind, Dictionary};
 use quarry_store::Segment;
 
 use super::cursors::Cursors;
@@ -54,7 +54,7 @@ impl RowValues<'_, '_> {
     }
 
     fn append_column(&mut self, column: u32, text: &mut Vec<u8>) -> Result<bool, EngineError> {
-        match &self.page.shapes().columns[column as usize].kind {
+        match &self.page.template_set().columns[column as usize].kind {
             ColumnKind::Dictionary { .. } => match self.cursors.code(column, self.row, self.page)? {
                 Some(code) => append_text(column, code, self.segment, self.dictionaries, text).map(|()| true),
                 None => Ok(false),

@@ -12,14 +12,14 @@ use hashbrown::HashMap;
 use quarry_eval::EngineError;
 use quarry_eval::messages::Messages;
 use quarry_eval::rows::DistinctMemo;
-use quarry_event::shape::{ColumnKind, Dictionary, Shapes, TEXT_COLUMN, Template, TemplatePart};
+use quarry_event::template::{ColumnKind, Dictionary, TEXT_COLUMN, Template, TemplatePart, TemplateSet};
 use quarry_event::{Metadata, ValueColumns};
 use quarry_store::Segment;
 
 use super::conditions::FieldPlan;
 use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
-use super::facts::{KnownShapes, ShapeFacts, Sought};
+use super::facts::{KnownTemplates, Sought, TemplateFacts};
 use super::fields::{Told, may_be_json, places};
 use super::flat::AskedTemplate;
 use super::json::JsonColumns;
@@ -44,7 +44,7 @@ const SLABS_KEPT: usize = 64;
 pub(crate) struct Slabs {
     begun: Mutex<Vec<Known>>,
     /// What holds of slabs for every search.
-    shapes: Arc<KnownShapes>,
+    template_set: Arc<KnownTemplates>,
 }
 
 /// A segment and its slab, if that is shaped.
@@ -53,11 +53,11 @@ type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 /// A dictionary column, the end of a key and which of the texts hold it.
 type CodesWith = (u32, KeyEnd, Arc<[bool]>);
 
-/// What is known of a shaped slab.
+/// What is known of a template slab.
 pub(super) struct Slab {
     pub segment: Arc<dyn Segment>,
-    pub shapes: Arc<Shapes>,
-    facts: Arc<ShapeFacts>,
+    pub template_set: Arc<TemplateSet>,
+    facts: Arc<TemplateFacts>,
     pub metas: Arc<[Metadata]>,
     templates: usize,
     /// Class of each metadata.
@@ -170,9 +170,9 @@ pub(super) struct Asked<'a> {
 }
 
 impl Slabs {
-    /// No slab yet; `shapes` has what earlier searches worked out.
-    pub(crate) fn new(shapes: Arc<KnownShapes>) -> Slabs {
-        Slabs { begun: Mutex::default(), shapes }
+    /// No slab yet; `template_set` has what earlier searches worked out.
+    pub(crate) fn new(template_set: Arc<KnownTemplates>) -> Slabs {
+        Slabs { begun: Mutex::default(), template_set }
     }
 
     /// The slab of a segment; `None` if its texts are plain.
@@ -181,8 +181,10 @@ impl Slabs {
         if let Some((_, slab)) = known.iter().find(|(known, _)| Arc::ptr_eq(known, segment)) {
             return Ok(slab.clone());
         }
-        let slab = match segment.shapes()? {
-            Some(shapes) => Slab::new(segment, self.shapes.of(&shapes), shapes, asked).map(Arc::new),
+        let slab = match segment.template_set()? {
+            Some(template_set) => {
+                Slab::new(segment, self.template_set.of(&template_set), template_set, asked).map(Arc::new)
+            }
             None => None,
         };
         if known.len() == SLABS_KEPT {
@@ -194,8 +196,13 @@ impl Slabs {
 }
 
 impl Slab {
-    fn new(segment: &Arc<dyn Segment>, facts: Arc<ShapeFacts>, shapes: Arc<Shapes>, asked: &Asked<'_>) -> Option<Slab> {
-        let Some(ColumnKind::Templates(templates)) = shapes.columns.first().map(|column| &column.kind) else {
+    fn new(
+        segment: &Arc<dyn Segment>,
+        facts: Arc<TemplateFacts>,
+        template_set: Arc<TemplateSet>,
+        asked: &Asked<'_>,
+    ) -> Option<Slab> {
+        let Some(ColumnKind::Templates(templates)) = template_set.columns.first().map(|column| &column.kind) else {
             return None;
         };
         let templates = Arc::clone(templates);
@@ -216,9 +223,9 @@ impl Slab {
         let (extracts, extracts_of) = join_extracts(&mut classes);
         let dictionary = |column| segment.dictionary(column).ok();
         let find = |names: &[String]| {
-            let json = JsonColumns::new(&shapes, &dictionary);
+            let json = JsonColumns::new(&template_set, &dictionary);
             let known = KnownColumns { json: &json, dictionary: &dictionary };
-            fields_of(&shapes, &templates, &classes, names, &known)
+            fields_of(&template_set, &templates, &classes, names, &known)
         };
         names.extend(classes.iter().flat_map(|class| &class.of_fields).map(|rule| rule.field.clone()));
         names.sort_unstable();
@@ -226,9 +233,9 @@ impl Slab {
         let places = facts.places_of(Sought::Field, &names, &classes, find);
         let texts: Vec<String> = asked.paths.iter().map(|path| path.text.clone()).collect();
         let paths = facts.places_of(Sought::Path, &texts, &classes, |missing| {
-            let json = JsonColumns::new(&shapes, &dictionary);
+            let json = JsonColumns::new(&template_set, &dictionary);
             let missing = asked.paths.iter().filter(|path| missing.contains(&path.text));
-            missing.map(|path| path_of(&shapes, &templates, classes.len(), path, &json)).collect()
+            missing.map(|path| path_of(&template_set, &templates, classes.len(), path, &json)).collect()
         });
         let fields: HashMap<String, Arc<FieldLocations>, FixedState> = names.into_iter().zip(places).collect();
         let aliases = asked.computed.map(|computed| aliases_of(computed, &fields)).unwrap_or_default();
@@ -260,7 +267,7 @@ impl Slab {
             metadata: Mutex::default(),
             lengths: OnceLock::new(),
             facts,
-            shapes,
+            template_set,
         })
     }
 
@@ -357,7 +364,9 @@ impl Slab {
 
     /// How word number `at` is answered.
     pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
-        made_once(self.words.get(at), || word.plan(&self.shapes, &self.facts, self.segment.as_ref()).map(Arc::new))
+        made_once(self.words.get(at), || {
+            word.plan(&self.template_set, &self.facts, self.segment.as_ref()).map(Arc::new)
+        })
     }
 
     /// How test number `at` is answered.
@@ -395,7 +404,7 @@ impl Slab {
 
     /// What is known of how long values are.
     pub(super) fn lengths(&self) -> Arc<KnownLengths> {
-        Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.shapes))))
+        Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.template_set))))
     }
 
     /// What a pattern found in the values of a field so far, the same each time.
@@ -495,7 +504,7 @@ struct KnownColumns<'a> {
 }
 
 fn fields_of(
-    shapes: &Shapes,
+    template_set: &TemplateSet,
     templates: &[Template],
     classes: &[Class],
     names: &[String],
@@ -513,14 +522,16 @@ fn fields_of(
     let mut patterned: Vec<Vec<bool>> = vec![Vec::with_capacity(keys); all.len()];
     let mut doubts: Vec<Vec<Box<[u32]>>> = vec![Vec::with_capacity(keys); all.len()];
     for Class { cutting, of_text, reports, .. } in classes {
-        let reports: Vec<ReportPlanner<'_>> =
-            reports.iter().filter_map(|report| ReportPlanner::new(report, &all, shapes, known.dictionary)).collect();
+        let reports: Vec<ReportPlanner<'_>> = reports
+            .iter()
+            .filter_map(|report| ReportPlanner::new(report, &all, template_set, known.dictionary))
+            .collect();
         let mut rules: Vec<NamedRules> = all.iter().map(|name| NamedRules::new(of_text, name)).collect();
         for template in templates {
-            let asked = AskedTemplate::new(shapes, template);
-            let mut found = places(shapes, template, *cutting, &all, known.json);
+            let asked = AskedTemplate::new(template_set, template);
+            let mut found = places(template_set, template, *cutting, &all, known.json);
             // A value of JSON joins what a pattern found instead of giving way.
-            let joins = may_be_json(shapes, template, *cutting);
+            let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
                 put_reports(&reports, &asked, &all, joins, &mut found);
             }
@@ -539,12 +550,12 @@ fn fields_of(
         .collect();
     let named = by_name.into_iter().zip(patterned).zip(doubts).zip(names.iter().zip(&mut derived));
     let named = named.map(|(((places, patterned), doubts), (name, derived))| {
-        let column = only_column(shapes, templates, &places);
+        let column = only_column(template_set, templates, &places);
         let is_open = doubts.iter().any(|columns| !columns.is_empty());
         let by_text = is_open || places.contains(&ValueLocation::Text);
         let doubts = if is_open { doubts } else { Vec::new() };
         let patterned = if patterned.contains(&true) { patterned } else { Vec::new() };
-        let columns = patterned.is_empty().then(|| value_columns(shapes, templates, &places, &doubts));
+        let columns = patterned.is_empty().then(|| value_columns(template_set, templates, &places, &doubts));
         let (key_end, derived) = (KeyEnd::of(name), derived.take());
         let repeating = repeating(&places);
         FieldLocations { places, column, repeating, by_text, doubts, key_end, patterned, columns, derived }
@@ -554,7 +565,7 @@ fn fields_of(
 
 /// Where what is at a path lies, which is the same for each class.
 fn path_of(
-    shapes: &Shapes,
+    template_set: &TemplateSet,
     templates: &[Template],
     classes: usize,
     path: &PushedPath,
@@ -563,7 +574,7 @@ fn path_of(
     let of_class: Vec<ValueLocation> = templates.iter().map(|template| json.place_at(template, &path.path)).collect();
     let places = std::iter::repeat_n(of_class, classes).flatten().collect::<Vec<_>>();
     FieldLocations {
-        column: only_column(shapes, templates, &places),
+        column: only_column(template_set, templates, &places),
         by_text: places.contains(&ValueLocation::Text),
         repeating: repeating(&places),
         doubts: Vec::new(),
@@ -634,19 +645,19 @@ fn put_rule(rule: RulePlace, joins: bool, found: &mut Told) -> bool {
 
 /// The columns that values lie in by their places, and those below them.
 fn value_columns(
-    shapes: &Shapes,
+    template_set: &TemplateSet,
     templates: &[Template],
     places: &[ValueLocation],
     doubts: &[Box<[u32]>],
 ) -> ValueColumns {
-    let mut known = vec![false; shapes.columns.len()];
+    let mut known = vec![false; template_set.columns.len()];
     let mut literals = false;
     let mut reach = |parts: &[TemplatePart]| {
         let mut left: Vec<u32> = variables(parts).collect();
         while let Some(column) = left.pop() {
             let Some(known) = known.get_mut(column as usize).filter(|known| !**known) else { continue };
             *known = true;
-            if let ColumnKind::Templates(nested) = &shapes.columns[column as usize].kind {
+            if let ColumnKind::Templates(nested) = &template_set.columns[column as usize].kind {
                 left.extend(nested.iter().flat_map(Template::variables));
             }
         }
@@ -683,9 +694,9 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
 }
 
 /// The column whose values are the field's in every template that may hold one of it, and in no other place is a value.
-fn only_column(shapes: &Shapes, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
+fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
     let column = places.iter().find_map(ValueLocation::column)?;
-    let top = top_of(shapes, column);
+    let top = top_of(template_set, column);
     let agrees = |(at, place): (usize, &ValueLocation)| agrees(place, column, &templates[at % templates.len()], top);
     places.iter().enumerate().all(agrees).then_some(column)
 }
@@ -700,9 +711,9 @@ pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, to
 }
 
 /// The column of a variable of the texts' templates that this column is, or lies below.
-pub(super) fn top_of(shapes: &Shapes, column: u32) -> u32 {
+pub(super) fn top_of(template_set: &TemplateSet, column: u32) -> u32 {
     let mut top = column;
-    while let Some(parent) = shapes.columns.get(top as usize).and_then(|column| column.parent) {
+    while let Some(parent) = template_set.columns.get(top as usize).and_then(|column| column.parent) {
         if parent == TEXT_COLUMN {
             break;
         }

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{ArrayRef, Int64Array};
 use quarry_eval::EngineError;
-use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, Shapes, TEXT_COLUMN, TemplatePart,
+use quarry_event::template::{
+    ByteSet, Column, ColumnKind, ColumnValues, NumberFormat, PageColumn, TEXT_COLUMN, TemplatePart, TemplateSet,
 };
 
 use super::page::{PageReader, Rows};
@@ -32,11 +32,11 @@ pub(super) struct KnownLengths {
 }
 
 impl KnownLengths {
-    pub(super) fn of(shapes: &Shapes) -> KnownLengths {
-        let mut fixed: Vec<Option<u32>> = vec![None; shapes.columns.len()];
+    pub(super) fn of(template_set: &TemplateSet) -> KnownLengths {
+        let mut fixed: Vec<Option<u32>> = vec![None; template_set.columns.len()];
         let mut of_templates = BTreeMap::new();
         // The columns of variables come behind the one whose templates name them.
-        for (number, column) in shapes.columns.iter().enumerate().rev() {
+        for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else {
                 fixed[number] = fixed_length(column);
                 continue;
@@ -80,14 +80,14 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
     let known = page.slab.lengths();
     let mut lengths = vec![0u32; page.len()];
     let mut open = vec![TEXT_COLUMN];
-    let mut seen = vec![false; page.shapes().columns.len()];
+    let mut seen = vec![false; page.template_set().columns.len()];
     while let Some(column) = open.pop() {
         let values = page.column_of(column, rows)?;
         if values.values.is_empty() {
             continue;
         }
         if let (ColumnKind::Templates(templates), ColumnValues::Codes(codes)) =
-            (&page.shapes().columns[column as usize].kind, &values.values)
+            (&page.template_set().columns[column as usize].kind, &values.values)
         {
             let mut used = vec![false; templates.len()];
             codes.iter().for_each(|code| used[*code as usize] = true);
@@ -113,7 +113,7 @@ fn add_column(
     lengths: &mut [u32],
     page: &PageReader<'_>,
 ) -> Result<(), EngineError> {
-    let Column { kind, traits, .. } = &page.shapes().columns[column as usize];
+    let Column { kind, traits, .. } = &page.template_set().columns[column as usize];
     match (&values.values, kind) {
         (ColumnValues::Codes(codes), ColumnKind::Templates(_)) => {
             let own = known.templates.get(&column).map_or(&[][..], Vec::as_slice);

@@ -2,7 +2,7 @@
 //!
 //! Not here: how it is found ([`super::fields`], [`super::json`], [`super::extracts`]) and read ([`super::columns`]).
 
-use quarry_event::shape::TemplatePart;
+use quarry_event::template::TemplatePart;
 
 /// Where the value of a field lies in the texts of one template.
 #[derive(Clone, Debug, PartialEq, Eq)]

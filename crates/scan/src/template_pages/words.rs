@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use quarry_eval::EngineError;
 use quarry_event::segment::{WordBound, WordPattern, is_breaker};
-use quarry_event::shape::{
-    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Shapes, Template, TemplatePart,
-    TimeLayout, ValueTraits,
+use quarry_event::template::{
+    ByteSet, Column, ColumnKind, ColumnValues, CountedValues, NumberFormat, PageColumn, Template, TemplatePart,
+    TemplateSet, TimeLayout, ValueTraits,
 };
 use quarry_store::Segment;
 
 use super::edges::{Around, Edges};
-use super::facts::{Bounds, PartFacts, ShapeFacts, set_of};
+use super::facts::{Bounds, PartFacts, TemplateFacts, set_of};
 use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use super::verdicts::ByValue;
@@ -130,8 +130,8 @@ impl Word {
     /// How it is answered in a slab.
     pub(super) fn plan(
         &self,
-        shapes: &Shapes,
-        facts: &ShapeFacts,
+        template_set: &TemplateSet,
+        facts: &TemplateFacts,
         segment: &dyn Segment,
     ) -> Result<WordPlan, EngineError> {
         if self.opaque {
@@ -139,7 +139,7 @@ impl Word {
         }
         let nodes = self.probes.iter().map(|probe| {
             let around = Around { left: true, right: true, free: true };
-            Planner { probe, shapes, facts, segment }.node(0, around)
+            Planner { probe, template_set, facts, segment }.node(0, around)
         });
         Ok(WordPlan { nodes: nodes.collect::<Result<_, _>>()? })
     }
@@ -172,21 +172,21 @@ impl Word {
 
 impl WordPlan {
     /// The answers by the value of one column, if that tells all.
-    pub(super) fn by_value(&self, shapes: &Shapes) -> Option<ByValue> {
+    pub(super) fn by_value(&self, template_set: &TemplateSet) -> Option<ByValue> {
         match self.nodes.as_slice() {
-            [node] => node.by_value(0, shapes),
+            [node] => node.by_value(0, template_set),
             _ => None,
         }
     }
 }
 
 impl ProbePlan {
-    fn by_value(&self, column: u32, shapes: &Shapes) -> Option<ByValue> {
+    fn by_value(&self, column: u32, template_set: &TemplateSet) -> Option<ByValue> {
         let by_answers = |answers: Vec<u8>| Some(ByValue::Values { column, answers, rest: NO });
         match self {
             ProbePlan::Same(answer) => Some(ByValue::Same(*answer)),
             ProbePlan::Codes(answers) => by_answers(answers.clone()),
-            ProbePlan::Equals(wanted) => match shapes.counts.get(&column)?.values() {
+            ProbePlan::Equals(wanted) => match template_set.counts.get(&column)?.values() {
                 CountedValues::Numbers(numbers) => {
                     by_answers(numbers.iter().map(|number| if number == wanted { YES } else { NO }).collect())
                 }
@@ -196,7 +196,7 @@ impl ProbePlan {
             ProbePlan::Templates { base, children } => match children.as_slice() {
                 [] => by_answers(base.clone()),
                 [child] if child.covers && base.iter().all(|answer| *answer == NO) => {
-                    child.node.by_value(child.column, shapes)
+                    child.node.by_value(child.column, template_set)
                 }
                 _ => None,
             },
@@ -320,7 +320,7 @@ impl Probe {
     fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
         let values = page.column(column)?;
         let mut scratch = Vec::new();
-        Ok(match (&values.values, &page.shapes().columns[column as usize].kind) {
+        Ok(match (&values.values, &page.template_set().columns[column as usize].kind) {
             (ColumnValues::Numbers(numbers), ColumnKind::Numbers { format, .. }) => {
                 let mut text = Vec::new();
                 let answers = numbers.iter().map(|number| {
@@ -415,14 +415,14 @@ fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
 /// Makes the nodes of one probe.
 struct Planner<'a> {
     probe: &'a Probe,
-    shapes: &'a Shapes,
-    facts: &'a ShapeFacts,
+    template_set: &'a TemplateSet,
+    facts: &'a TemplateFacts,
     segment: &'a dyn Segment,
 }
 
 impl Planner<'_> {
     fn node(&self, column: u32, around: Around) -> Result<ProbePlan, EngineError> {
-        let Some(Column { kind, traits, .. }) = self.shapes.columns.get(column as usize) else {
+        let Some(Column { kind, traits, .. }) = self.template_set.columns.get(column as usize) else {
             return Ok(ProbePlan::Same(MAYBE));
         };
         if !self.probe.fits(traits) || (around.free && self.probe.is_too_short(traits)) {
@@ -479,7 +479,8 @@ impl Planner<'_> {
         let mut children: Vec<Child> = Vec::new();
         let mut scratch = Vec::new();
         for (number, template) in templates.iter().enumerate() {
-            let edges = Edges { shapes: self.shapes, parts: &template.parts, around, free: self.facts.free() };
+            let edges =
+                Edges { template_set: self.template_set, parts: &template.parts, around, free: self.facts.free() };
             let facts = self.facts.parts(column, number);
             let mut answer = if self.may_straddle(&edges, facts) { MAYBE } else { NO };
             for (part, facts) in template.parts.iter().zip(facts) {

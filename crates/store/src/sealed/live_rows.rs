@@ -1,7 +1,7 @@
 //! The remaining events of a slab, or of a part of one, after deletions.
 //!
 //! Readers of a segment see its pages without deleted events, as if they had never arrived: fewer events in a page, in
-//! the same order. A page with deleted events is read as text, because the columns of a shaped page contain the rows of
+//! the same order. A page with deleted events is read as text, because the columns of a template page contain the rows of
 //! the whole page; other pages are read as usual.
 
 use std::sync::Arc;

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::hot::SLABS_PER_BUCKET_MAX;
 use crate::sealed::{Cut, Live, OpenBucket, Readers, SealedBucket, damage};
-use crate::{Damage, Deletion, PageInfo, Segment, ShapedPage, SlabIdentity, StoreError, StoredSlab};
+use crate::{Damage, Deletion, PageInfo, Segment, SlabIdentity, StoreError, StoredSlab, TemplatePage};
 use quarry_bucket::BucketReader;
-use quarry_event::shape::{Dictionary, PageColumn, Shapes, Texts};
+use quarry_event::template::{Dictionary, PageColumn, TemplateSet, Texts};
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_stdx::number::u32_of;
 
@@ -198,19 +198,19 @@ impl Segment for SealedSegment {
         self.open.reader.holds_fields(self.slab, self.first_page() + page)
     }
 
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
         // The columns of a page contain the rows of the whole page, so a part of it is read as text.
         if self.cut.is_some() {
             return Ok(None);
         }
-        self.reader().shapes(self.slab).map_err(|error| damage(&self.bucket.id, &error))
+        self.reader().template_set(self.slab).map_err(|error| damage(&self.bucket.id, &error))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.reader().dictionary(self.slab, column).map_err(|error| damage(&self.bucket.id, &error))
     }
 
-    fn is_shaped(&self, page: usize) -> bool {
+    fn has_templates(&self, page: usize) -> bool {
         !self.is_touched(page)
     }
 
@@ -237,23 +237,23 @@ impl Segment for SealedSegment {
         }
     }
 
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+    fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         if self.cut.is_some() || self.is_touched(page) {
             return Ok(None);
         }
-        let opened = self.reader().shaped_page(self.slab, page);
+        let opened = self.reader().template_page(self.slab, page);
         let opened = opened.map_err(|error| damage(&self.bucket.id, &error))?;
-        Ok(opened.map(|page| Box::new(SealedPage { bucket: self.bucket.clone(), page }) as Box<dyn ShapedPage>))
+        Ok(opened.map(|page| Box::new(SealedPage { bucket: self.bucket.clone(), page }) as Box<dyn TemplatePage>))
     }
 }
 
-/// An open page of a shaped slab.
+/// An open page of a template slab.
 struct SealedPage {
     bucket: Arc<SealedBucket>,
-    page: quarry_bucket::ShapedPage,
+    page: quarry_bucket::TemplatePage,
 }
 
-impl ShapedPage for SealedPage {
+impl TemplatePage for SealedPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
         self.page.column(column).map_err(|error| damage(&self.bucket.id, &error))
     }
@@ -273,7 +273,7 @@ impl ShapedPage for SealedPage {
 
 #[cfg(test)]
 mod tests {
-    use quarry_event::shape::{ColumnKind, TEXT_COLUMN};
+    use quarry_event::template::{ColumnKind, TEXT_COLUMN};
     use tempfile::tempdir;
 
     use crate::tests::{all, append, expected, open, segment_texts, small};
@@ -311,27 +311,27 @@ mod tests {
         let store = open(&small(dir.path()));
         append(&store, "main", 0, 300);
         let hot = all(&store);
-        assert!(hot.segments.iter().all(|segment| segment.shapes().unwrap().is_none()));
+        assert!(hot.segments.iter().all(|segment| segment.template_set().unwrap().is_none()));
         store.seal_all().unwrap();
         let mut seen = Vec::new();
         for segment in all(&store).segments {
             let texts = segment_texts(&*segment).unwrap();
-            let shapes = segment.shapes().unwrap().expect("the texts fall apart");
+            let template_set = segment.template_set().unwrap().expect("the texts fall apart");
             let mut from = 0;
             for (number, info) in segment.pages().iter().enumerate() {
-                let mut page = segment.shaped_page(number).unwrap().expect("a page of columns");
+                let mut page = segment.template_page(number).unwrap().expect("a page of columns");
                 let rows: Vec<u32> = (0..info.events).collect();
                 let whole = page.texts(TEXT_COLUMN, &rows).unwrap();
                 let same = |at: usize| whole.get(at) == texts[from + at].as_bytes();
                 assert!((0..rows.len()).all(same));
                 from += rows.len();
-                for (column, facts) in (0u32..).zip(&shapes.columns) {
+                for (column, facts) in (0u32..).zip(&template_set.columns) {
                     let read = page.column(column).unwrap();
                     assert!(read.values.len() as u64 <= facts.values);
                     let dictionary = segment.dictionary(column).unwrap();
                     assert_eq!(!dictionary.is_empty(), matches!(facts.kind, ColumnKind::Dictionary { .. }));
                 }
-                assert!(page.column(shapes.columns.len() as u32).is_err());
+                assert!(page.column(template_set.columns.len() as u32).is_err());
             }
             seen.extend(texts);
         }

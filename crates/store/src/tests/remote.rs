@@ -12,7 +12,7 @@ use quarry_blob::{BlobError, BlobStore, LocalFolder, Memory};
 use quarry_bucket::{ReadAt, ReadError};
 use quarry_catalog::{BucketRow, BucketState, Catalog, RemoteState};
 use quarry_event::PageSet;
-use quarry_event::shape::TEXT_COLUMN;
+use quarry_event::template::TEXT_COLUMN;
 use quarry_stdx::ManualClock;
 use tempfile::tempdir;
 
@@ -417,7 +417,7 @@ fn read_ahead(store: &Store, reads: &AtomicU64, is_certain: bool) -> (Vec<Vec<u8
         segment.read_ahead(PageSet::first(segment.pages().len()), is_certain);
         for (number, info) in segment.pages().iter().enumerate().rev() {
             let rows: Vec<u32> = (0..info.events).collect();
-            let mut page = segment.shaped_page(number).unwrap().expect("a page of columns");
+            let mut page = segment.template_page(number).unwrap().expect("a page of columns");
             let texts = page.texts(TEXT_COLUMN, &rows).unwrap();
             found.extend((0..rows.len()).map(|row| texts.get(row).to_vec()));
             segment.done_with(number);

@@ -1,6 +1,6 @@
 //! The writer's side: which columns may share a dictionary, and whether they do in the end.
 
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::columns::codec::{Effort, encode_codes, encode_numbers};
@@ -13,7 +13,7 @@ use crate::columns::shared_dictionary::{
 use crate::columns::write::finish_layout;
 use crate::error::BucketError;
 use crate::integers::width_of;
-use crate::shape::{ShapedColumn, ShapedSlab, SlabValues};
+use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
 /// Values a slab must have of a column.
 const MIN_VALUES: usize = 4_096;
@@ -72,7 +72,7 @@ pub(crate) struct Unit {
 
 impl SharedColumns {
     /// Units of a slab that are worth a try; of each column there is one at most.
-    pub(crate) fn units(&mut self, shaped: &ShapedSlab) -> Vec<Unit> {
+    pub(crate) fn units(&mut self, shaped: &TemplateSlab) -> Vec<Unit> {
         let mut taken = vec![false; shaped.columns.len()];
         let mut units = Vec::new();
         for (number, column) in shaped.columns.iter().enumerate() {
@@ -119,7 +119,7 @@ impl SharedColumns {
     pub(crate) fn add(
         &mut self,
         slab: usize,
-        shaped: &ShapedSlab,
+        shaped: &TemplateSlab,
         unit: &Unit,
         ordinary_bytes: usize,
         blocks: &mut BlockWriter,
@@ -195,7 +195,7 @@ impl SharedColumns {
 }
 
 /// The forms of some columns whose values may be one entry.
-fn formats_of(shaped: &ShapedSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
+fn formats_of(shaped: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);
     for column in columns {
@@ -216,7 +216,7 @@ fn formats_of(shaped: &ShapedSlab, columns: &[u32]) -> Option<Vec<NumberFormat>>
     (fits && value_bits >= MIN_VALUE_BITS).then_some(formats)
 }
 
-fn numbers_of(column: &ShapedColumn) -> &[i64] {
+fn numbers_of(column: &SlabColumn) -> &[i64] {
     match &column.values {
         SlabValues::Numbers { numbers, .. } => numbers,
         _ => &[],

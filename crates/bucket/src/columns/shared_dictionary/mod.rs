@@ -13,7 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 pub(crate) use gather::SharedColumns;
 pub(crate) use read::{SharedCache, SharedDictionary};

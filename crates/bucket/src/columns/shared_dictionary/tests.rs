@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use quarry_event::shape::{ColumnKind, ColumnValues, NumberFormat};
+use quarry_event::template::{ColumnKind, ColumnValues, NumberFormat};
 use quarry_event::{Anywhere, EventBatch, PageColumns, PageSet, TermQuery};
 
 use super::read::encode_entries;
@@ -123,10 +123,10 @@ fn numbers_of_every_form_come_back() {
     let reader = open(&encoded);
     reader.check().unwrap();
     assert_eq!(shared_columns(&reader, 2), 3);
-    let shapes = reader.shapes(1).unwrap().unwrap();
-    let mut page = reader.shaped_page(1, 1).unwrap().unwrap();
+    let template_set = reader.template_set(1).unwrap().unwrap();
+    let mut page = reader.template_page(1, 1).unwrap().unwrap();
     let is_integer = |kind: &ColumnKind| matches!(kind, ColumnKind::Numbers { format: NumberFormat::Integer, .. });
-    let account = shapes.columns.iter().position(|column| is_integer(&column.kind)).unwrap();
+    let account = template_set.columns.iter().position(|column| is_integer(&column.kind)).unwrap();
     let ColumnValues::Numbers(numbers) = &page.column(account as u32).unwrap().values else { panic!() };
     assert_eq!(numbers[0] as u64, mixed(mixed(9_000 + 4_096) % 3_000) >> 8);
 }

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quarry_event::segment::{for_each_token, lower_token};
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 use super::*;
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_term};
 
 /// Every lower-cased token of the rebuilt texts with its pages.
-fn truth(slab: &ShapedSlab) -> BTreeMap<Vec<u8>, u64> {
+fn truth(slab: &TemplateSlab) -> BTreeMap<Vec<u8>, u64> {
     let column = &slab.columns[0];
     let SlabValues::Templates { templates, codes } = &column.values else { panic!("column 0 is templates") };
     let mut filler = Filler { slab, next: vec![0; slab.columns.len()], text: Vec::new() };
@@ -33,7 +33,7 @@ struct Terms {
     rare: BTreeSet<u64>,
 }
 
-fn terms(slab: &ShapedSlab) -> Terms {
+fn terms(slab: &TemplateSlab) -> Terms {
     let (mut table, mut rare) = (TermTable::new(Namespace::Tokens), Vec::new());
     add_terms(slab, &mut table, &mut rare);
     table.finish();
@@ -44,7 +44,7 @@ fn terms(slab: &ShapedSlab) -> Terms {
 }
 
 /// Every token must be rare or have at least its pages in the term dictionary.
-fn assert_covers(slab: &ShapedSlab) -> Terms {
+fn assert_covers(slab: &TemplateSlab) -> Terms {
     let terms = terms(slab);
     for (token, pages) in truth(slab) {
         let known = terms.term_dictionary.get(&token).copied().unwrap_or(0);
@@ -77,24 +77,24 @@ fn traits_of(texts: &[&str]) -> ValueTraits {
     traits
 }
 
-fn templates(parent: Option<u32>, all: &[Template], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
+fn templates(parent: Option<u32>, all: &[Template], codes: &[u32], page_starts: &[u32]) -> SlabColumn {
     let values = SlabValues::Templates { templates: all.to_vec(), codes: codes.to_vec() };
-    ShapedColumn { parent, path: 0, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
+    SlabColumn { parent, path: 0, values, traits: ValueTraits::default(), page_starts: page_starts.to_vec() }
 }
 
-fn dictionary(parent: u32, all: &[&str], codes: &[u32], page_starts: &[u32]) -> ShapedColumn {
+fn dictionary(parent: u32, all: &[&str], codes: &[u32], page_starts: &[u32]) -> SlabColumn {
     let (bytes, ends) = joined(all);
     let values = SlabValues::Dictionary { bytes, ends, codes: codes.to_vec() };
-    ShapedColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+    SlabColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
-fn plain(parent: u32, all: &[&str], page_starts: &[u32]) -> ShapedColumn {
+fn plain(parent: u32, all: &[&str], page_starts: &[u32]) -> SlabColumn {
     let (bytes, ends) = joined(all);
     let values = SlabValues::Texts { bytes, ends };
-    ShapedColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
+    SlabColumn { parent: Some(parent), path: 0, values, traits: traits_of(all), page_starts: page_starts.to_vec() }
 }
 
-fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) -> ShapedColumn {
+fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) -> SlabColumn {
     let mut traits = ValueTraits::default();
     for (at, number) in all.iter().enumerate() {
         let mut text = Vec::new();
@@ -102,7 +102,7 @@ fn numbers(parent: u32, format: NumberFormat, all: &[i64], page_starts: &[u32]) 
         traits.add(&text, at == 0);
     }
     let values = SlabValues::Numbers { format, numbers: all.to_vec() };
-    ShapedColumn { parent: Some(parent), path: 0, values, traits, page_starts: page_starts.to_vec() }
+    SlabColumn { parent: Some(parent), path: 0, values, traits, page_starts: page_starts.to_vec() }
 }
 
 fn hash(token: &str) -> u64 {
@@ -111,7 +111,7 @@ fn hash(token: &str) -> u64 {
 
 #[test]
 fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
-    let slab = ShapedSlab {
+    let slab = TemplateSlab {
         columns: vec![
             templates(
                 None,
@@ -139,7 +139,7 @@ fn what_repeats_is_in_the_term_dictionary_and_what_does_not_is_hashed() {
 
 #[test]
 fn clean_edges_fill_no_text() {
-    let slab = ShapedSlab {
+    let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Ok("id="), Err(1), Ok(" 100% "), Err(2)])], &[0, 0], &[0, 1, 2]),
             numbers(0, NumberFormat::Hex { digits: 4 }, &[0xab, 0xcd], &[0, 1, 2]),
@@ -159,7 +159,7 @@ fn clean_edges_fill_no_text() {
 
 #[test]
 fn nested_templates_straddle_inside_and_at_their_ends() {
-    let slab = ShapedSlab {
+    let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Ok("a"), Err(1), Ok(".b")]), template(&[Err(2)])], &[0, 1, 0], &[0, 2, 3]),
             templates(Some(0), &[template(&[Err(3), Ok("x "), Err(4)]), template(&[Ok("-y")])], &[0, 1], &[0, 1, 2]),
@@ -175,7 +175,7 @@ fn nested_templates_straddle_inside_and_at_their_ends() {
 
 #[test]
 fn empty_variables_let_their_neighbours_touch() {
-    let slab = ShapedSlab {
+    let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Ok("left"), Err(1), Ok("right")])], &[0, 0], &[0, 1, 2]),
             dictionary(0, &["", "-"], &[0, 1], &[0, 1, 2]),
@@ -194,14 +194,14 @@ fn percent_encoded_breakers_straddle_edges() {
         ("u=a%25", ["20b", "."]),
         ("u=.%", ["7c", ""]),
     ] {
-        let slab = ShapedSlab {
+        let slab = TemplateSlab {
             columns: vec![
                 templates(None, &[template(&[Ok(literal), Err(1)])], &[0, 1, 0].map(|_| 0), &[0, 1, 3]),
                 dictionary(0, &texts, &[0, 1, 0], &[0, 1, 3]),
             ],
         };
         assert_covers(&slab);
-        let slab = ShapedSlab {
+        let slab = TemplateSlab {
             columns: vec![
                 templates(None, &[template(&[Err(1), Ok("20c"), Err(2)])], &[0, 0], &[0, 1, 2]),
                 plain(0, &["k%", "l"], &[0, 1, 2]),
@@ -215,7 +215,7 @@ fn percent_encoded_breakers_straddle_edges() {
 #[test]
 fn long_texts_stay_in_the_term_dictionary_page_by_page() {
     let long = "the quick brown fox jumps over the lazy dog and does it again and again and again";
-    let slab = ShapedSlab {
+    let slab = TemplateSlab {
         columns: vec![
             templates(None, &[template(&[Err(1)])], &[0, 0], &[0, 1, 2]),
             plain(0, &[long, "short fox"], &[0, 1, 2]),

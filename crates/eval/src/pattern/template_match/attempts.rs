@@ -1,7 +1,7 @@
 //! Attempts to match: the automaton, started at one place, over everything a template may hold from there on.
 
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, ValueTraits};
+use quarry_event::template::{ByteSet, ValueTraits};
 use regex_automata::Anchored;
 use regex_automata::hybrid::LazyStateID;
 use regex_automata::util::start;

@@ -17,7 +17,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use hashbrown::HashMap;
-use quarry_event::shape::{ByteSet, ValueTraits};
+use quarry_event::template::{ByteSet, ValueTraits};
 use regex_automata::nfa::thompson::State;
 use regex_automata::util::look::Look;
 use regex_automata::util::primitives::{PatternID, StateID};

@@ -1,7 +1,7 @@
 //! Which cells templates tell, and which values leave them to the text.
 
 use quarry_conf::{ReportCut, ReportRule};
-use quarry_event::shape::{Column, NumberFormat, ValueTraits};
+use quarry_event::template::{Column, NumberFormat, ValueTraits};
 
 use super::*;
 use crate::fields::reports::ReportText;
@@ -9,8 +9,13 @@ use crate::fields::reports::ReportText;
 /// The places of `names` in a template of literals and `@N` for variable N, whose values are listed: with `@N` in them they
 /// are templates, otherwise entries of a dictionary.
 fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> Vec<ValueLocation> {
-    let mut shapes = Shapes::default();
-    shapes.columns.push(Column { parent: None, kind: ColumnKind::Texts, traits: ValueTraits::default(), values: 1 });
+    let mut template_set = TemplateSet::default();
+    template_set.columns.push(Column {
+        parent: None,
+        kind: ColumnKind::Texts,
+        traits: ValueTraits::default(),
+        values: 1,
+    });
     let template_of = |text: &str| {
         let mut template = Template::default();
         let mut pieces = text.split('@');
@@ -45,7 +50,7 @@ fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> V
             None => ColumnKind::Dictionary { len: values.len() as u32 },
         };
         dictionaries.push(Arc::new(Dictionary { bytes: bytes.into(), ends }));
-        shapes.columns.push(Column { parent: Some(0), kind, traits, values: 1 });
+        template_set.columns.push(Column { parent: Some(0), kind, traits, values: 1 });
     }
     let rule = ReportRule {
         name: "cells".into(),
@@ -62,7 +67,7 @@ fn places(text: &str, slots: &[&[&str]], names: &[&str], keeps_empty: bool) -> V
     let report = Report::new(&rule).unwrap();
     let read = |column: u32| dictionaries.get(column as usize).cloned();
     let Some(ReportText::Cells(own, delimiters)) = report.of_text() else { panic!("no list of cells") };
-    let planner = CellPlanner::new(&report, (own, delimiters), &shapes, &read);
+    let planner = CellPlanner::new(&report, (own, delimiters), &template_set, &read);
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     planner.places(&template_of(text), &names)
 }

@@ -2,7 +2,7 @@
 
 use quarry_conf::{Layers, PropsResolver, builtin_sources};
 use quarry_eval::messages::Messages;
-use quarry_event::shape::{ColumnKind, Shapes};
+use quarry_event::template::{ColumnKind, TemplateSet};
 use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_stdx::ManualClock;
 use quarry_store::{AppendRequest, IndexSelector, Store, StoreOptions};
@@ -15,7 +15,7 @@ fn metadata(sourcetype: &str) -> Metadata {
 }
 
 /// The shapes of a sealed slab of these lines, each of which is there often.
-fn shapes(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Shapes> {
+fn template_set(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<TemplateSet> {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreOptions::at(folder.path()), ManualClock::shared(1)).unwrap();
     let mut batch = EventBatch::default();
@@ -24,18 +24,18 @@ fn shapes(sourcetype: &str, lines: impl Iterator<Item = String>) -> Arc<Shapes> 
     store.append(AppendRequest { batch, checkpoint: None }).unwrap().wait().unwrap();
     store.seal_all().unwrap();
     let segments = store.snapshot(&IndexSelector::all(), &TimeRange::ALL).segments;
-    segments[0].shapes().unwrap().unwrap()
+    segments[0].template_set().unwrap().unwrap()
 }
 
 /// In how many templates the values decide where a field lies, and in how many it is one column.
-fn told(sourcetype: &str, shapes: &Shapes, name: &str) -> (usize, usize) {
+fn told(sourcetype: &str, template_set: &TemplateSet, name: &str) -> (usize, usize) {
     let rules = FieldRules::new(Arc::new(PropsResolver::new(&Layers::new(builtin_sources()))));
     let class = rules.cutting(&metadata(sourcetype), &[name.to_owned()], &Messages::default());
-    let ColumnKind::Templates(templates) = &shapes.columns[0].kind else { panic!("column 0 is templates") };
+    let ColumnKind::Templates(templates) = &template_set.columns[0].kind else { panic!("column 0 is templates") };
     let mut named = NamedRules::new(&class.of_text, name);
     let (mut by_value, mut variables) = (0, 0);
     for template in templates.iter() {
-        match named.place(&AskedTemplate::new(shapes, template)) {
+        match named.place(&AskedTemplate::new(template_set, template)) {
             RulePlace::ByValue => by_value += 1,
             RulePlace::At(ValueLocation::Variable(_)) => variables += 1,
             RulePlace::At(_) | RulePlace::Nowhere => {}
@@ -81,9 +81,9 @@ const FIELDS: [&str; 12] = [
 #[test]
 fn no_pattern_is_asked_by_value_for_requests_in_order() {
     for sourcetype in ["nginx", "access_combined", "access_combined_wcookie"] {
-        let shapes = shapes(sourcetype, lines("curl/8.9.1"));
+        let template_set = template_set(sourcetype, lines("curl/8.9.1"));
         for name in FIELDS.iter().chain(&["useragent"]) {
-            let (by_value, variables) = told(sourcetype, &shapes, name);
+            let (by_value, variables) = told(sourcetype, &template_set, name);
             assert_eq!(by_value, 0, "{name} of {sourcetype}");
             assert!(variables > 0 || ["uri", "req_time"].contains(name), "{name} of {sourcetype} is a column");
         }
@@ -93,13 +93,13 @@ fn no_pattern_is_asked_by_value_for_requests_in_order() {
 #[test]
 fn what_is_odd_costs_no_other_field() {
     for agent in [r#"say \"hi\""#, r#"\"k=\"v\\"#, "ümlaut \u{a0}"] {
-        let shapes = shapes("nginx", lines(agent));
+        let template_set = template_set("nginx", lines(agent));
         // The planner takes characters beyond ASCII byte by byte, so that the quoted texts behind the size match or not.
         for name in FIELDS.iter().filter(|name| **name != "referer" || agent.is_ascii()) {
-            assert_eq!(told("nginx", &shapes, name).0, 0, "{name} beside {agent}");
+            assert_eq!(told("nginx", &template_set, name).0, 0, "{name} beside {agent}");
         }
         // Only lines with such an agent are asked for it.
-        let (by_value, variables) = told("nginx", &shapes, "useragent");
+        let (by_value, variables) = told("nginx", &template_set, "useragent");
         assert!(by_value > 0 && variables >= by_value, "{by_value} of {variables} for {agent}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{Column, ColumnKind, Dictionary, NumberFormat};
+use quarry_event::template::{Column, ColumnKind, Dictionary, NumberFormat};
 
 use super::super::value_location::{Nested, NestedValue};
 use super::*;
@@ -11,9 +11,9 @@ const KV: Cutting = Cutting { kv_mode: KvMode::Auto, auto_json: true, by_pattern
 
 /// A template of literals and `@` for variables whose values are `values`, one list per variable, and the place of `f` in it.
 fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
-    shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
+    template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
     for values in values {
         let mut traits = ValueTraits::default();
         values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
@@ -21,7 +21,7 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
             Some(format) => ColumnKind::Numbers { format, min: 0, max: 0 },
             None => ColumnKind::Texts,
         };
-        shapes.columns.push(column(kind, traits));
+        template_set.columns.push(column(kind, traits));
     }
     let mut template = Template::default();
     for (at, literal) in text.split('@').enumerate() {
@@ -32,13 +32,13 @@ fn place(cutting: Cutting, text: &str, values: &[&[&str]]) -> ValueLocation {
             template.parts.push(TemplatePart::Literal(literal.as_bytes().into()));
         }
     }
-    let json = JsonColumns::new(&shapes, &|_| None);
-    told(&shapes, &template, cutting, &json)
+    let json = JsonColumns::new(&template_set, &|_| None);
+    told(&template_set, &template, cutting, &json)
 }
 
 /// The place of `f`; one that is right only for some values counts as text.
-fn told(shapes: &Shapes, template: &Template, cutting: Cutting, json: &JsonColumns<'_>) -> ValueLocation {
-    let told = places(shapes, template, cutting, &["f".to_owned()], json).remove(0);
+fn told(template_set: &TemplateSet, template: &Template, cutting: Cutting, json: &JsonColumns<'_>) -> ValueLocation {
+    let told = places(template_set, template, cutting, &["f".to_owned()], json).remove(0);
     if told.doubt.is_empty() { told.place } else { ValueLocation::Text }
 }
 
@@ -71,8 +71,8 @@ fn pairs_are_found_in_templates() {
     assert_eq!(place(KV, "f=/v@?p x", &[&["2"]]), ValueLocation::Composite(parts.into()));
 }
 
-/// Shapes whose first columns hold values and whose later ones hold these templates, written as in [`place`].
-fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (Shapes, impl Fn(&str) -> Template) {
+/// TemplateSet whose first columns hold values and whose later ones hold these templates, written as in [`place`].
+fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (TemplateSet, impl Fn(&str) -> Template) {
     let template = |text: &str| {
         let mut parts = Vec::new();
         for (at, piece) in text.split('@').enumerate() {
@@ -82,20 +82,22 @@ fn shapes_of(values: &[&[&str]], columns: &[&[&str]]) -> (Shapes, impl Fn(&str) 
         }
         Template { parts }
     };
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
-    shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
+    template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
     for values in values {
         let mut traits = ValueTraits::default();
         values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
-        shapes.columns.push(column(ColumnKind::Texts, traits));
+        template_set.columns.push(column(ColumnKind::Texts, traits));
     }
     for forms in columns {
         let mut traits = ValueTraits::default();
         forms.iter().enumerate().for_each(|(at, form)| traits.add(form.as_bytes(), at == 0));
-        shapes.columns.push(column(ColumnKind::Templates(forms.iter().map(|form| template(form)).collect()), traits));
+        template_set
+            .columns
+            .push(column(ColumnKind::Templates(forms.iter().map(|form| template(form)).collect()), traits));
     }
-    (shapes, template)
+    (template_set, template)
 }
 
 #[test]
@@ -134,9 +136,9 @@ fn pairs_that_may_be_missing_are_found() {
         ),
         ("w@4@5", [&["", " f=\"@1"], &["", " g=@2"]], ValueLocation::Text),
     ] {
-        let (shapes, template) = shapes_of(&values, &columns);
-        let json = JsonColumns::new(&shapes, &|_| None);
-        assert_eq!(told(&shapes, &template(text), KV, &json), expected, "{text} {columns:?}");
+        let (template_set, template) = shapes_of(&values, &columns);
+        let json = JsonColumns::new(&template_set, &|_| None);
+        assert_eq!(told(&template_set, &template(text), KV, &json), expected, "{text} {columns:?}");
     }
 }
 
@@ -193,9 +195,9 @@ fn json_is_found_in_templates() {
 
 /// As [`place`] for JSON, with dictionaries and templates in the variables: a value with `@N` in it is a template.
 fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |kind, traits| Column { parent: Some(0), kind, traits, values: 1 };
-    shapes.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
+    template_set.columns.push(column(ColumnKind::Texts, ValueTraits::default()));
     let template_of = |text: &str| {
         let mut template = Template::default();
         let mut rest = text;
@@ -226,11 +228,11 @@ fn json_place(text: &str, variables: &[&[&str]], name: &str) -> ValueLocation {
             (false, None) => ColumnKind::Dictionary { len: values.len() as u32 },
         };
         dictionaries.push(Arc::new(Dictionary { bytes: bytes.into(), ends }));
-        shapes.columns.push(column(kind, traits));
+        template_set.columns.push(column(kind, traits));
     }
     let read = |column: u32| dictionaries.get(column as usize).cloned();
-    let json = JsonColumns::new(&shapes, &read);
-    places(&shapes, &template_of(text), KV, &[name.to_owned()], &json).remove(0).place
+    let json = JsonColumns::new(&template_set, &read);
+    places(&template_set, &template_of(text), KV, &[name.to_owned()], &json).remove(0).place
 }
 
 #[test]
@@ -294,22 +296,22 @@ fn a_variable_in_doubt_costs_no_other_field() {
 /// The place of `f` in `{"a":"@","f":@}`, where the columns are many texts of which only this is known: whether those of `a`
 /// are whole between quotes, whether those of `f` are scalars, and what bytes they have.
 fn place_by_traits(string_contents: bool, json_scalars: bool, values: &[&str]) -> ValueLocation {
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
-    shapes.columns.push(column(ValueTraits::default()));
+    template_set.columns.push(column(ValueTraits::default()));
     for (texts, string_contents, json_scalars) in
         [(&[r"a\n", r#"\"b\""#][..], string_contents, false), (values, false, json_scalars)]
     {
         let mut traits = ValueTraits { string_contents, json_scalars, ..ValueTraits::default() };
         texts.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
-        shapes.columns.push(column(traits));
+        template_set.columns.push(column(traits));
     }
     let literal = |text: &str| TemplatePart::Literal(text.as_bytes().into());
     let variable = TemplatePart::Variable;
     let template =
         Template { parts: vec![literal("{\"a\":\""), variable(1), literal("\",\"f\":"), variable(2), literal("}")] };
-    let json = JsonColumns::new(&shapes, &|_| None);
-    places(&shapes, &template, KV, &["f".to_owned()], &json).remove(0).place
+    let json = JsonColumns::new(&template_set, &|_| None);
+    places(&template_set, &template, KV, &["f".to_owned()], &json).remove(0).place
 }
 
 #[test]
@@ -324,30 +326,34 @@ fn what_all_texts_are_is_known_without_reading_them() {
 /// The place of `name` in objects `{"a":@` and members of the forms given per variable, each of which may be missing; every
 /// `@` of a form is a number.
 fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |parent, kind, traits| Column { parent, kind, traits, values: 1 };
     let numbers = || {
         let mut traits = ValueTraits::default();
         traits.add(b"12", true);
         (ColumnKind::Numbers { format: NumberFormat::Integer, min: 1, max: 99 }, traits)
     };
-    shapes.columns.push(column(None, ColumnKind::Texts, ValueTraits::default()));
+    template_set.columns.push(column(None, ColumnKind::Texts, ValueTraits::default()));
     let (kind, traits) = numbers();
-    shapes.columns.push(column(Some(0), kind, traits));
+    template_set.columns.push(column(Some(0), kind, traits));
     let mut template =
         Template { parts: vec![TemplatePart::Literal(b"{\"a\":".as_slice().into()), TemplatePart::Variable(1)] };
     for forms in variables {
-        let number = shapes.columns.len() as u32;
+        let number = template_set.columns.len() as u32;
         template.parts.push(TemplatePart::Variable(number));
-        shapes.columns.push(column(Some(0), ColumnKind::Texts, ValueTraits { max_len: 9, ..ValueTraits::default() }));
+        template_set.columns.push(column(
+            Some(0),
+            ColumnKind::Texts,
+            ValueTraits { max_len: 9, ..ValueTraits::default() },
+        ));
         let mut templates = vec![Template::default()];
         for form in *forms {
             let mut parts = Vec::new();
             for (at, literal) in form.split('@').enumerate() {
                 if at > 0 {
-                    parts.push(TemplatePart::Variable(shapes.columns.len() as u32));
+                    parts.push(TemplatePart::Variable(template_set.columns.len() as u32));
                     let (kind, traits) = numbers();
-                    shapes.columns.push(column(Some(number), kind, traits));
+                    template_set.columns.push(column(Some(number), kind, traits));
                 }
                 if !literal.is_empty() {
                     parts.push(TemplatePart::Literal(literal.as_bytes().into()));
@@ -355,11 +361,11 @@ fn place_of_member(name: &str, variables: &[&[&str]]) -> ValueLocation {
             }
             templates.push(Template { parts });
         }
-        shapes.columns[number as usize].kind = ColumnKind::Templates(templates.into());
+        template_set.columns[number as usize].kind = ColumnKind::Templates(templates.into());
     }
     template.parts.push(TemplatePart::Literal(b"}".as_slice().into()));
-    let json = JsonColumns::new(&shapes, &|_| None);
-    places(&shapes, &template, KV, &[name.to_owned()], &json).remove(0).place
+    let json = JsonColumns::new(&template_set, &|_| None);
+    places(&template_set, &template, KV, &[name.to_owned()], &json).remove(0).place
 }
 
 #[test]

@@ -1,18 +1,18 @@
 //! Where the end of a key may lie.
 
-use quarry_event::shape::{Column, ColumnKind, Shapes};
+use quarry_event::template::{Column, ColumnKind, TemplateSet};
 
 use super::*;
 
 /// The columns of a template of literals and `@` for variables, one list of values each, that may hold the key of `name`.
 fn columns(name: &str, text: &str, values: &[&[&str]]) -> Option<Vec<u32>> {
-    let mut shapes = Shapes::default();
+    let mut template_set = TemplateSet::default();
     let column = |traits| Column { parent: Some(0), kind: ColumnKind::Texts, traits, values: 1 };
-    shapes.columns.push(column(ValueTraits::default()));
+    template_set.columns.push(column(ValueTraits::default()));
     for values in values {
         let mut traits = ValueTraits::default();
         values.iter().enumerate().for_each(|(at, value)| traits.add(value.as_bytes(), at == 0));
-        shapes.columns.push(column(traits));
+        template_set.columns.push(column(traits));
     }
     let mut template = Template::default();
     for (at, literal) in text.split('@').enumerate() {
@@ -23,7 +23,7 @@ fn columns(name: &str, text: &str, values: &[&[&str]]) -> Option<Vec<u32>> {
             template.parts.push(TemplatePart::Literal(literal.as_bytes().into()));
         }
     }
-    KeyEnd::of(name).columns(&shapes, &template).map(Vec::from)
+    KeyEnd::of(name).columns(&template_set, &template).map(Vec::from)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The first of these that fits is taken, in this order. Numbers have to fit all values; the others are judged by how
 //! few distinct texts or templates there are.
 
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 
 use super::dictionary::{Interner, TextRun};
 use super::splitter::{Splitter, count_templates};

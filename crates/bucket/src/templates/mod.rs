@@ -1,6 +1,6 @@
-//! Shaped slabs: the texts of a slab taken apart into the columns of `quarry_event::shape`.
+//! Template slabs: the texts of a slab taken apart into the columns of `quarry_event::template`.
 //!
-//! [`ShapedSlab`] is what lies between the two halves: [`shape_slab`] makes one of the texts, the writer
+//! [`TemplateSlab`] is what lies between the two halves: [`split_slab`] makes one of the texts, the writer
 //! (`crate::columns`) stores it. `variables` and `access` say where variables are, `trie` finds the template of a text,
 //! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `outline`
 //! has templates of part of a text, `kinds` chooses among these for each sourcetype, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
@@ -29,7 +29,7 @@ mod tests;
 use std::cell::Cell;
 
 use quarry_event::EventBatch;
-use quarry_event::shape::{NumberFormat, Template, ValueTraits};
+use quarry_event::template::{NumberFormat, Template, ValueTraits};
 
 use crate::limits::MAX_PAGE_EVENTS;
 use builder::{Builder, Kind};
@@ -50,14 +50,14 @@ const PLAIN_PERCENT_FEW: usize = 5;
 
 /// The texts of one slab as columns, in memory.
 #[derive(Debug, Default)]
-pub(crate) struct ShapedSlab {
+pub(crate) struct TemplateSlab {
     /// Column 0 is the whole text (always templates); every other column comes after its parent.
-    pub(crate) columns: Vec<ShapedColumn>,
+    pub(crate) columns: Vec<SlabColumn>,
 }
 
 /// One column with all its values.
 #[derive(Debug)]
-pub(crate) struct ShapedColumn {
+pub(crate) struct SlabColumn {
     /// The template column whose templates name this one; `None` for column 0.
     pub(crate) parent: Option<u32>,
     /// The same for columns of different slabs that stand for each other: follows from the words before the variables.
@@ -82,13 +82,13 @@ pub(crate) enum SlabValues {
 }
 
 /// Takes the texts of one slab apart; `None` when plain texts are the better form for them.
-pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
+pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
     }
     // What one sourcetype's texts need is not asked of another's.
     if let Some((of_metas, cutters)) = kinds::learn(events)
-        && let Some(slab) = shape(events, Builder::of_kinds(cutters), &of_metas, pays)
+        && let Some(slab) = split_texts(events, Builder::of_kinds(cutters), &of_metas, pays)
     {
         return Some(slab);
     }
@@ -99,9 +99,9 @@ pub(crate) fn shape_slab(events: &EventBatch) -> Option<ShapedSlab> {
         pays_anyway.set(pays && !few);
         pays && few
     };
-    shape(events, whole(), &[], are_few)
-        .or_else(|| shape(events, Builder::of_outline(outline::learning::learn(events)?), &[], pays))
-        .or_else(|| if pays_anyway.get() { shape(events, whole(), &[], pays) } else { None })
+    split_texts(events, whole(), &[], are_few)
+        .or_else(|| split_texts(events, Builder::of_outline(outline::learning::learn(events)?), &[], pays))
+        .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], pays) } else { None })
 }
 
 /// Whether the templates of whole texts have become no more than there may be. That is only asked while little is lost
@@ -116,12 +116,12 @@ fn has_few_templates(builder: &Builder) -> bool {
 
 /// Takes the texts apart as long as `pays` holds for what has been seen. `kinds` says by metadata of which kind a text is, if
 /// there are several.
-fn shape(
+fn split_texts(
     events: &EventBatch,
     mut builder: Builder,
     kinds: &[u8],
     pays: impl Fn(&Builder) -> bool,
-) -> Option<ShapedSlab> {
+) -> Option<TemplateSlab> {
     let mut spans = Vec::with_capacity(CHUNK_EVENTS);
     let (mut start, mut row) = (0, 0);
     for (page, page_ends) in events.ends.chunks(MAX_PAGE_EVENTS).enumerate() {
@@ -161,12 +161,12 @@ fn pays(builder: &Builder) -> bool {
 }
 
 /// The grown columns as the writer takes them.
-fn finish(builder: Builder) -> ShapedSlab {
-    let mut slab = ShapedSlab::default();
+fn finish(builder: Builder) -> TemplateSlab {
+    let mut slab = TemplateSlab::default();
     for column in builder.columns {
         let builder::Column { parent, path, kind, page_starts, .. } = column;
         let (values, traits) = finish_values(kind);
-        slab.columns.push(ShapedColumn { parent, path, values, traits, page_starts });
+        slab.columns.push(SlabColumn { parent, path, values, traits, page_starts });
     }
     // The columns of variables come behind the column whose templates name them.
     for at in (0..slab.columns.len()).rev() {

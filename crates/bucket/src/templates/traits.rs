@@ -3,11 +3,11 @@
 //! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
 //! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
 
-use quarry_event::shape::{
+use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
 };
 
-use super::ShapedColumn;
+use super::SlabColumn;
 use super::dictionary::TextRun;
 
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
@@ -106,7 +106,7 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
 
 /// Traits of filled templates; the columns of their variables have theirs. What `known` says of JSON was seen in the
 /// values themselves.
-pub(super) fn of_templates(templates: &[Template], columns: &[ShapedColumn], known: &ValueTraits) -> ValueTraits {
+pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;
     let mut all = ValueTraits { min_len: u32::MAX, string_contents, json_scalars, ..ValueTraits::default() };
     for template in templates {
@@ -136,7 +136,7 @@ fn until_filled<'p>(parts: impl Iterator<Item = &'p ValueTraits>) -> impl Iterat
     parts.take_while(move |part| std::mem::replace(&mut open, part.min_len == 0))
 }
 
-fn of_part(part: &TemplatePart, columns: &[ShapedColumn]) -> ValueTraits {
+fn of_part(part: &TemplatePart, columns: &[SlabColumn]) -> ValueTraits {
     match part {
         TemplatePart::Variable(column) => columns[*column as usize].traits.clone(),
         TemplatePart::Literal(literal) => {

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::FixedState;
-use quarry_event::shape::{
+use quarry_event::template::{
     MAX_COLUMNS, MAX_TEMPLATES, TEXT_COLUMN, Template, TemplatePart, ValueTraits, is_json_scalar, is_string_content,
 };
 use quarry_stdx::number::u32_of;

@@ -32,7 +32,7 @@ pub const MAX_TEMPLATE_DEPTH: usize = 4;
 
 /// How the texts of one slab are made of columns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Shapes {
+pub struct TemplateSet {
     /// Column 0 is the whole text; every other column comes after its parent.
     pub columns: Vec<Column>,
     /// Of columns with few distinct values, how often each occurs.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use quarry_event::shape::{Dictionary, Shapes};
+use quarry_event::template::{Dictionary, TemplateSet};
 use quarry_event::{EventBatch, FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery, TimeRange};
-use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, ShapedPage, StoreError};
+use quarry_store::{IndexSelector, MemoryStore, PageInfo, Segment, StoreError, TemplatePage};
 
-use super::shaper::{HandShaped, Manner};
+use super::shaper::{HandMade, Manner};
 use super::{CONDITIONS, Frozen, MANNERS, alike, answer, compare_in, engine, store};
 
 const REPORTS: &[&str] = &[
@@ -66,7 +66,7 @@ fn values_that_are_made_by_templates_are_not_counted_as_these() {
     let store = store_of((0..300).map(|at| format!("n={at} sid=\"user {at} of many\" even={} end", at % 2)));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
     let manner = Manner { outliers: 0, ..MANNERS[2] };
-    let shaped = segments.segments.iter().map(|segment| HandShaped::new(Arc::clone(segment), manner) as _);
+    let shaped = segments.segments.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as _);
     let frozen = Arc::new(Frozen(shaped.collect()));
     let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);
     for (condition, expected) in [("*", 300), ("user", 300), ("sid=*many*", 300), ("sid=\"user 7 of many\"", 1)] {
@@ -78,7 +78,7 @@ fn values_that_are_made_by_templates_are_not_counted_as_these() {
 
 /// A segment whose events cannot be read.
 #[derive(Debug)]
-struct Blind(Arc<HandShaped>);
+struct Blind(Arc<HandMade>);
 
 impl Segment for Blind {
     fn bucket(&self) -> &str {
@@ -113,15 +113,15 @@ impl Segment for Blind {
         false
     }
 
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        self.0.shapes()
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
+        self.0.template_set()
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         self.0.dictionary(column)
     }
 
-    fn shaped_page(&self, _: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+    fn template_page(&self, _: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         panic!("columns of a page are read")
     }
 }
@@ -135,7 +135,7 @@ fn what_is_counted_is_not_read() {
     }));
     let segments = quarry_engine::SnapshotSource::snapshot(&store, &IndexSelector::all(), &TimeRange::ALL).unwrap();
     let blind = |segment: &Arc<dyn Segment>| -> Arc<dyn Segment> {
-        Arc::new(Blind(HandShaped::new(Arc::clone(segment), MANNERS[0])))
+        Arc::new(Blind(HandMade::new(Arc::clone(segment), MANNERS[0])))
     };
     let frozen = Arc::new(Frozen(segments.segments.iter().map(blind).collect()));
     let told = |search: &str| answer(&engine(), &frozen, search, TimeRange::ALL);

@@ -8,7 +8,7 @@
 
 use std::mem;
 
-use quarry_event::shape::NumberFormat;
+use quarry_event::template::NumberFormat;
 use quarry_stdx::number::u32_of;
 
 use super::dictionary::{Interner, TextRun};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use quarry_event::shape::{
+use quarry_event::template::{
     ByteSet, MAX_COLUMNS, MAX_TEMPLATE_DEPTH, MAX_TEMPLATES, TemplatePart, ValueTraits, is_json_scalar,
     is_string_content,
 };
@@ -22,25 +22,25 @@ fn batch<T: AsRef<[u8]>>(texts: impl IntoIterator<Item = T>) -> EventBatch {
     batch
 }
 
-/// Shapes whatever it costs and checks all the writer relies on.
-fn shaped(events: &EventBatch) -> ShapedSlab {
+/// TemplateSet whatever it costs and checks all the writer relies on.
+fn shaped(events: &EventBatch) -> TemplateSlab {
     outlined(events);
-    let slab = shape(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
+    let slab = split_texts(events, Builder::new(objects::learn(events)), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
 
 /// The same by the outline of the texts, whether it is a good one or not.
-fn outlined(events: &EventBatch) -> ShapedSlab {
+fn outlined(events: &EventBatch) -> TemplateSlab {
     let texts: Vec<&[u8]> = (0..events.len().min(1_000)).map(|row| events.raw(row)).collect();
     let (outline, _) = outline::learning::outline_of(&texts);
-    let slab = shape(events, Builder::of_outline(outline), &[], |_| true).unwrap();
+    let slab = split_texts(events, Builder::of_outline(outline), &[], |_| true).unwrap();
     check(&slab, events);
     slab
 }
 
 /// Text of one row, from the columns alone.
-fn rebuild(slab: &ShapedSlab, row: usize) -> Vec<u8> {
+fn rebuild(slab: &TemplateSlab, row: usize) -> Vec<u8> {
     let mut filler = Filler::new(slab);
     let mut text = Vec::new();
     for _ in 0..=row {
@@ -58,7 +58,7 @@ fn len(values: &SlabValues) -> usize {
     }
 }
 
-fn check(slab: &ShapedSlab, events: &EventBatch) {
+fn check(slab: &TemplateSlab, events: &EventBatch) {
     let mut filler = Filler::new(slab);
     let mut text = Vec::new();
     for row in 0..events.len() {
@@ -91,7 +91,7 @@ fn check(slab: &ShapedSlab, events: &EventBatch) {
     check_traits(slab);
 }
 
-fn check_templates(slab: &ShapedSlab, column: u32, templates: &[Template], codes: &[u32]) {
+fn check_templates(slab: &TemplateSlab, column: u32, templates: &[Template], codes: &[u32]) {
     let used: BTreeSet<u32> = codes.iter().copied().collect();
     assert_eq!(used.len(), templates.len());
     let mut counts = vec![0u32; slab.columns.len()];
@@ -144,7 +144,7 @@ fn check_leaf(values: &SlabValues) {
     }
 }
 
-fn check_traits(slab: &ShapedSlab) {
+fn check_traits(slab: &TemplateSlab) {
     for column in 0..slab.columns.len() {
         let mut filler = Filler::new(slab);
         let mut found = ValueTraits::default();
@@ -180,9 +180,9 @@ fn texts_split_into_words_are_known_to_json() {
         format!(r#"{{"message":"{message}","next":{next},"level":"INFO"}}"#)
     };
     let events = batch((0..6_000).map(line));
-    let slab = shape_slab(&events).unwrap();
+    let slab = split_slab(&events).unwrap();
     check(&slab, &events);
-    let split: Vec<&ShapedColumn> = (slab.columns.iter().skip(1))
+    let split: Vec<&SlabColumn> = (slab.columns.iter().skip(1))
         .filter(|column| matches!(column.values, SlabValues::Templates { .. }) && column.parent == Some(0))
         .collect();
     assert_eq!(split.iter().filter(|column| column.traits.string_contents).count(), 2, "message and next in quotes");
@@ -251,20 +251,20 @@ fn every_kind_of_line_comes_back() {
 
 #[test]
 fn no_events_are_no_slab_and_empty_ones_are_one_template() {
-    assert!(shape_slab(&batch::<&str>([])).is_none());
+    assert!(split_slab(&batch::<&str>([])).is_none());
     let slab = shaped(&batch(["", "", ""]));
     assert!(matches!(&slab.columns[0].values, SlabValues::Templates { templates, .. } if templates.len() == 1));
     assert_eq!(slab.columns.len(), 1);
 }
 
 /// The column that the only template of column 0 names at `place`.
-fn variable(slab: &ShapedSlab, place: usize) -> &ShapedColumn {
+fn variable(slab: &TemplateSlab, place: usize) -> &SlabColumn {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     assert_eq!(templates.len(), 1, "{templates:?}");
     &slab.columns[templates[0].variables().nth(place).unwrap() as usize]
 }
 
-fn format_of(column: &ShapedColumn) -> Option<NumberFormat> {
+fn format_of(column: &SlabColumn) -> Option<NumberFormat> {
     match &column.values {
         SlabValues::Numbers { format, .. } => Some(*format),
         _ => None,
@@ -305,7 +305,7 @@ fn fields_become_columns_of_their_kind() {
     assert!(matches!(&variable(&slab, 6).values, SlabValues::Dictionary { ends, .. } if ends.len() == 3));
     assert!(matches!(&variable(&slab, 7).values, SlabValues::Templates { templates, .. } if templates.len() == 3));
     assert_eq!(format_of(variable(&slab, 8)), Some(NumberFormat::Padded { digits: 3 }));
-    assert!(shape_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
+    assert!(split_slab(&batch((0..10_000).map(|at| format!("status={at}")))).is_some());
 }
 
 #[test]
@@ -338,7 +338,7 @@ fn free_text_does_not_pay() {
         letters
     };
     let events = batch((0..10_000).map(words));
-    assert!(shape_slab(&events).is_none());
+    assert!(split_slab(&events).is_none());
     shaped(&events);
 }
 
@@ -362,7 +362,7 @@ fn letters(number: u64) -> String {
 }
 
 /// The templates of the texts, columns as `_`.
-fn templates_of(slab: &ShapedSlab) -> Vec<String> {
+fn templates_of(slab: &TemplateSlab) -> Vec<String> {
     let SlabValues::Templates { templates, .. } = &slab.columns[0].values else { panic!("column 0 is templates") };
     let part = |part: &TemplatePart| match part {
         TemplatePart::Literal(literal) => String::from_utf8(literal.to_vec()).unwrap(),
@@ -372,9 +372,9 @@ fn templates_of(slab: &ShapedSlab) -> Vec<String> {
 }
 
 /// By an outline that is worth it.
-fn learned(events: &EventBatch) -> ShapedSlab {
+fn learned(events: &EventBatch) -> TemplateSlab {
     let outline = outline::learning::learn(events).expect("what the sentences stand in is worth it");
-    let slab = shape(events, Builder::of_outline(outline), &[], pays).unwrap();
+    let slab = split_texts(events, Builder::of_outline(outline), &[], pays).unwrap();
     check(&slab, events);
     slab
 }
@@ -606,7 +606,7 @@ fn every_sourcetype_is_taken_apart_in_its_own_way() {
         };
         events.push(text.as_bytes(), at as i64, kind);
     }
-    let slab = shape_slab(&events).expect("templates are few");
+    let slab = split_slab(&events).expect("templates are few");
     check(&slab, &events);
     let SlabValues::Templates { codes, templates } = &slab.columns[0].values else { panic!("column 0 is templates") };
     let of_type = |wanted: u32| -> BTreeSet<u32> {

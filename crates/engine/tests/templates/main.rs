@@ -22,7 +22,7 @@ use quarry_conf::{ConfSource, Layer, Layers, PropsResolver};
 use quarry_engine::{Engine, EngineOptions, LookupSource, LookupTable, SearchRequest, SnapshotSource};
 use quarry_event::{EventBatch, IndexedField, Metadata, TimeRange};
 use quarry_store::{IndexSelector, MemoryStore, Segment, Snapshot, StoreError};
-use shaper::{HandShaped, Manner};
+use shaper::{HandMade, Manner};
 
 struct NoTables;
 
@@ -502,7 +502,7 @@ fn compare_in(store: &MemoryStore, engine: &Engine, pairs: impl Iterator<Item = 
             let segments = plain
                 .iter()
                 .enumerate()
-                .map(|(at, segment)| HandShaped::new(Arc::clone(segment), manner(at)) as Arc<dyn Segment>);
+                .map(|(at, segment)| HandMade::new(Arc::clone(segment), manner(at)) as Arc<dyn Segment>);
             Arc::new(Frozen(segments.collect()))
         })
         .collect();
@@ -552,7 +552,7 @@ fn reports_are_the_same() {
 fn a_short_sort_is_the_start_of_a_long_one() {
     let engine = engine();
     let plain = store().snapshot().segments;
-    let shape = |segment: &Arc<dyn Segment>| HandShaped::new(Arc::clone(segment), MANNERS[0]) as Arc<dyn Segment>;
+    let shape = |segment: &Arc<dyn Segment>| HandMade::new(Arc::clone(segment), MANNERS[0]) as Arc<dyn Segment>;
     let shaped: Arc<Frozen> = Arc::new(Frozen(plain.iter().map(shape).collect()));
     let plain = Arc::new(Frozen(plain));
     let keys = [

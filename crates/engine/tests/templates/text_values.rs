@@ -6,7 +6,7 @@ use quarry_event::{EventBatch, Metadata, TimeRange};
 use quarry_store::{MemoryStore, Segment};
 
 use super::{Frozen, MANNERS, answer, compare, engine, store};
-use crate::shaper::HandShaped;
+use crate::shaper::HandMade;
 
 /// Searches in which `TEXT` is the text of an event.
 const SEARCHES: &[&str] = &[
@@ -124,7 +124,7 @@ fn lengths_count_characters_of_numbers_and_texts_of_any_form() {
     let engine = engine();
     let plain = store.snapshot().segments;
     for manner in MANNERS {
-        let shaped = plain.iter().map(|segment| HandShaped::new(Arc::clone(segment), manner) as Arc<dyn Segment>);
+        let shaped = plain.iter().map(|segment| HandMade::new(Arc::clone(segment), manner) as Arc<dyn Segment>);
         let source = Arc::new(Frozen(shaped.collect()));
         let ask = |search: &str| answer(&engine, &source, search, TimeRange::ALL);
         for condition in ["*", "n>5", "h=00*"] {

@@ -6,8 +6,8 @@ use super::SlabValues;
 use super::variables::split_event;
 
 /// Takes the texts of a slab apart and counts columns and templates; `None` when plain texts are better.
-pub fn shape_slab(events: &EventBatch) -> Option<(usize, usize)> {
-    let slab = super::shape_slab(events)?;
+pub fn split_slab(events: &EventBatch) -> Option<(usize, usize)> {
+    let slab = super::split_slab(events)?;
     let templates = slab.columns.iter().map(|column| match &column.values {
         SlabValues::Templates { templates, .. } => templates.len(),
         _ => 0,

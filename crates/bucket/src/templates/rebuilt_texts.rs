@@ -1,19 +1,19 @@
 //! Texts from the columns in memory, to check the one against the other. Debug builds and tests only.
 
 use quarry_event::EventBatch;
-use quarry_event::shape::TemplatePart;
+use quarry_event::template::TemplatePart;
 
-use super::{ShapedSlab, SlabValues};
+use super::{SlabValues, TemplateSlab};
 
 /// Reads all columns of a slab in order of events.
 pub(super) struct Filler<'s> {
-    slab: &'s ShapedSlab,
+    slab: &'s TemplateSlab,
     /// Values read of each column.
     read: Vec<usize>,
 }
 
 impl<'s> Filler<'s> {
-    pub(super) fn new(slab: &'s ShapedSlab) -> Filler<'s> {
+    pub(super) fn new(slab: &'s TemplateSlab) -> Filler<'s> {
         Filler { slab, read: vec![0; slab.columns.len()] }
     }
 
@@ -43,7 +43,7 @@ impl<'s> Filler<'s> {
 }
 
 /// Whether the columns give every text back.
-pub(super) fn holds(slab: &ShapedSlab, events: &EventBatch) -> bool {
+pub(super) fn holds(slab: &TemplateSlab, events: &EventBatch) -> bool {
     let mut filler = Filler::new(slab);
     let mut text = Vec::new();
     (0..events.len()).all(|row| {

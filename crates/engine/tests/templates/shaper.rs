@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quarry_event::segment::{for_each_token, lower_token};
-use quarry_event::shape::{
-    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Shapes, Template,
-    TemplatePart, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
+use quarry_event::template::{
+    Column, ColumnKind, ColumnValues, CountedValues, Dictionary, NumberFormat, PageColumn, Template, TemplatePart,
+    TemplateSet, Texts, ValueCounts, ValueTraits, is_json_scalar, is_string_content,
 };
 use quarry_event::{FieldColumns, Metadata, Page, PageColumns, PageSet, TermQuery};
-use quarry_store::{PageInfo, Segment, ShapedPage, StoreError};
+use quarry_store::{PageInfo, Segment, StoreError, TemplatePage};
 
 /// Distinct values of a column up to which they are counted.
 const COUNTED: usize = 24;
@@ -50,18 +50,18 @@ struct Values {
 
 /// A segment with its texts as columns.
 #[derive(Debug)]
-pub(crate) struct HandShaped {
+pub(crate) struct HandMade {
     inner: Arc<dyn Segment>,
     rows_known: bool,
-    shapes: Arc<Shapes>,
+    template_set: Arc<TemplateSet>,
     values: Vec<Values>,
     dictionaries: BTreeMap<u32, Arc<Dictionary>>,
     starts: Vec<u32>,
 }
 
-impl HandShaped {
+impl HandMade {
     /// Takes the texts of a segment apart.
-    pub(crate) fn new(inner: Arc<dyn Segment>, manner: Manner) -> Arc<HandShaped> {
+    pub(crate) fn new(inner: Arc<dyn Segment>, manner: Manner) -> Arc<HandMade> {
         let (mut rows, mut starts) = (Vec::new(), vec![0]);
         for page in 0..inner.pages().len() {
             let events = inner.read_page(page, PageColumns::ALL).unwrap();
@@ -75,10 +75,10 @@ impl HandShaped {
         let counts = columns.iter().zip(&making.values).zip(0..);
         let counts = counts.filter_map(|((column, values), number)| Some((number, counted(column, values, &starts)?)));
         let counts = counts.collect();
-        Arc::new(HandShaped {
+        Arc::new(HandMade {
             inner,
             rows_known: manner.rows_known,
-            shapes: Arc::new(Shapes { columns, counts }),
+            template_set: Arc::new(TemplateSet { columns, counts }),
             values: making.values,
             dictionaries: making.dictionaries,
             starts,
@@ -172,7 +172,7 @@ impl Making {
     ) -> ColumnKind {
         type VariableKey = (Vec<u8>, usize);
         let mut variables: Vec<(VariableKey, Vec<u32>, Vec<Vec<u8>>)> = Vec::new();
-        let mut shapes: Vec<Vec<Result<Vec<u8>, usize>>> = Vec::new();
+        let mut template_set: Vec<Vec<Result<Vec<u8>, usize>>> = Vec::new();
         for (at, (row, text)) in values.rows.iter().zip(texts).enumerate() {
             let outlier = root && self.manner.outliers > 0 && at % self.manner.outliers == self.manner.outliers - 1;
             let pieces = if outlier { vec![(true, text.clone())] } else { self.split(text, depth) };
@@ -204,9 +204,9 @@ impl Making {
                 variables[variable].2.push(bytes);
                 parts.push(Err(variable));
             }
-            let code = shapes.iter().position(|known| *known == parts).unwrap_or_else(|| {
-                shapes.push(parts);
-                shapes.len() - 1
+            let code = template_set.iter().position(|known| *known == parts).unwrap_or_else(|| {
+                template_set.push(parts);
+                template_set.len() - 1
             });
             values.codes.push(code as u32);
         }
@@ -214,7 +214,7 @@ impl Making {
             .into_iter()
             .map(|(_, rows, texts)| self.column(Some(number), rows, texts, depth + 1, false))
             .collect();
-        let templates = shapes.into_iter().map(|parts| Template {
+        let templates = template_set.into_iter().map(|parts| Template {
             parts: (parts.into_iter())
                 .map(|part| match part {
                     Ok(literal) => TemplatePart::Literal(literal.into()),
@@ -272,7 +272,7 @@ impl Making {
     }
 }
 
-impl Segment for HandShaped {
+impl Segment for HandMade {
     fn bucket(&self) -> &str {
         self.inner.bucket()
     }
@@ -327,17 +327,17 @@ impl Segment for HandShaped {
         !self.inner.read_page(page, PageColumns::ALL).unwrap().fields.is_empty()
     }
 
-    fn shapes(&self) -> Result<Option<Arc<Shapes>>, StoreError> {
-        Ok(Some(Arc::clone(&self.shapes)))
+    fn template_set(&self) -> Result<Option<Arc<TemplateSet>>, StoreError> {
+        Ok(Some(Arc::clone(&self.template_set)))
     }
 
     fn dictionary(&self, column: u32) -> Result<Arc<Dictionary>, StoreError> {
         Ok(Arc::clone(&self.dictionaries[&column]))
     }
 
-    fn shaped_page(&self, page: usize) -> Result<Option<Box<dyn ShapedPage>>, StoreError> {
+    fn template_page(&self, page: usize) -> Result<Option<Box<dyn TemplatePage>>, StoreError> {
         let (start, end) = (self.starts[page], self.starts[page + 1]);
-        let columns = self.values.iter().zip(&self.shapes.columns).map(|(values, column)| {
+        let columns = self.values.iter().zip(&self.template_set.columns).map(|(values, column)| {
             let from = values.rows.partition_point(|row| *row < start);
             let to = values.rows.partition_point(|row| *row < end);
             let rows: Vec<u32> = values.rows[from..to].iter().map(|row| row - start).collect();
@@ -356,8 +356,8 @@ impl Segment for HandShaped {
             };
             Arc::new(PageColumn { rows: (!is_full).then(|| rows.into()), values })
         });
-        let (shapes, dictionaries) = (Arc::clone(&self.shapes), self.dictionaries.clone());
-        Ok(Some(Box::new(HandPage { columns: columns.collect(), shapes, dictionaries })))
+        let (template_set, dictionaries) = (Arc::clone(&self.template_set), self.dictionaries.clone());
+        Ok(Some(Box::new(HandPage { columns: columns.collect(), template_set, dictionaries })))
     }
 }
 
@@ -389,7 +389,7 @@ fn may_hold(query: &TermQuery, text: &[u8], has_fields: bool) -> Option<bool> {
 
 struct HandPage {
     columns: Vec<Arc<PageColumn>>,
-    shapes: Arc<Shapes>,
+    template_set: Arc<TemplateSet>,
     dictionaries: BTreeMap<u32, Arc<Dictionary>>,
 }
 
@@ -397,7 +397,7 @@ impl HandPage {
     fn write(&self, column: u32, row: u32, out: &mut Vec<u8>) {
         let values = &self.columns[column as usize];
         let place = values.place(row).expect("the row has a value");
-        match (&values.values, &self.shapes.columns[column as usize].kind) {
+        match (&values.values, &self.template_set.columns[column as usize].kind) {
             (ColumnValues::Codes(codes), ColumnKind::Templates(templates)) => {
                 for part in &templates[codes[place] as usize].parts {
                     match part {
@@ -417,7 +417,7 @@ impl HandPage {
     }
 }
 
-impl ShapedPage for HandPage {
+impl TemplatePage for HandPage {
     fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, StoreError> {
         Ok(Arc::clone(&self.columns[column as usize]))
     }

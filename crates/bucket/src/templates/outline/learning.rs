@@ -69,7 +69,7 @@ struct Word<'t> {
 
 /// The outline of the texts of a slab; `None` where they have next to nothing in common, or another form than lines of
 /// words.
-pub(in crate::shape) fn learn(events: &EventBatch) -> Option<Outline> {
+pub(in crate::templates) fn learn(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     // Logs repeat themselves: from each step another place.
     let place = |start: usize| start + (start.wrapping_mul(MIX) >> 32) % step.min(events.len() - start);
@@ -85,7 +85,7 @@ pub(in crate::shape) fn learn(events: &EventBatch) -> Option<Outline> {
 }
 
 /// The outline of a sample and the templates it falls into.
-pub(in crate::shape) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
+pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
     let mut outline = Outline::new(Vec::new(), learn_keys(sample));
     let mut cut = Cut::default();
     let mut templates = count_templates(&outline, sample, &mut cut);
