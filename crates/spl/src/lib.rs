@@ -12,12 +12,12 @@ mod check;
 pub mod commands;
 mod diagnostic;
 pub mod functions;
+mod lints;
 pub mod macros;
 mod missing_pipe;
 pub mod needs;
 mod other_languages;
 mod parse;
-mod slips;
 
 pub use check::{parse, parse_with_commands, parse_with_stand_ins};
 pub use diagnostic::{Diagnostic, MESSAGE_BYTES_MAX, Severity, bounded, excerpt, fault_of, nearest};

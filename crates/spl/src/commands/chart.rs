@@ -7,8 +7,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, BinCommand, BinOptions, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
-use crate::slips::find_in_report;
 
 const OPTIONS: Known = Known {
     command: "chart",
@@ -136,7 +136,7 @@ impl Semantics for ChartCommand {
             && repeatability::split(&self.column)
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
     }
 }

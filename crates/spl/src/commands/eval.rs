@@ -8,8 +8,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, TIME, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_expression;
 use crate::parse::{Parser, Read};
-use crate::slips::find_in_expression;
 
 /// `eval a=EXPR, b=EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl Semantics for EvalCommand {
         self.assignments.iter().all(|assignment| is_constant(&assignment.expr))
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         self.assignments.iter().for_each(|assignment| find_in_expression(place.text, &assignment.expr, found));
     }
 }

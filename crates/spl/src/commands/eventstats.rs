@@ -6,8 +6,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::StatsCommand;
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
-use crate::slips::find_in_report;
 
 const OPTIONS: Known = Known { command: "eventstats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &[] };
 
@@ -42,7 +42,7 @@ impl Semantics for EventStatsCommand {
         MadeFields::beside(self.0.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.0.aggregates, found);
     }
 }

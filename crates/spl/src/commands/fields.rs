@@ -6,8 +6,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, RAW, TIME};
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_shown;
 use crate::parse::{Parser, Read};
-use crate::slips::find_in_shown;
 
 /// `fields [+|-] FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ impl Semantics for FieldsCommand {
         true
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if !self.removes {
             find_in_shown(place, &self.fields, found);
         }

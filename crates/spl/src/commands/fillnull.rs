@@ -70,7 +70,7 @@ impl Semantics for FillNullCommand {
         true
     }
 
-    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let [field] = &self.fields[..]
             && field.text.parse::<f64>().is_ok()
         {

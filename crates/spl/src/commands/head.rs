@@ -77,7 +77,7 @@ impl Semantics for HeadCommand {
         MadeFields::none()
     }
 
-    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let Some(Expr { kind: ExprKind::Field(name), span }) = &self.condition {
             let remark = Diagnostic::warning(format!("`{name}` is read as a condition that rows must meet"), *span);
             found.push(remark.with_hint("write a number of rows, such as `head 10`"));

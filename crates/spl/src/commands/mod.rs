@@ -271,7 +271,7 @@ pub(crate) trait Semantics {
     fn add_needs(&self, _following: &[Stage], _needs: &mut Needs) {}
 
     /// Warns of what runs but was hardly meant.
-    fn find_slips(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
+    fn find_lints(&self, _place: &StageContext<'_>, _found: &mut Vec<Diagnostic>) {}
 }
 
 /// The fields that a command makes.

@@ -89,7 +89,7 @@ impl Semantics for RegexCommand {
     }
 
     /// `field~"x"` and `field "x"` without a quote in front are one pattern on the whole text.
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         let Pattern { text, span } = &self.pattern;
         let is_quoted = place.text.get(span.start..).is_some_and(|text| text.starts_with('"'));
         let (words, value) = text.split_at(text.find(['~', '"']).unwrap_or(0));

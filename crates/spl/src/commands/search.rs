@@ -8,8 +8,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{self, FieldNeeds, has_subsearch, search_fields};
 use crate::ast::{Pipeline, SearchExpr, TimeModifiers};
 use crate::diagnostic::Diagnostic;
+use crate::lints;
 use crate::parse::{Parser, Read};
-use crate::slips;
 
 /// `search EXPR`; the first one of a search selects events, later ones filter rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,10 +66,10 @@ impl Semantics for SearchCommand {
         self.expr.subsearches()
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
-        slips::find_in_condition(&self.expr, found);
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+        lints::find_in_condition(&self.expr, found);
         if place.is_first {
-            slips::find_missing_pipe(place, &self.expr, found);
+            lints::find_missing_pipe(place, &self.expr, found);
         }
     }
 }

@@ -83,7 +83,7 @@ impl Semantics for SortCommand {
         MadeFields::none()
     }
 
-    fn find_slips(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, _: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         if let [first, next, ..] = &self.keys[..]
             && first.field.text == "by"
         {

@@ -6,8 +6,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, repeatability};
 use crate::ast::{Aggregate, DependsOn, FieldPattern};
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
-use crate::slips::find_in_report;
 
 const OPTIONS: Known =
     Known { command: "stats", names: &["allnum", "delim", "dedup_splitvals"], ignored: &["partitions", "prestats"] };
@@ -68,7 +68,7 @@ impl Semantics for StatsCommand {
         repeatability::aggregates(&self.aggregates)
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
     }
 }

@@ -7,8 +7,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, TIME};
 use crate::ast::{Aggregate, Expr, FieldPattern};
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
-use crate::slips::find_in_report;
 
 const OPTIONS: Known = Known {
     command: "streamstats",
@@ -113,7 +113,7 @@ impl Semantics for StreamStatsCommand {
         MadeFields::beside(self.aggregates.iter().map(|aggregate| aggregate.name.as_str()))
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
     }
 }

@@ -6,8 +6,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::FieldNeeds;
 use crate::ast::FieldPattern;
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_shown;
 use crate::parse::{Parser, Read};
-use crate::slips::find_in_shown;
 
 /// `table FIELD...`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Semantics for TableCommand {
         true
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_shown(place, &self.fields, found);
     }
 }

@@ -7,8 +7,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, TIME, repeatability};
 use crate::ast::{Aggregate, BinOptions, BinSpan, ComputedAggregate, SeriesOptions, SplitField};
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_report;
 use crate::parse::{Known, Parser, Read};
-use crate::slips::find_in_report;
 
 const OPTIONS: Known = Known {
     command: "timechart",
@@ -146,7 +146,7 @@ impl Semantics for TimeChartCommand {
             && repeatability::is_aligned(&self.bin)
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_report(place.text, &self.aggregates, found);
     }
 }

@@ -8,8 +8,8 @@ use super::{Call, CommandInfo, Group, Kind, MadeFields, Semantics, StageContext,
 use crate::analyse::{FieldNeeds, is_constant, lacking_fields};
 use crate::ast::Expr;
 use crate::diagnostic::Diagnostic;
+use crate::lints::find_in_expression;
 use crate::parse::{Parser, Read};
-use crate::slips::find_in_expression;
 
 /// `where EXPR`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +55,7 @@ impl Semantics for WhereCommand {
         is_constant(&self.condition)
     }
 
-    fn find_slips(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
+    fn find_lints(&self, place: &StageContext<'_>, found: &mut Vec<Diagnostic>) {
         find_in_expression(place.text, &self.condition, found);
     }
 }

@@ -172,7 +172,7 @@ fn faults_are_found_with_place_and_hint() {
 }
 
 #[test]
-fn slips_that_still_run_are_warnings() {
+fn lints_that_still_run_are_warnings() {
     for text in ["a and b", "not a", "f in (a)", "makeresults | eval x=1", "* | eval x=5m", "eval x=if(len(y)=0, 1, 2)"]
     {
         let parsed = parse(text);

@@ -38,11 +38,11 @@ const UNCOMMON: &[&str] = &[
 const TRIES_MAX: usize = 8;
 
 /// What looks wrong in a search that can run.
-pub(crate) fn slips(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
+pub(crate) fn lints(text: &str, pipeline: &Pipeline) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (at, stage) in pipeline.commands.iter().enumerate() {
         let noted = found.len();
-        stage.command.node().find_slips(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
+        stage.command.node().find_lints(&StageContext { text, span: stage.span, is_first: at == 0 }, &mut found);
         // Several commands stand at one place where what is written there is short for them.
         let is_seen = at > 0 && pipeline.commands[at - 1].span == stage.span;
         if found.len() == noted && !is_seen {
