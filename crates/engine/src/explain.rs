@@ -349,7 +349,7 @@ impl SubsearchExplainer for Explainer {
 
     fn is_open(&self, command: &Command) -> bool {
         // One with subsearches in its text is shown as it reads without what they find.
-        (!self.is_shown && matches!(command, Command::Filled(_))) || self.effects.reach(command)
+        (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.reach(command)
     }
 }
 

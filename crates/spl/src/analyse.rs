@@ -38,7 +38,7 @@ pub fn is_transforming(commands: &[Stage]) -> bool {
 pub fn begins_with_events(commands: &[Stage]) -> bool {
     match commands.first().map(|stage| &stage.command) {
         Some(Command::Search(_)) => true,
-        Some(Command::Filled(filled)) => matches!(filled.shape.first(), Some(Command::Search(_))),
+        Some(Command::Substitution(command)) => matches!(command.shape.first(), Some(Command::Search(_))),
         _ => false,
     }
 }

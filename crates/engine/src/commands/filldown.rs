@@ -24,7 +24,7 @@ struct FillDown {
 }
 
 impl FillDown {
-    fn is_filled(&self, name: &str) -> bool {
+    fn is_substitution(&self, name: &str) -> bool {
         let fits = |field: &FieldPattern| wildcard_parts(&field.text, name).is_some();
         !is_hidden(name) && (self.fields.is_empty() || self.fields.iter().any(fits))
     }
@@ -36,7 +36,7 @@ impl RowCommand for FillDown {
         // A field that these rows lack altogether has a value from before.
         let earlier: Vec<String> = self.last.iter().map(|(name, _)| name.clone()).collect();
         names.extend(earlier.into_iter().filter(|name| rows::column(&rows, name).is_none()));
-        for name in names.into_iter().filter(|name| self.is_filled(name)).collect::<Vec<_>>() {
+        for name in names.into_iter().filter(|name| self.is_substitution(name)).collect::<Vec<_>>() {
             let reader = rows::reader(&rows, &name);
             let at = self.last.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
                 self.last.push((name.clone(), Value::Null));

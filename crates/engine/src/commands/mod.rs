@@ -17,10 +17,10 @@ pub(crate) mod empty_columns;
 mod extracted_fields;
 mod field_facts;
 mod field_texts;
-pub(crate) mod filled;
 mod measurements;
 pub(crate) mod models;
 pub(crate) mod series_table;
+pub(crate) mod substitution;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ macro_rules! dispatch {
         pub(crate) fn execution(command: &Command) -> &dyn Execute {
             match command {
                 $(Command::$variant(node) => node,)*
-                Command::Filled(node) => node,
+                Command::Substitution(node) => node,
                 Command::Measurements(node) => node,
             }
         }

@@ -16,7 +16,7 @@ use quarry_spl::commands::{Effect, Kind};
 
 use super::pushdown::push_down;
 use super::{Plan, Source};
-use crate::commands::filled::all_filled;
+use crate::commands::substitution::with_substitutions;
 use crate::environment::Surroundings;
 use crate::lower::{Environment, Step, lower};
 use crate::run::Runner;
@@ -106,7 +106,7 @@ impl<'a> Planner<'a> {
     /// The plan of a pipeline.
     pub(crate) fn plan(&self, pipeline: &Pipeline) -> Result<Plan, EngineError> {
         let context = &self.runner.context;
-        let filled = all_filled(pipeline, &self.environment(context))?;
+        let filled = with_substitutions(pipeline, &self.environment(context))?;
         let pipeline = filled.as_ref();
         let Some((first, rest)) = pipeline.commands.split_first() else {
             return Ok(Plan::of_rows(Source::Nothing, Vec::new()));

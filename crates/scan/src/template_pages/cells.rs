@@ -91,14 +91,14 @@ impl<'a> CellPlanner<'a> {
         if !sample.keeps_ends(sample.span(sample.text.trim())) {
             return ValueLocation::Text;
         }
-        let is_filled = |part: &TemplatePart| match part {
+        let is_substitution = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
         let place = sample.place(value.clone());
         let (filled, is_empty) = match &place {
-            ValueLocation::Variable(column) => (is_filled(&TemplatePart::Variable(*column)), false),
-            ValueLocation::Composite(parts) => (parts.iter().any(is_filled), false),
+            ValueLocation::Variable(column) => (is_substitution(&TemplatePart::Variable(*column)), false),
+            ValueLocation::Composite(parts) => (parts.iter().any(is_substitution), false),
             _ => (!value.is_empty(), value.is_empty()),
         };
         match (filled || self.keeps_empty, is_empty) {

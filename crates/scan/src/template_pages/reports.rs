@@ -128,11 +128,11 @@ impl PatternPlanner<'_> {
         };
         let at = names.iter().position(|known| *known == name).filter(|at| found[*at] == ValueLocation::Absent);
         let Some(at) = at else { return Some(()) };
-        let is_filled = |part: &TemplatePart| match part {
+        let is_substitution = |part: &TemplatePart| match part {
             TemplatePart::Literal(_) => true,
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
-        found[at] = match (value.is_empty(), self.report.keeps_empty() || value.iter().any(is_filled)) {
+        found[at] = match (value.is_empty(), self.report.keeps_empty() || value.iter().any(is_substitution)) {
             // A value without characters makes no field.
             (true, false) => ValueLocation::Absent,
             (false, false) => ValueLocation::Text,

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-mod filled;
 mod info;
 mod measurements;
 mod not_yet;
 mod registry;
+mod substitution;
 
 use crate::analyse::FieldNeeds;
 use crate::ast::*;
@@ -330,7 +330,7 @@ macro_rules! define_commands {
 
         /// Nodes of the syntax tree, and the types they are made of.
         pub(crate) mod nodes {
-            pub use super::filled::*;
+            pub use super::substitution::*;
             pub use super::measurements::*;
             $(pub use super::$module::*;)*
         }
@@ -340,7 +340,7 @@ macro_rules! define_commands {
         pub enum Command {
             $(#[doc = concat!("See [`", stringify!($node), "`].")] $variant($node),)*
             /// A command with subsearches for parts of its text.
-            Filled(FilledCommand),
+            Substitution(SubstitutionCommand),
             /// Measurements of metrics as rows.
             Measurements(MeasurementsCommand),
         }
@@ -362,7 +362,7 @@ macro_rules! define_commands {
             fn described(&self) -> (&'static CommandInfo, &dyn Semantics) {
                 match self {
                     $(Command::$variant(node) => (&<$node as Syntax>::INFO, node),)*
-                    Command::Filled(node) => (&FilledCommand::INFO, node),
+                    Command::Substitution(node) => (&SubstitutionCommand::INFO, node),
                     Command::Measurements(node) => (&MeasurementsCommand::INFO, node),
                 }
             }

@@ -135,7 +135,7 @@ impl Parser<'_> {
         let read = if implicit { self.search_stage(first) } else { self.named_command(first) };
         let read = read.map_err(|remark| self.item_in_brackets(start).unwrap_or(remark));
         if read.is_err()
-            && let Some(command) = self.filled(start, implicit, first, noted)
+            && let Some(command) = self.substituted(start, implicit, first, noted)
         {
             return Some(self.placed(vec![command], start));
         }

@@ -14,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows;
-use quarry_spl::ast::{Command, FilledCommand, Pipeline, SearchCommand, SearchExpr, Span, Stage, TimeModifiers};
+use quarry_spl::ast::{Command, Pipeline, SearchCommand, SearchExpr, Span, Stage, SubstitutionCommand, TimeModifiers};
 
 use super::Execute;
 use crate::lower::{Environment, Lowering, Step};
@@ -23,28 +23,28 @@ use crate::subsearch::CONDITION_ROWS_MAX;
 /// What stands in an empty place that must not be empty: no value, and a text without letters.
 const EMPTY_PLACES: [&str; 3] = ["", "null()", "\"\""];
 
-impl Execute for FilledCommand {
+impl Execute for SubstitutionCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        let commands = filled(self, lowering.span, lowering.environment)?;
+        let commands = substituted(self, lowering.span, lowering.environment)?;
         let steps = commands.iter().map(|command| lowering.steps(command));
         Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 }
 
 /// The commands of a pipeline, those with subsearches in their text as they read with the results.
-pub(crate) fn all_filled<'a>(
+pub(crate) fn with_substitutions<'a>(
     pipeline: &'a Pipeline,
     environment: &dyn Environment,
 ) -> Result<Cow<'a, Pipeline>, EngineError> {
-    let is_filled = |stage: &Stage| matches!(stage.command, Command::Filled(_));
-    if !pipeline.commands.iter().any(is_filled) {
+    let is_substitution = |stage: &Stage| matches!(stage.command, Command::Substitution(_));
+    if !pipeline.commands.iter().any(is_substitution) {
         return Ok(Cow::Borrowed(pipeline));
     }
     let mut commands = Vec::with_capacity(pipeline.commands.len());
     for stage in &pipeline.commands {
         match &stage.command {
             // Of a condition it is known that it selects events; rows of anything else are unknown.
-            Command::Filled(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
+            Command::Substitution(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
                 [Command::Search(_)] if command.first => {
                     command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
                     let search = SearchCommand { expr: SearchExpr::All, time: TimeModifiers::default() };
@@ -52,8 +52,8 @@ pub(crate) fn all_filled<'a>(
                 }
                 _ => commands.push(stage.clone()),
             },
-            Command::Filled(command) => {
-                let read = filled(command, stage.span, environment)?;
+            Command::Substitution(command) => {
+                let read = substituted(command, stage.span, environment)?;
                 commands.extend(read.into_iter().map(|command| Stage { command, span: stage.span }));
             }
             _ => commands.push(stage.clone()),
@@ -63,7 +63,11 @@ pub(crate) fn all_filled<'a>(
 }
 
 /// The command as it reads with the results of its subsearches.
-fn filled(command: &FilledCommand, span: Span, environment: &dyn Environment) -> Result<Vec<Command>, EngineError> {
+fn substituted(
+    command: &SubstitutionCommand,
+    span: Span,
+    environment: &dyn Environment,
+) -> Result<Vec<Command>, EngineError> {
     let mut texts = Vec::with_capacity(command.subsearches.len());
     for subsearch in &command.subsearches {
         let text = text_of(&environment.subsearch(subsearch, CONDITION_ROWS_MAX)?);

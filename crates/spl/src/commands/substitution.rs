@@ -23,7 +23,7 @@ const SUBSEARCHES_MAX: usize = 16;
 
 /// A command with subsearches for parts of its text: their results are substituted, then the command is parsed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FilledCommand {
+pub struct SubstitutionCommand {
     /// Text before the first, between any two and after the last of the subsearches.
     pub pieces: Vec<String>,
     /// The subsearches, one less than pieces.
@@ -34,13 +34,13 @@ pub struct FilledCommand {
     pub shape: Vec<Command>,
 }
 
-impl FilledCommand {
+impl SubstitutionCommand {
     /// It has no name of its own.
     pub(super) const INFO: CommandInfo =
         CommandInfo { group: Group::Rows, kind: Kind::Blocking, ..CommandInfo::DEFAULT };
 }
 
-impl Semantics for FilledCommand {
+impl Semantics for SubstitutionCommand {
     fn fields_before(&self, mut after: FieldNeeds) -> FieldNeeds {
         // What its subsearches give may name any field.
         after.all = true;
@@ -63,7 +63,7 @@ impl Semantics for FilledCommand {
 impl Parser<'_> {
     /// The command from `start` to the end of the stage with its subsearches cut out, if it reads so; what was noted of
     /// it since `noted` is forgotten then.
-    pub(crate) fn filled(
+    pub(crate) fn substituted(
         &mut self,
         start: usize,
         implicit: bool,
@@ -102,7 +102,7 @@ impl Parser<'_> {
             subsearches.push(self.recover(read)?);
         }
         let shape = shape.into_iter().skip(usize::from(!first)).collect();
-        Some(Command::Filled(FilledCommand { pieces, subsearches, first, shape }))
+        Some(Command::Substitution(SubstitutionCommand { pieces, subsearches, first, shape }))
     }
 
     /// A fault of `g[0]`, which would be a name with the result of a subsearch in it: an item of a multivalue field is
@@ -163,7 +163,7 @@ pub(crate) fn command_text(command: &str, first: bool) -> String {
     if first { format!("| {command}") } else { format!("* | {command}") }
 }
 
-impl FilledCommand {
+impl SubstitutionCommand {
     /// The search that has this command with `texts` for its subsearches, and how many of its commands come before.
     pub fn with(&self, texts: &[String]) -> (String, usize) {
         let is_search = self.pieces.first().is_some_and(|begin| begin.trim_start().starts_with("search "));
