@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::chance::Chance;
 use crate::matrix::Matrix;
+use crate::rng::Rng;
 use crate::{LearnError, ROWS_BETWEEN_STOPS, Stop, exact_numbers, go_on};
 
 /// Groups at most.
@@ -53,10 +53,10 @@ pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Re
         let message = format!("{} rows cannot make {count} clusters: give a smaller k", x.rows());
         return Err(LearnError::Data(message));
     }
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let mut best: Option<(Vec<f64>, f64)> = None;
     for _ in 0..STARTS {
-        let found = started(x, count, &mut chance, stop)?;
+        let found = started(x, count, &mut rng, stop)?;
         if best.as_ref().is_none_or(|best| found.1 < best.1) {
             best = Some(found);
         }
@@ -77,18 +77,18 @@ pub(crate) fn k_means(x: &Matrix, count: usize, seed: u64, stop: Stop<'_>) -> Re
     Ok(Clusters { width, centres, sizes, inertia })
 }
 
-fn started(x: &Matrix, count: usize, chance: &mut Chance, stop: Stop<'_>) -> Result<(Vec<f64>, f64), LearnError> {
+fn started(x: &Matrix, count: usize, rng: &mut Rng, stop: Stop<'_>) -> Result<(Vec<f64>, f64), LearnError> {
     let width = x.width();
-    let mut centres: Vec<f64> = x.row(chance.below(x.rows())).to_vec();
+    let mut centres: Vec<f64> = x.row(rng.below(x.rows())).to_vec();
     let mut squares: Vec<f64> = x.iter().map(|row| square_distance(row, &centres)).collect();
     while centres.len() < count * width {
         go_on(stop)?;
-        let mut left = chance.unit() * squares.iter().sum::<f64>();
+        let mut left = rng.unit() * squares.iter().sum::<f64>();
         let chosen = squares.iter().position(|square| {
             left -= square;
             left < 0.0 && *square > 0.0
         });
-        let chosen = x.row(chosen.unwrap_or_else(|| chance.below(x.rows())));
+        let chosen = x.row(chosen.unwrap_or_else(|| rng.below(x.rows())));
         squares.iter_mut().zip(x.iter()).for_each(|(square, row)| *square = square.min(square_distance(row, chosen)));
         centres.extend_from_slice(chosen);
     }

@@ -12,7 +12,6 @@
 
 mod apply;
 mod bayes;
-mod chance;
 mod cluster;
 mod density;
 mod density_fit;
@@ -26,6 +25,7 @@ mod matrix;
 mod model;
 mod options;
 mod pca;
+mod rng;
 mod scale;
 pub mod score;
 mod solve;
@@ -37,12 +37,12 @@ mod tree_grow;
 pub mod wire;
 
 pub use apply::Applied;
-pub use chance::sample;
 pub use encode::{Column, Encoding, Values};
 pub use error::LearnError;
 pub use fit::{FitRequest, Fitted, fit};
 pub use model::{ALGORITHMS, Answer, Body, Model};
 pub use options::Options;
+pub use rng::sample;
 
 /// Rows that a model learns from at most; of more a sample is drawn (Splunk's `max_inputs`).
 pub const ROWS_MAX: usize = 100_000;

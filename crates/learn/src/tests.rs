@@ -1,9 +1,9 @@
 use std::borrow::Cow;
 
-use crate::chance::Chance;
 use crate::density::{Density, Threshold, normal_quantile};
 use crate::matrix::Matrix;
 use crate::model::{Answer, Body};
+use crate::rng::Rng;
 use crate::score::score;
 use crate::{ALGORITHMS, Column, FitRequest, Fitted, LearnError, Model, Options, Values, fit, sample, wire};
 
@@ -98,11 +98,11 @@ fn coefficients(fitted: &Fitted) -> (Vec<f64>, f64) {
 
 /// Two fields, two classes far from each other and some noise.
 fn two_kinds() -> Table {
-    let mut chance = Chance::new(7);
+    let mut rng = Rng::new(7);
     let mut csv = "a,b,color,kind,size\n".to_owned();
     for row in 0..120 {
         let is_big = row % 3 == 0;
-        let (a, b) = (chance.unit() + if is_big { 3.0 } else { 0.0 }, chance.unit() * 10.0);
+        let (a, b) = (rng.unit() + if is_big { 3.0 } else { 0.0 }, rng.unit() * 10.0);
         let color = ["red", "green", "blue"][row % 3];
         let kind = if is_big { "big" } else { "small" };
         csv.push_str(&format!("{a},{b},{color},{kind},{}\n", a * 2.0 + b));
@@ -268,11 +268,11 @@ fn densities_know_their_tails() {
 
 #[test]
 fn densities_are_chosen_and_grouped() {
-    let mut chance = Chance::new(3);
+    let mut rng = Rng::new(3);
     let mut csv = "n,host\n".to_owned();
     for _ in 0..400 {
-        csv.push_str(&format!("{},a\n", normal_quantile(chance.unit().max(1e-9)) * 5.0 + 100.0));
-        csv.push_str(&format!("{},b\n", -(1.0 - chance.unit()).ln() * 3.0));
+        csv.push_str(&format!("{},a\n", normal_quantile(rng.unit().max(1e-9)) * 5.0 + 100.0));
+        csv.push_str(&format!("{},b\n", -(1.0 - rng.unit()).ln() * 3.0));
     }
     csv.push_str("100,\n,a\n60,a\n60,b\n60,c\n");
     let table = Table::new(&csv);
@@ -338,16 +338,16 @@ fn models_survive_being_written() {
 
 #[test]
 fn damaged_models_are_refused() {
-    let mut chance = Chance::new(11);
+    let mut rng = Rng::new(11);
     for model in every_model() {
         let bytes = wire::to_bytes(&model).unwrap();
         for _ in 0..200 {
             let mut damaged = bytes.clone();
-            match chance.below(3) {
-                0 => damaged.truncate(chance.below(bytes.len())),
+            match rng.below(3) {
+                0 => damaged.truncate(rng.below(bytes.len())),
                 _ => {
-                    let at = chance.below(bytes.len());
-                    damaged[at] ^= 1 << chance.below(8);
+                    let at = rng.below(bytes.len());
+                    damaged[at] ^= 1 << rng.below(8);
                 }
             }
             assert!(wire::from_bytes(&damaged).is_err(), "{}", model.algorithm);
@@ -360,7 +360,7 @@ fn damaged_models_are_refused() {
 fn models_that_someone_made_up_do_no_harm() {
     let table = two_kinds();
     let columns: Vec<Column<'_>> = table.names.iter().map(|name| table.column(name)).collect();
-    let mut chance = Chance::new(5);
+    let mut rng = Rng::new(5);
     let (mut refused, mut taken) = (0, 0);
     for model in every_model() {
         let bytes = wire::to_bytes(&model).unwrap();
@@ -368,14 +368,14 @@ fn models_that_someone_made_up_do_no_harm() {
         let body = text.split_once('\n').unwrap().1.trim_end();
         for _ in 0..150 {
             let mut made_up = body.as_bytes().to_vec();
-            for _ in 0..=chance.below(3) {
+            for _ in 0..=rng.below(3) {
                 let digits: Vec<usize> = (0..made_up.len()).filter(|at| made_up[*at].is_ascii_digit()).collect();
-                match (chance.below(4), digits.is_empty()) {
-                    (0 | 1, false) => made_up[digits[chance.below(digits.len())]] = b"0123456789-e"[chance.below(12)],
-                    (2, _) => drop(made_up.remove(chance.below(made_up.len()))),
+                match (rng.below(4), digits.is_empty()) {
+                    (0 | 1, false) => made_up[digits[rng.below(digits.len())]] = b"0123456789-e"[rng.below(12)],
+                    (2, _) => drop(made_up.remove(rng.below(made_up.len()))),
                     _ => {
-                        let at = chance.below(made_up.len());
-                        made_up[at] = b"0 ,]}[{\"a"[chance.below(9)];
+                        let at = rng.below(made_up.len());
+                        made_up[at] = b"0 ,]}[{\"a"[rng.below(9)];
                     }
                 }
             }

@@ -7,9 +7,9 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use crate::chance::Chance;
 use crate::matrix::Matrix;
 use crate::options::Options;
+use crate::rng::Rng;
 use crate::tree::{Forest, Tree};
 use crate::{LearnError, Stop, go_on};
 
@@ -105,11 +105,11 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
     };
     let mut forest = Forest { trees: Vec::new(), importances: vec![0.0; x.width()] };
     for number in 0..growth.trees {
-        let mut chance = Chance::new(growth.seed.wrapping_add(number as u64).wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let mut rng = Rng::new(growth.seed.wrapping_add(number as u64).wrapping_mul(0x2545_f491_4f6c_dd1d));
         let mut weights = vec![1.0; rows];
         if growth.is_forest {
             weights.fill(0.0);
-            (0..rows).for_each(|_| weights[chance.below(rows)] += 1.0);
+            (0..rows).for_each(|_| weights[rng.below(rows)] += 1.0);
         }
         let keeps = |row: &&u32| weights[**row as usize] > 0.0;
         let orders = sorted.iter().map(|order| order.iter().filter(keeps).copied().collect()).collect();
@@ -121,7 +121,7 @@ pub(crate) fn fit(x: &Matrix, truth: &Truth<'_>, growth: &Growth, stop: Stop<'_>
             weights: &weights,
             orders,
             goes_low: vec![false; rows],
-            chance,
+            rng,
             tree: Tree::default(),
             gains: vec![0.0; x.width()],
             stop,
@@ -182,7 +182,7 @@ struct Grower<'a> {
     /// For each column the rows in its order; a node has the same range in all.
     orders: Vec<Vec<u32>>,
     goes_low: Vec<bool>,
-    chance: Chance,
+    rng: Rng,
     tree: Tree,
     gains: Vec<f64>,
     stop: Stop<'a>,
@@ -302,7 +302,7 @@ impl Grower<'_> {
                 break;
             }
             if self.growth.columns < width {
-                let other = at + self.chance.below(width - at);
+                let other = at + self.rng.below(width - at);
                 columns.swap(at, other);
             }
             let column = columns[at];

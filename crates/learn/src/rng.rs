@@ -1,13 +1,13 @@
-//! Chance from a seed: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+//! A seeded random number generator: SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 
 /// A sequence of numbers that depends on its seed alone.
 #[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
+pub(crate) struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// The sequence of a seed.
-    pub(crate) fn new(seed: u64) -> Chance {
-        Chance(seed)
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed)
     }
 
     /// The next 64 bits.
@@ -32,10 +32,10 @@ impl Chance {
 
 /// So many of the rows, in their order, each as likely as any (Knuth: "The Art of Computer Programming", 3.4.2, S).
 pub fn sample(rows: usize, count: usize, seed: u64) -> Vec<usize> {
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     let mut drawn = Vec::with_capacity(count.min(rows));
     for row in 0..rows {
-        if chance.below(rows - row) < count.min(rows) - drawn.len() {
+        if rng.below(rows - row) < count.min(rows) - drawn.len() {
             drawn.push(row);
         }
     }
