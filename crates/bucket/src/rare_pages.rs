@@ -117,8 +117,8 @@ impl BucketReader {
     ) -> Result<u64, BucketError> {
         let mut looked = Vec::with_capacity(tests.len());
         for (number, test) in tests {
-            let test = Looked::of(test, columns.shared(&self.source, number)?);
-            if !matches!(&test, Looked::Codes(codes) if codes.is_empty()) {
+            let test = Sought::of(test, columns.shared(&self.source, number)?);
+            if !matches!(&test, Sought::Codes(codes) if codes.is_empty()) {
                 looked.push((number, test));
             }
         }
@@ -218,22 +218,22 @@ fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Aske
 }
 
 /// What is looked for in the values of a column.
-enum Looked<'a> {
+enum Sought<'a> {
     Values(RareTest<'a>),
     /// Codes of a shared dictionary, ascending: only the entries were tested.
     Codes(Vec<u32>),
 }
 
-impl<'a> Looked<'a> {
-    fn of(test: RareTest<'a>, shared: Option<(Arc<SharedDictionary>, u32)>) -> Looked<'a> {
+impl<'a> Sought<'a> {
+    fn of(test: RareTest<'a>, shared: Option<(Arc<SharedDictionary>, u32)>) -> Sought<'a> {
         match shared {
-            None => Looked::Values(test),
+            None => Sought::Values(test),
             Some((dictionary, component)) => {
                 if let Some(numbers) = test.numbers() {
-                    return Looked::Codes(dictionary.codes_of(component, numbers));
+                    return Sought::Codes(dictionary.codes_of(component, numbers));
                 }
                 let passes = |numbers: &[i64]| test.holds(&ColumnValues::Numbers(numbers.to_vec()));
-                Looked::Codes(dictionary.codes_where(component, &passes))
+                Sought::Codes(dictionary.codes_where(component, &passes))
             }
         }
     }
@@ -241,7 +241,7 @@ impl<'a> Looked<'a> {
     /// Whether a value of this column may be what is looked for.
     fn is_met(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
         match self {
-            Looked::Values(test) => {
+            Sought::Values(test) => {
                 let told = match test.numbers() {
                     Some(numbers) => page.holds_number(column, numbers)?,
                     None => None,
@@ -251,7 +251,7 @@ impl<'a> Looked<'a> {
                     None => page.count(column) > 0 && test.holds(&page.values(column)?),
                 })
             }
-            Looked::Codes(wanted) => {
+            Sought::Codes(wanted) => {
                 let codes = page.shared_codes(column)?;
                 Ok(match wanted[..] {
                     [one] => codes.contains(&one),

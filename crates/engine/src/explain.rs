@@ -75,8 +75,8 @@ pub struct ExplainedEvents {
     pub reads_text: bool,
     /// Whether pages are read newest first, because the answer depends on the order.
     pub in_order: bool,
-    /// What each sieve leaves; empty where there is no data.
-    pub sieves: Vec<Sieve>,
+    /// What each pruning_step leaves; empty where there is no data.
+    pub pruning_steps: Vec<PruningStep>,
     /// What the scan does for the commands behind it.
     pub pushed: Vec<String>,
     /// Summaries of a data model that are read in place of events.
@@ -137,7 +137,7 @@ pub enum StageShape {
 
 /// What is left after something was ruled out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sieve {
+pub struct PruningStep {
     /// By what: `stored`, `index`, `time`, `metadata`, `terms`.
     pub by: &'static str,
     /// Buckets left.
@@ -315,7 +315,8 @@ impl Explainer {
         context: &CommandContext,
     ) -> Result<ExplainedEvents, EngineError> {
         let scan = runner.event_scan(planned, context)?;
-        let sieves = if self.counts { runner.sieves(&scan, &planned.indexes, context)? } else { Vec::new() };
+        let pruning_steps =
+            if self.counts { runner.pruning_steps(&scan, &planned.indexes, context)? } else { Vec::new() };
         let summaries = scan.summary.as_ref().map(|summary| ExplainedSummaries {
             object: summary.scan.object.clone(),
             slabs: scan.snapshot.segments.iter().filter(|segment| folds && summary.holds(segment)).count() as u64,
@@ -332,7 +333,7 @@ impl Explainer {
             tested_fields: scan.tested_fields().map(str::to_owned).collect(),
             reads_text: scan.reads_text(),
             in_order: planned.order == Order::NewestFirst,
-            sieves,
+            pruning_steps,
             pushed: pushed_into(planned),
             summaries,
         })
@@ -392,12 +393,12 @@ fn shortened(text: &str) -> String {
 
 impl Runner {
     /// What indexes, time, metadata and terms leave of all that is stored.
-    fn sieves(
+    fn pruning_steps(
         &self,
         scan: &EventScan,
         indexes: &[String],
         context: &CommandContext,
-    ) -> Result<Vec<Sieve>, EngineError> {
+    ) -> Result<Vec<PruningStep>, EngineError> {
         let all = self.source.snapshot(&IndexSelector::all(), &TimeRange::ALL)?;
         let named = self.source.snapshot(&IndexSelector::new(indexes.to_vec()), &TimeRange::ALL)?;
         let whole = |segment: &Arc<dyn Segment>| (0..segment.pages().len()).collect::<Vec<_>>();
@@ -408,43 +409,50 @@ impl Runner {
         };
         let may_match = |segment: &Arc<dyn Segment>| scan.may_match(segment);
         let of_metadata = |segment: &Arc<dyn Segment>| if may_match(segment) { in_range(segment) } else { Vec::new() };
-        let mut sieves = vec![
-            sieve("stored", &all.segments, whole),
-            sieve("index", &named.segments, whole),
-            sieve("time", &scan.snapshot.segments, in_range),
-            sieve("metadata", &scan.snapshot.segments, of_metadata),
+        let mut pruning_steps = vec![
+            pruning_step("stored", &all.segments, whole),
+            pruning_step("index", &named.segments, whole),
+            pruning_step("time", &scan.snapshot.segments, in_range),
+            pruning_step("metadata", &scan.snapshot.segments, of_metadata),
         ];
         let mut left = Vec::new();
         for segment in scan.snapshot.segments.iter().filter(|segment| may_match(segment)) {
             let pages = scan.pages_of(segment, context)?.unwrap_or_default();
             left.push((segment, pages.into_iter().map(|page| page.page).collect::<Vec<_>>()));
         }
-        sieves.push(sieve_of("terms", left));
-        Ok(sieves)
+        pruning_steps.push(pruning_step_of("terms", left));
+        Ok(pruning_steps)
     }
 }
 
-fn sieve(by: &'static str, segments: &[Arc<dyn Segment>], pages: impl Fn(&Arc<dyn Segment>) -> Vec<usize>) -> Sieve {
-    sieve_of(by, segments.iter().map(|segment| (segment, pages(segment))))
+fn pruning_step(
+    by: &'static str,
+    segments: &[Arc<dyn Segment>],
+    pages: impl Fn(&Arc<dyn Segment>) -> Vec<usize>,
+) -> PruningStep {
+    pruning_step_of(by, segments.iter().map(|segment| (segment, pages(segment))))
 }
 
 /// Counts the parts that still have pages.
-fn sieve_of<'s>(by: &'static str, left: impl IntoIterator<Item = (&'s Arc<dyn Segment>, Vec<usize>)>) -> Sieve {
-    let mut sieve = Sieve { by, buckets: 0, slabs: 0, pages: 0, events: 0 };
+fn pruning_step_of<'s>(
+    by: &'static str,
+    left: impl IntoIterator<Item = (&'s Arc<dyn Segment>, Vec<usize>)>,
+) -> PruningStep {
+    let mut pruning_step = PruningStep { by, buckets: 0, slabs: 0, pages: 0, events: 0 };
     let mut buckets = std::collections::BTreeSet::new();
     for (segment, pages) in left {
         if pages.is_empty() {
             continue;
         }
         buckets.insert(segment.bucket());
-        sieve.slabs += 1;
-        sieve.pages += pages.len() as u64;
+        pruning_step.slabs += 1;
+        pruning_step.pages += pages.len() as u64;
         let infos = segment.pages();
-        sieve.events +=
+        pruning_step.events +=
             pages.iter().filter_map(|page| infos.get(*page)).map(|info| u64::from(info.events)).sum::<u64>();
     }
-    sieve.buckets = buckets.len() as u64;
-    sieve
+    pruning_step.buckets = buckets.len() as u64;
+    pruning_step
 }
 
 /// Terms as a condition.

@@ -207,7 +207,7 @@ impl Engine {
         shape: &SearchShape,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(Workplace::OwnThread, request, shape, source)
+        self.start_at(RowThread::Own, request, shape, source)
     }
 
     /// Starts a search whose rows are made on the thread that reads them. A thread with a stack of [`STACK_BYTES`] and some
@@ -225,12 +225,12 @@ impl Engine {
         shape: &SearchShape,
         source: Arc<dyn SnapshotSource>,
     ) -> Result<Job, Vec<Diagnostic>> {
-        self.start_at(Workplace::Reader, request, shape, source)
+        self.start_at(RowThread::Reader, request, shape, source)
     }
 
     fn start_at(
         &self,
-        workplace: Workplace,
+        row_thread: RowThread,
         request: SearchRequest,
         shape: &SearchShape,
         source: Arc<dyn SnapshotSource>,
@@ -239,7 +239,7 @@ impl Engine {
             let (_, mut parsed, spans) = self.parsed(&request)?;
             shape.apply(&mut parsed).map_err(|fault| vec![Diagnostic { span: spans.original(fault.span), ..fault }])?;
             let told: Vec<String> = parsed.diagnostics.iter().map(|warning| warning.told(&request.text)).collect();
-            let job = self.job(workplace, parsed.pipeline, spans, request, source);
+            let job = self.job(row_thread, parsed.pipeline, spans, request, source);
             told.into_iter().for_each(|warning| job.messages.push(warning));
             Ok(job)
         })
@@ -253,12 +253,12 @@ impl Engine {
         request: SearchRequest,
         source: Arc<dyn SnapshotSource>,
     ) -> Job {
-        with_stack(|| self.job(Workplace::OwnThread, pipeline, spans, request, source))
+        with_stack(|| self.job(RowThread::Own, pipeline, spans, request, source))
     }
 
     fn job(
         &self,
-        workplace: Workplace,
+        row_thread: RowThread,
         pipeline: Pipeline,
         spans: SpanMap,
         request: SearchRequest,
@@ -266,18 +266,18 @@ impl Engine {
     ) -> Job {
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let kind = kind_of(&pipeline, self.knowledge.as_ref(), &expressions, 0);
-        self.job_of(workplace, Work::Search(pipeline), kind, spans, self.runner(request, source))
+        self.job_of(row_thread, Work::Search(pipeline), kind, spans, self.runner(request, source))
     }
 
-    fn job_of(&self, workplace: Workplace, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
+    fn job_of(&self, row_thread: RowThread, work: Work, kind: ResultKind, spans: SpanMap, runner: Runner) -> Job {
         let (messages, stop) = (Arc::clone(&runner.context.messages), Arc::clone(&runner.context.stop));
         let (progress, id) = (Arc::clone(&runner.progress), Arc::clone(&runner.context.id));
         let holdings = Arc::clone(&runner.context.holdings);
         let previews = Arc::<Previews>::default();
         let made = MadeRows::new(runner, work, spans, Arc::clone(&previews));
-        let rows = match workplace {
-            Workplace::OwnThread => Rows::Queued(self.queued(made)),
-            Workplace::Reader => Rows::Made(Box::new(made)),
+        let rows = match row_thread {
+            RowThread::Own => Rows::Queued(self.queued(made)),
+            RowThread::Reader => Rows::Made(Box::new(made)),
         };
         let dataflow = Arc::clone(&self.dataflow);
         let _threads = Arc::clone(&self.threads);
@@ -301,7 +301,7 @@ impl Engine {
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
         let runner = self.runner(request, source);
-        self.job_of(Workplace::OwnThread, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
+        self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
     /// Rows made on a thread of the search: all of them or an error, unless the reader leaves.
@@ -468,8 +468,8 @@ fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Opti
 }
 
 /// Where the rows of a search are made.
-enum Workplace {
-    OwnThread,
+enum RowThread {
+    Own,
     Reader,
 }
 

@@ -35,7 +35,7 @@ mod threads;
 pub use commands::models::empty_model;
 pub use custom::{AlertCall, CommandChunk, CommandProcess, CommandSource, NoCommands};
 pub use explain::{
-    ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, Sieve, StageShape,
+    ExplainedEvents, ExplainedPlan, ExplainedStage, ExplainedSummaries, Explanation, Phase, PruningStep, StageShape,
 };
 pub use ingest::IngestExpressions;
 pub use job::shape::SearchShape;
@@ -50,7 +50,7 @@ pub use quarry_eval::context::TransactionLimits;
 pub use quarry_eval::dataflow::Slicing;
 pub use quarry_eval::lookup::{AddressLocations, FillTable, Location, LookupSource, LookupTable, ModelFile, TableTime};
 pub use quarry_eval::messages::Messages;
-pub use quarry_eval::rows::{compact, pieces};
+pub use quarry_eval::rows::{compact, split_by_bytes};
 pub use quarry_scan::ScanProgress;
 pub use quarry_scan::summary::{Acceleration, SummaryFile, SummaryStore};
 pub use quarry_spl::ast::TableContext;

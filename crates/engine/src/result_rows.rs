@@ -8,7 +8,7 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::dataflow::Dataflow;
 use quarry_eval::field_names::SeenNames;
-use quarry_eval::rows::{KeptRows, RowIter, pieces};
+use quarry_eval::rows::{KeptRows, RowIter, split_by_bytes};
 
 /// Bytes of what is kept, and read again, at once, where no row has more.
 const PIECE_BYTES: usize = 1 << 20;
@@ -32,7 +32,7 @@ impl ResultRows {
     /// Adds rows at the end.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<(), EngineError> {
         self.names.add(rows);
-        pieces(rows, PIECE_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
+        split_by_bytes(rows, PIECE_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
     }
 
     /// Moves the rows to a file, so that they take no memory of searches while somebody reads them slowly.

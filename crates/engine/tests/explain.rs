@@ -157,16 +157,25 @@ fn commands_run_where_they_can() {
 }
 
 #[test]
-fn sieves_count_what_is_left() {
+fn pruning_steps_count_what_is_left() {
     let left = |text: &str| {
         let found = explain(text);
-        let sieves = found.plan.events.unwrap().sieves;
-        sieves.iter().map(|sieve| (sieve.by, sieve.buckets, sieve.slabs, sieve.pages, sieve.events)).collect::<Vec<_>>()
+        let pruning_steps = found.plan.events.unwrap().pruning_steps;
+        pruning_steps
+            .iter()
+            .map(|pruning_step| {
+                (pruning_step.by, pruning_step.buckets, pruning_step.slabs, pruning_step.pages, pruning_step.events)
+            })
+            .collect::<Vec<_>>()
     };
-    let slabs = |found: &[(&str, u64, u64, u64, u64)]| found.iter().map(|sieve| sieve.2).collect::<Vec<_>>();
+    let slabs =
+        |found: &[(&str, u64, u64, u64, u64)]| found.iter().map(|pruning_step| pruning_step.2).collect::<Vec<_>>();
     let all = left("*");
-    assert_eq!(all.iter().map(|sieve| sieve.0).collect::<Vec<_>>(), ["stored", "index", "time", "metadata", "terms"]);
-    assert_eq!(all.iter().map(|sieve| sieve.4).collect::<Vec<_>>(), [30, 20, 20, 20, 20]);
+    assert_eq!(
+        all.iter().map(|pruning_step| pruning_step.0).collect::<Vec<_>>(),
+        ["stored", "index", "time", "metadata", "terms"]
+    );
+    assert_eq!(all.iter().map(|pruning_step| pruning_step.4).collect::<Vec<_>>(), [30, 20, 20, 20, 20]);
     assert_eq!(slabs(&left("error")), [3, 2, 2, 2, 1]);
     assert_eq!(slabs(&left("error earliest=1790000000 latest=1790000020")), [3, 2, 1, 1, 0]);
     assert_eq!(slabs(&left("host=db")), [3, 2, 2, 0, 0]);
@@ -215,5 +224,5 @@ fn faults_are_told_at_their_place() {
     assert_eq!((found[0].span.start, found[0].span.end), (8, 17), "{found:?}");
     let found = engine().explain(request("* | join user [search x | lookup nothing user]"), None).unwrap_err();
     assert!(found[0].message.contains("no lookup table nothing"), "{found:?}");
-    assert!(engine().explain(request("* | stats count"), None).unwrap().plan.events.unwrap().sieves.is_empty());
+    assert!(engine().explain(request("* | stats count"), None).unwrap().plan.events.unwrap().pruning_steps.is_empty());
 }

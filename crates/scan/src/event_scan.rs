@@ -1,6 +1,6 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
-//! Three sieves, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
+//! Three pruning_steps, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
 //! ([`crate::filter`]), a test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text
 //! ([`crate::fields`]), and only then the search's whole condition is tested. Rows come unordered in parallel ([`crate::slices`]) or
 //! newest first ([`crate::newest_first`]).

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use arrow::record_batch::RecordBatch;
-use quarry_engine::{EngineError, ResultRows, pieces};
+use quarry_engine::{EngineError, ResultRows, split_by_bytes};
 
 /// Size of a piece, unless a single row is larger.
 const PIECE_BYTES: usize = 1 << 20;
@@ -24,7 +24,7 @@ pub(crate) struct PendingRows {
 impl PendingRows {
     /// Appends rows.
     pub(crate) fn add(&mut self, rows: &RecordBatch) {
-        self.held.extend(pieces(rows, PIECE_BYTES));
+        self.held.extend(split_by_bytes(rows, PIECE_BYTES));
     }
 
     /// The next piece, without text that none of its rows needs.

@@ -113,10 +113,10 @@ fn json_of_plan(plan: &ExplainedPlan, zone: &TimeZone) -> Value {
 }
 
 fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
-    let sieves = events.sieves.iter().map(|sieve| {
+    let pruning_steps = events.pruning_steps.iter().map(|step| {
         json!({
-            "after": sieve.by, "buckets": sieve.buckets, "slabs": sieve.slabs, "pages": sieve.pages,
-            "events": sieve.events,
+            "after": step.by, "buckets": step.buckets, "slabs": step.slabs, "pages": step.pages,
+            "events": step.events,
         })
     });
     let time = |time: Option<TimeNs>| time.map(|time| strftime(time, TIME_FORMAT, zone));
@@ -135,15 +135,15 @@ fn json_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Value {
         "summaries": events.summaries.as_ref().map(|read| {
             json!({ "object": read.object, "slabs": read.slabs, "of": read.of })
         }),
-        "pruning": sieves.collect::<Vec<_>>(),
+        "pruning": pruning_steps.collect::<Vec<_>>(),
     })
 }
 
 /// What can exclude data before it is read.
 fn prunes_by(events: &ExplainedEvents) -> Vec<&'static str> {
     let is_bounded = events.range.earliest.is_some() || events.range.latest.is_some();
-    let sieves = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];
-    sieves.into_iter().filter(|(does, _)| *does).map(|(_, name)| name).collect()
+    let pruning_steps = [(true, "index"), (is_bounded, "time"), (events.has_terms, "terms")];
+    pruning_steps.into_iter().filter(|(does, _)| *does).map(|(_, name)| name).collect()
 }
 
 /// Name of a command as written.
@@ -236,12 +236,12 @@ fn lines_of_events(events: &ExplainedEvents, zone: &TimeZone) -> Vec<String> {
         let rest = if read.slabs < read.of { "; events of the others" } else { "" };
         lines.push(format!("summary  {} of {} slabs from {}{rest}", read.slabs, read.of, read.object));
     }
-    if !events.sieves.is_empty() {
+    if !events.pruning_steps.is_empty() {
         lines.push(format!("left after {:>8} {:>8} {:>8} {:>12}", "buckets", "slabs", "pages", "events"));
-        lines.extend(events.sieves.iter().map(|sieve| {
+        lines.extend(events.pruning_steps.iter().map(|step| {
             let [by, buckets, slabs, pages] =
-                [&sieve.by as &dyn std::fmt::Display, &sieve.buckets, &sieve.slabs, &sieve.pages];
-            format!("  {by:<8} {buckets:>8} {slabs:>8} {pages:>8} {:>12}", sieve.events)
+                [&step.by as &dyn std::fmt::Display, &step.buckets, &step.slabs, &step.pages];
+            format!("  {by:<8} {buckets:>8} {slabs:>8} {pages:>8} {:>12}", step.events)
         }));
     }
     lines

@@ -46,7 +46,7 @@ enum Value {
 
 /// What is known of a page for the sake of a few rows.
 #[derive(Debug, Default)]
-pub(super) struct FewRows {
+pub(super) struct PointReads {
     /// By column; empty before the first is asked for.
     decoded: Vec<Option<Decoded>>,
     /// Of the rows asked for last: how many values before a place have a template of some group.
@@ -58,7 +58,7 @@ impl TemplatePage {
     pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
-        self.few.counts.clear();
+        self.point_reads.counts.clear();
         let (mut out, mut ends) = (Vec::new(), Vec::with_capacity(rows.len()));
         for row in rows {
             let Some(place) = self.place_of(&columns, column, *row)? else {
@@ -80,7 +80,7 @@ impl TemplatePage {
         if rows.len() > FEW_ROWS || self.kept(column).is_some() {
             return self.column(column);
         }
-        self.few.counts.clear();
+        self.point_reads.counts.clear();
         let mut found = Vec::with_capacity(rows.len());
         let (mut codes, mut numbers) = (Vec::new(), Vec::new());
         let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -192,7 +192,7 @@ impl TemplatePage {
         let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
         // Variables of the same templates share their count.
         let group = columns.namer_groups[column as usize];
-        if let Some((.., count)) = self.few.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
+        if let Some((.., count)) = self.point_reads.counts.iter().find(|(of, at, _)| *of == group && *at == place) {
             return Ok(*count);
         }
         let codes = match self.few_values(columns, parent)? {
@@ -211,7 +211,7 @@ impl TemplatePage {
                 before.iter().filter(|code| named.get(**code as usize) == Some(&true)).count()
             }
         };
-        self.few.counts.push((group, place, count));
+        self.point_reads.counts.push((group, place, count));
         Ok(count)
     }
 
@@ -254,15 +254,15 @@ impl TemplatePage {
 
     fn few_values(&mut self, columns: &SlabColumns, column: u32) -> Result<&mut Decoded, BucketError> {
         let at = column as usize;
-        if self.few.decoded.is_empty() {
-            self.few.decoded.resize_with(columns.layout.stored.len(), || None);
+        if self.point_reads.decoded.is_empty() {
+            self.point_reads.decoded.resize_with(columns.layout.stored.len(), || None);
         }
-        if self.few.decoded[at].is_none() {
+        if self.point_reads.decoded[at].is_none() {
             let decoded = self.open_values(columns, column)?;
-            self.few.decoded[at] = Some(decoded);
+            self.point_reads.decoded[at] = Some(decoded);
         }
         let place = self.place();
-        let opened = self.few.decoded[at].as_mut();
+        let opened = self.point_reads.decoded[at].as_mut();
         opened.ok_or_else(|| place.corrupt(format!("column {column} was not decoded")))
     }
 

@@ -16,7 +16,7 @@ use crate::block::{BlockAt, BlockKind, open_block};
 use crate::columns::codec::{decode_codes, decode_numbers, decode_texts, needs_times};
 use crate::columns::dictionary::decode_dictionary;
 use crate::columns::layout::{DictionaryAt, Layout, Stored};
-use crate::columns::point_reads::FewRows;
+use crate::columns::point_reads::PointReads;
 use crate::columns::rebuild::Plans;
 use crate::columns::shared_dictionary::{SharedCache, SharedDictionary};
 use crate::columns::{MAX_POOL_BYTES, MAX_SHAPE_BYTES};
@@ -322,7 +322,7 @@ pub struct TemplatePage {
     time_at: Option<BlockAt>,
     pub(super) times: Option<Arc<[TimeNs]>>,
     read: Vec<Option<Arc<PageColumn>>>,
-    pub(super) few: FewRows,
+    pub(super) point_reads: PointReads,
 }
 
 /// What opening a page takes from the slab's head.
@@ -339,7 +339,17 @@ impl TemplatePage {
     pub(crate) fn new(columns: Arc<SlabColumns>, source: ObjectSource, facts: PageFacts) -> TemplatePage {
         let PageFacts { page, events, raw_bytes, time_at, times } = facts;
         let read = vec![None; columns.layout.stored.len()];
-        TemplatePage { columns, source, raw_bytes, page, events, time_at, times, read, few: FewRows::default() }
+        TemplatePage {
+            columns,
+            source,
+            raw_bytes,
+            page,
+            events,
+            time_at,
+            times,
+            read,
+            point_reads: PointReads::default(),
+        }
     }
 
     /// The values of a column; an error where there is no such column.

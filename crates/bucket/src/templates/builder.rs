@@ -16,7 +16,7 @@ use super::objects::Schema;
 use super::outline::{Cut, Outline};
 use super::splitter::{Cutter, Splitter, TemplateColumn};
 use super::trial::{Choice, choose};
-use super::trie::{Filled, Span};
+use super::trie::{FoundVariable, Span};
 use super::variables::Variable;
 
 /// Values a leaf sees before it decides what it is.
@@ -113,7 +113,7 @@ pub(super) struct Builder {
     pub(super) templates: usize,
     /// Template columns.
     pub(super) splits: usize,
-    pub(super) filled: Vec<Filled>,
+    pub(super) filled: Vec<FoundVariable>,
     pub(super) variables: Vec<Variable>,
     /// Variables of a text of a schema: their first bytes and their ends.
     pub(super) places: Vec<(u32, u32)>,

@@ -18,7 +18,7 @@ use super::builder::{Builder, Kind};
 use super::classes::{CLASS, WORD, same};
 use super::objects::{Entry, EntryKind, Schema, split_member};
 use super::outline::{Outline, Role, split_pair};
-use super::trie::{Filled, Span, Trie};
+use super::trie::{FoundVariable, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
 /// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.
@@ -300,7 +300,7 @@ impl Builder {
             }
             parts.push(TemplatePart::Variable(child));
             columns.push(child);
-            self.filled.push(Filled { column: child, start: variable.start as u32, end: variable.end as u32 });
+            self.filled.push(FoundVariable { column: child, start: variable.start as u32, end: variable.end as u32 });
             at = variable.end;
         }
         if at < text.len() {
@@ -327,7 +327,11 @@ impl Builder {
         };
         let places = self.places.iter().zip(&split.own().schemas[at].columns);
         self.filled.clear();
-        self.filled.extend(places.map(|((start, end), column)| Filled { column: *column, start: *start, end: *end }));
+        self.filled.extend(places.map(|((start, end), column)| FoundVariable {
+            column: *column,
+            start: *start,
+            end: *end,
+        }));
         Some(template)
     }
 
@@ -385,7 +389,7 @@ impl Builder {
         let Some(known) = split.own().outlined.get(&*self.cut.template) else { return self.plain(column, split, text) };
         self.filled.clear();
         let places = self.cut.pieces.iter().zip(&known.columns);
-        self.filled.extend(places.map(|(piece, column)| Filled {
+        self.filled.extend(places.map(|(piece, column)| FoundVariable {
             column: *column,
             start: piece.start as u32,
             end: piece.end as u32,
@@ -515,14 +519,20 @@ impl Builder {
         };
         split.plain_values += 1;
         self.filled.clear();
-        self.filled.push(Filled { column: child, start: 0, end: u32_of(text.len()) });
+        self.filled.push(FoundVariable { column: child, start: 0, end: u32_of(text.len()) });
         template
     }
 }
 
 /// Whether a value has the layout; fills its variables.
 #[inline]
-fn fit_layout(shape: &[u8], variables: &[Variable], text: &[u8], columns: &[u32], filled: &mut Vec<Filled>) -> bool {
+fn fit_layout(
+    shape: &[u8],
+    variables: &[Variable],
+    text: &[u8],
+    columns: &[u32],
+    filled: &mut Vec<FoundVariable>,
+) -> bool {
     filled.clear();
     if text.len() != shape.len() {
         return false;
@@ -532,7 +542,7 @@ fn fit_layout(shape: &[u8], variables: &[Variable], text: &[u8], columns: &[u32]
         if !same(&text[at..variable.start], &shape[at..variable.start]) {
             return false;
         }
-        filled.push(Filled { column: *column, start: variable.start as u32, end: variable.end as u32 });
+        filled.push(FoundVariable { column: *column, start: variable.start as u32, end: variable.end as u32 });
         at = variable.end;
     }
     same(&text[at..], &shape[at..])

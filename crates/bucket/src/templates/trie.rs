@@ -32,7 +32,7 @@ impl Span {
 
 /// A variable found by the trie: its column and its place in the text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Filled {
+pub(super) struct FoundVariable {
     pub(super) column: u32,
     pub(super) start: u32,
     pub(super) end: u32,
@@ -116,7 +116,7 @@ impl Trie {
 
     /// The template of a text, its variables in `filled`. `strict` is as in [`variable_end`].
     #[inline]
-    pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<Filled>) -> Option<u32> {
+    pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<FoundVariable>) -> Option<u32> {
         let mut tries = TRIES_MAX;
         filled.clear();
         self.steps.clear();
@@ -131,7 +131,7 @@ impl Trie {
                 }
                 Some((edge, Match::Variable { column, start, end, node: next })) => {
                     self.steps.push(Step { node, edge, at: at as u32 });
-                    filled.push(Filled { column, start: start as u32, end: end as u32 });
+                    filled.push(FoundVariable { column, start: start as u32, end: end as u32 });
                     node = next;
                     at = end;
                 }
@@ -194,12 +194,17 @@ impl Trie {
 
     /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals, because
     /// free text gives the first node an edge for every other line.
-    pub(super) fn find_exact(&self, text: &[u8], variables: &[Variable], filled: &mut Vec<Filled>) -> Option<u32> {
+    pub(super) fn find_exact(
+        &self,
+        text: &[u8],
+        variables: &[Variable],
+        filled: &mut Vec<FoundVariable>,
+    ) -> Option<u32> {
         filled.clear();
         let candidates = self.skeletons.get(&skeleton_hash(text, variables))?;
         let found = candidates.iter().find(|skeleton| skeleton.is_of(text, variables))?;
         let columns = found.columns.iter().zip(variables);
-        filled.extend(columns.map(|(column, variable)| Filled {
+        filled.extend(columns.map(|(column, variable)| FoundVariable {
             column: *column,
             start: variable.start as u32,
             end: variable.end as u32,

@@ -59,14 +59,14 @@ impl Class {
 }
 
 /// What one field tells.
-struct Told {
+struct FieldStatistics {
     count: f64,
     accuracy: f64,
     balanced: f64,
 }
 
 /// `points`: class and number of each row that has both.
-fn told(points: &[(usize, f64)], classes: usize) -> Told {
+fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     let mut known = vec![Class::default(); classes];
     let mut all = Class::default();
     for (class, number) in points {
@@ -86,7 +86,11 @@ fn told(points: &[(usize, f64)], classes: usize) -> Told {
         }
     }
     let shares = present.iter().map(|class| known[*class].right / known[*class].count);
-    Told { count: all.count, accuracy: right / all.count, balanced: shares.sum::<f64>() / present.len() as f64 }
+    FieldStatistics {
+        count: all.count,
+        accuracy: right / all.count,
+        balanced: shares.sum::<f64>() / present.len() as f64,
+    }
 }
 
 impl BlockingTable for AnalyzeFields {
@@ -110,7 +114,7 @@ impl BlockingTable for AnalyzeFields {
         }
         let names =
             names_of(&all).into_iter().filter(|name| !is_hidden(name) && !name.starts_with('_') && *name != self.0);
-        let mut found: Vec<(String, Told)> = Vec::new();
+        let mut found: Vec<(String, FieldStatistics)> = Vec::new();
         for name in names {
             if context.stop.is_cancelled() {
                 break;
@@ -121,7 +125,7 @@ impl BlockingTable for AnalyzeFields {
             };
             let points: Vec<(usize, f64)> = class_of.iter().enumerate().filter_map(point).collect();
             if !points.is_empty() {
-                found.push((name, told(&points, numbers.len())));
+                found.push((name, statistics_of(&points, numbers.len())));
             }
         }
         let mut columns: [ColumnBuilder; 5] = std::array::from_fn(|_| ColumnBuilder::new(found.len()));

@@ -22,8 +22,8 @@ use super::unify::conform_column;
 use super::{null_column, rebuild};
 use crate::EngineError;
 
-/// The columns that lean batches may have.
-pub(super) struct LeanSchema {
+/// The columns that batches of present columns may have.
+pub(super) struct PresentColumns {
     fields: Vec<FieldRef>,
     places: HashMap<String, usize, FixedState>,
     /// One null of each type.
@@ -32,16 +32,16 @@ pub(super) struct LeanSchema {
     missing: Vec<FieldRef>,
 }
 
-impl LeanSchema {
+impl PresentColumns {
     /// The columns of `schema`, with texts for dictionaries: batches of one column may have different ones.
-    pub(super) fn new(schema: &SchemaRef) -> LeanSchema {
+    pub(super) fn new(schema: &SchemaRef) -> PresentColumns {
         let with_type = |field: &FieldRef, kind| Arc::new(Field::new(field.name(), kind, true));
         let plain = |field: &FieldRef| match field.data_type() {
             DataType::Dictionary(..) => with_type(field, DataType::Utf8View),
             _ => Arc::clone(field),
         };
         let fields: Vec<FieldRef> = schema.fields().iter().map(plain).collect();
-        LeanSchema {
+        PresentColumns {
             places: fields.iter().enumerate().map(|(at, field)| (field.name().clone(), at)).collect(),
             nulls: fields.iter().map(|field| new_null_array(field.data_type(), 1)).collect(),
             missing: fields.iter().map(|field| with_type(field, DataType::Null)).collect(),
@@ -64,7 +64,7 @@ impl LeanSchema {
     }
 
     /// The rows with only the columns that have values.
-    pub(super) fn lean(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
+    pub(super) fn without_null_columns(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         for (field, array) in rows.schema_ref().fields().iter().zip(rows.columns()) {
             if array.logical_null_count() < array.len()
@@ -77,7 +77,7 @@ impl LeanSchema {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// The column at this place of a lean batch.
+    /// The column at this place of a batch of present columns.
     pub(super) fn column(&self, rows: &RecordBatch, at: usize) -> ArrayRef {
         let field = &self.fields[at];
         match rows.column_by_name(field.name()) {
@@ -86,7 +86,7 @@ impl LeanSchema {
         }
     }
 
-    /// A lean batch with all columns, those without a value as nulls that take no bytes.
+    /// A batch of present columns with all columns, those without a value as nulls that take no bytes.
     pub(super) fn whole(&self, rows: &RecordBatch) -> Result<RecordBatch, EngineError> {
         let nothing = null_column(rows.num_rows());
         let mut fields = self.missing.clone();
@@ -100,7 +100,7 @@ impl LeanSchema {
         rebuild(fields, columns, rows.num_rows())
     }
 
-    /// Rows of lean batches, each by its batch and its place there, in lean batches with texts of their own.
+    /// Rows of batches of present columns, each by its batch and its place there, in batches of present columns with texts of their own.
     pub(super) fn gather(
         &self,
         batches: &[RecordBatch],
@@ -143,10 +143,10 @@ impl LeanSchema {
             }
         }
         let (rows, _) = compact(&rebuild(fields, columns, places.len())?)?;
-        narrowed(rows)?.iter().map(|part| self.lean(part)).collect()
+        narrowed(rows)?.iter().map(|part| self.without_null_columns(part)).collect()
     }
 
-    /// A lean batch without rows.
+    /// A batch of present columns without rows.
     pub(super) fn empty() -> RecordBatch {
         RecordBatch::new_empty(Arc::new(Schema::empty()))
     }

@@ -3,7 +3,7 @@
 //! Rows are gathered into runs that fit into memory. One run alone is sorted there; several are sorted one after the
 //! other, kept as rows once more ([`KeptRows`], so that they may go to a file), and merged: a few at a time, with one
 //! small batch of each in memory. Keys are compared as bytes of arrow's row format, so that the order is the same on
-//! every way. Rows with equal keys stay in the order they came. On the way rows are lean ([`super::present_columns`]): a column
+//! every way. Rows with equal keys stay in the order they came. On the way rows keep only the columns that have values ([`super::present_columns`]): a column
 //! takes bytes only where it has values.
 //!
 //! Not here: what is sorted by (engine).
@@ -20,7 +20,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use datafusion_execution::memory_pool::MemoryReservation;
 
 use super::kept_rows::{KeptRows, compact, value_bytes};
-use super::present_columns::LeanSchema;
+use super::present_columns::PresentColumns;
 use super::stream::RowIter;
 use crate::EngineError;
 use crate::dataflow::Dataflow;
@@ -53,7 +53,7 @@ pub fn sorted(
     if keys.is_empty() {
         return Ok(rows.into_unified_rows());
     }
-    let schema = LeanSchema::new(&rows.schema());
+    let schema = PresentColumns::new(&rows.schema());
     let row_bytes = rows.row_bytes().max(schema.row_bytes()).max(1);
     let order = Arc::new(SortOrder {
         keys: keys.to_vec(),
@@ -65,7 +65,7 @@ pub fn sorted(
     let mut pile = Pile::new(Arc::clone(&order), converter, dataflow);
     let mut runs: Option<Runs> = None;
     for batch in rows.into_rows() {
-        let batch = order.schema.lean(&batch?)?;
+        let batch = order.schema.without_null_columns(&batch?)?;
         for start in (0..batch.num_rows()).step_by(order.batch_rows) {
             pile.push(batch.slice(start, order.batch_rows.min(batch.num_rows() - start)))?;
             if pile.is_full() {
@@ -104,7 +104,7 @@ struct SortOrder {
     keys: Vec<SortColumn>,
     limit: usize,
     batch_rows: usize,
-    schema: LeanSchema,
+    schema: PresentColumns,
 }
 
 impl SortOrder {
@@ -364,7 +364,7 @@ impl Merge {
         let mut known = std::mem::take(&mut self.sources);
         for number in &self.heap {
             let cursor = &mut self.cursors[*number];
-            self.sources.push(std::mem::replace(&mut known[cursor.source], LeanSchema::empty()));
+            self.sources.push(std::mem::replace(&mut known[cursor.source], PresentColumns::empty()));
             cursor.source = self.sources.len() - 1;
         }
     }

@@ -49,7 +49,7 @@ struct Given {
 
 /// A worker's place in the rounds.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct WorkerRound {
     worker: usize,
     /// The last round that it has given its states to.
     given: u64,
@@ -70,19 +70,19 @@ impl<'a> Rounds<'a> {
     }
 
     /// A place for one more worker.
-    pub(super) fn seat(&self) -> Seat {
+    pub(super) fn worker_round(&self) -> WorkerRound {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.of_workers.push(Arc::default());
-        Seat { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
+        WorkerRound { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
     }
 
     /// Takes the worker's states if they are asked for. What goes wrong ends the previews and not the search.
-    pub(super) fn offer(&self, seat: &mut Seat, folders: &mut [&mut Folder]) {
+    pub(super) fn offer(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
         if self.is_over.load(Ordering::Relaxed) {
             return;
         }
         let number = self.number.load(Ordering::Acquire);
-        if seat.given == number {
+        if worker_round.given == number {
             if self.is_open.swap(false, Ordering::AcqRel) {
                 if self.join().is_err() {
                     self.end();
@@ -96,8 +96,8 @@ impl<'a> Rounds<'a> {
             }
             self.is_open.store(true, Ordering::Release);
         }
-        seat.given = self.number.load(Ordering::Acquire);
-        if !self.give(seat.worker, folders) {
+        worker_round.given = self.number.load(Ordering::Acquire);
+        if !self.give(worker_round.worker, folders) {
             self.end();
         }
     }

@@ -15,7 +15,7 @@ use quarry_eval::command::{MakeRowCommand, Reduce, RowCommand};
 use quarry_eval::context::CommandContext;
 use quarry_eval::rows;
 
-use super::preview::{Previewer, Rounds, Seat};
+use super::preview::{Previewer, Rounds, WorkerRound};
 use super::{PartKey, PlanStates, WindowPart};
 use crate::slices::{SliceWork, Window, map_slices};
 
@@ -51,7 +51,7 @@ pub fn fold_windows(
             reduce,
             context,
             keeping: keeping.as_ref(),
-            rounds: rounds.as_ref().map(|rounds| (rounds, rounds.seat())),
+            rounds: rounds.as_ref().map(|rounds| (rounds, rounds.worker_round())),
             slice: 0,
             place: 0,
             matched: 0,
@@ -128,7 +128,7 @@ struct FoldWork<'a> {
     context: &'a CommandContext,
     keeping: Option<&'a Keeping>,
     /// Its place among those whose states make previews.
-    rounds: Option<(&'a Rounds<'a>, Seat)>,
+    rounds: Option<(&'a Rounds<'a>, WorkerRound)>,
     /// The slice at work, its rows so far, and how many events they were made of.
     slice: u64,
     place: u64,
@@ -147,10 +147,10 @@ impl FoldWork<'_> {
 
     /// Gives what is folded so far to a preview that is due.
     fn offer(&mut self) {
-        let Some((rounds, seat)) = &mut self.rounds else { return };
+        let Some((rounds, worker_round)) = &mut self.rounds else { return };
         match &mut self.apart {
-            Some(apart) => rounds.offer(seat, &mut [&mut self.folder, apart]),
-            None => rounds.offer(seat, &mut [&mut self.folder]),
+            Some(apart) => rounds.offer(worker_round, &mut [&mut self.folder, apart]),
+            None => rounds.offer(worker_round, &mut [&mut self.folder]),
         }
     }
 }

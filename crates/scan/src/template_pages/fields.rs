@@ -30,15 +30,15 @@ const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 
 /// Where a field lies in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct FieldLocation {
     pub place: ValueLocation,
     /// Columns of which a value may hold the field's name as a key; only the text tells then ([`super::key_end`]).
     pub doubt: Box<[u32]>,
 }
 
-impl From<ValueLocation> for Told {
-    fn from(place: ValueLocation) -> Told {
-        Told { place, doubt: Box::default() }
+impl From<ValueLocation> for FieldLocation {
+    fn from(place: ValueLocation) -> FieldLocation {
+        FieldLocation { place, doubt: Box::default() }
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn places(
     cutting: Cutting,
     names: &[String],
     json: &JsonColumns<'_>,
-) -> Vec<Told> {
+) -> Vec<FieldLocation> {
     let sample = if cutting.by_pattern { None } else { Sample::new(template_set, template) };
     let found = sample.as_ref().and_then(|sample| match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::None, _) => Some(vec![ValueLocation::Absent; names.len()]),
@@ -60,7 +60,7 @@ pub(super) fn places(
         (KvMode::Auto, _) => Sample::of_pairs(template_set, template)?.pairs(names, false),
     });
     if let Some(found) = found {
-        return found.into_iter().map(Told::from).collect();
+        return found.into_iter().map(FieldLocation::from).collect();
     }
     let is_pairs = match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::AutoEscaped, _) | (KvMode::Auto, false) => true,
@@ -72,7 +72,7 @@ pub(super) fn places(
         false => None,
     };
     let told = names.iter().map(|name| match columns(name) {
-        Some(doubt) => Told { place: ValueLocation::Absent, doubt },
+        Some(doubt) => FieldLocation { place: ValueLocation::Absent, doubt },
         None => ValueLocation::Text.into(),
     });
     told.collect()

@@ -20,7 +20,7 @@ use super::conditions::FieldPlan;
 use super::derived::Derived;
 use super::extracts::{NamedRules, RulePlace};
 use super::facts::{KnownTemplates, Sought, TemplateFacts};
-use super::fields::{Told, may_be_json, places};
+use super::fields::{FieldLocation, may_be_json, places};
 use super::flat::AskedTemplate;
 use super::json::JsonColumns;
 use super::key_end::KeyEnd;
@@ -608,7 +608,7 @@ fn put_reports(
     template: &AskedTemplate<'_>,
     names: &[String],
     joins: bool,
-    found: &mut [Told],
+    found: &mut [FieldLocation],
 ) {
     for report in reports.iter().rev() {
         for (found, place) in found.iter_mut().zip(report.places(template, names)) {
@@ -622,7 +622,7 @@ fn put_reports(
 }
 
 /// Puts in what the patterns of a field say of a template, and gives whether one has to be asked by value.
-fn put_rule(rule: RulePlace, joins: bool, found: &mut Told) -> bool {
+fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     match rule {
         RulePlace::Nowhere => false,
         RulePlace::At(_) | RulePlace::ByValue if joins && found.place != ValueLocation::Absent => {

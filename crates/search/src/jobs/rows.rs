@@ -17,7 +17,7 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use arrow::record_batch::RecordBatch;
 use jiff::tz::TimeZone;
-use quarry_engine::pieces;
+use quarry_engine::split_by_bytes;
 
 use crate::ResultTable;
 use crate::keeper::owned;
@@ -149,7 +149,7 @@ impl JobRows {
             self.count(batch);
         }
         // A batch of long rows may become many parts, because a reader holds one part in memory.
-        for piece in pieces(batch, TAIL_BYTES_MAX) {
+        for piece in split_by_bytes(batch, TAIL_BYTES_MAX) {
             if piece.num_rows() > 0 {
                 self.count(&piece);
                 let own = owned(&piece);

@@ -4,7 +4,7 @@ use crate::server::Server;
 use crate::support::Place;
 
 #[test]
-fn an_explanation_names_sieves_stages_and_macros() {
+fn an_explanation_names_pruning_steps_stages_and_macros() {
     let place = Place::new();
     let log = place.write(
         "a.log",

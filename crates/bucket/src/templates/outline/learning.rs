@@ -47,7 +47,7 @@ const REQUIRED_PERMILLE: usize = 1_000;
 
 /// What stands beside a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Beside<'t> {
+enum Neighbour<'t> {
     Edge,
     Number,
     Quoted,
@@ -63,8 +63,8 @@ struct Word<'t> {
     places: usize,
     last_text: usize,
     is_mark: bool,
-    before: BTreeMap<Beside<'t>, usize>,
-    after: BTreeMap<Beside<'t>, usize>,
+    before: BTreeMap<Neighbour<'t>, usize>,
+    after: BTreeMap<Neighbour<'t>, usize>,
 }
 
 /// The outline of the texts of a slab; `None` where they have next to nothing in common, or another form than lines of
@@ -179,8 +179,8 @@ fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
                 found.texts += 1;
                 found.last_text = number;
                 let before = place.checked_sub(1).and_then(|before| tokens.get(before));
-                *found.before.entry(beside(before)).or_default() += 1;
-                *found.after.entry(beside(tokens.get(place + 1))).or_default() += 1;
+                *found.before.entry(neighbour(before)).or_default() += 1;
+                *found.after.entry(neighbour(tokens.get(place + 1))).or_default() += 1;
             }
         }
     }
@@ -197,13 +197,13 @@ fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
     stable.into_iter().take(CANDIDATES_MAX).map(anchor).collect()
 }
 
-fn beside<'t>(token: Option<&(Token, &'t [u8])>) -> Beside<'t> {
+fn neighbour<'t>(token: Option<&(Token, &'t [u8])>) -> Neighbour<'t> {
     match token {
-        None => Beside::Edge,
-        Some((Token::Number, _)) => Beside::Number,
-        Some((Token::Quoted, _)) => Beside::Quoted,
-        Some((Token::Pair, _)) => Beside::Pair,
-        Some((Token::Word | Token::Mark, word)) => Beside::Word(word),
+        None => Neighbour::Edge,
+        Some((Token::Number, _)) => Neighbour::Number,
+        Some((Token::Quoted, _)) => Neighbour::Quoted,
+        Some((Token::Pair, _)) => Neighbour::Pair,
+        Some((Token::Word | Token::Mark, word)) => Neighbour::Word(word),
     }
 }
 
@@ -214,24 +214,25 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
         return false;
     }
     let is_most = |count: usize, of: usize| count * 100 >= of * BESIDE_PERCENT;
-    let most = |beside: &BTreeMap<Beside<'_>, usize>| {
+    let most = |beside: &BTreeMap<Neighbour<'_>, usize>| {
         let most = beside.iter().max_by_key(|(_, count)| **count).filter(|(_, count)| is_most(**count, word.texts));
         match most {
-            None => Company::Various,
-            Some((Beside::Word(other), _)) => words.get(other).map_or(Company::Various, |other| {
-                let with = |beside: &BTreeMap<Beside<'_>, usize>| beside.get(&Beside::Word(text)).copied().unwrap_or(0);
+            None => Neighbourhood::Various,
+            Some((Neighbour::Word(other), _)) => words.get(other).map_or(Neighbourhood::Various, |other| {
+                let with =
+                    |beside: &BTreeMap<Neighbour<'_>, usize>| beside.get(&Neighbour::Word(text)).copied().unwrap_or(0);
                 let together = with(&other.before).max(with(&other.after));
-                if is_most(together, other.texts) { Company::Close } else { Company::Word }
+                if is_most(together, other.texts) { Neighbourhood::Close } else { Neighbourhood::Word }
             }),
-            Some(_) => Company::Other,
+            Some(_) => Neighbourhood::Other,
         }
     };
     if word.is_mark || word.texts * 100 >= texts * EVERYWHERE_PERCENT {
         return true;
     }
     match (most(&word.before), most(&word.after)) {
-        (Company::Close, _) | (_, Company::Close) => true,
-        (Company::Various, Company::Other) | (Company::Other, Company::Various) => true,
+        (Neighbourhood::Close, _) | (_, Neighbourhood::Close) => true,
+        (Neighbourhood::Various, Neighbourhood::Other) | (Neighbourhood::Other, Neighbourhood::Various) => true,
         // A value: what is around it stays, and it changes.
         _ => false,
     }
@@ -239,7 +240,7 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
 
 /// What is nearly always beside a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Company {
+enum Neighbourhood {
     /// Nothing is.
     Various,
     /// A word or sign that nearly always has the word beside it, too.

@@ -16,20 +16,20 @@ pub fn row_bytes(batch: &RecordBatch) -> Vec<usize> {
 }
 
 /// The rows in batches of at most `most` bytes, or of one row that takes more.
-pub fn pieces(batch: &RecordBatch, most: usize) -> Vec<RecordBatch> {
+pub fn split_by_bytes(batch: &RecordBatch, most: usize) -> Vec<RecordBatch> {
     if batch.columns().iter().map(value_bytes).sum::<usize>() <= most {
         return vec![batch.clone()];
     }
-    let (mut pieces, mut start, mut held) = (Vec::new(), 0, 0);
+    let (mut batches, mut start, mut held) = (Vec::new(), 0, 0);
     for (row, bytes) in row_bytes(batch).into_iter().enumerate() {
         if row > start && held + bytes > most {
-            pieces.push(batch.slice(start, row - start));
+            batches.push(batch.slice(start, row - start));
             (start, held) = (row, 0);
         }
         held += bytes;
     }
-    pieces.push(batch.slice(start, batch.num_rows() - start));
-    pieces
+    batches.push(batch.slice(start, batch.num_rows() - start));
+    batches
 }
 
 fn add_bytes(column: &ArrayRef, bytes: &mut [usize]) {
@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pieces_are_all_rows_in_order_and_short(
+        fn batches_are_all_rows_in_order_and_short(
             lengths in prop::collection::vec(prop_oneof![4 => 0usize..100, 1 => 1_000usize..20_000], 0..60),
             most in 1usize..10_000,
             from in 0usize..10,
@@ -100,7 +100,7 @@ mod tests {
             let whole = batch(&lengths);
             let from = from.min(lengths.len());
             let rows = whole.slice(from, lengths.len() - from);
-            let cut = pieces(&rows, most);
+            let cut = split_by_bytes(&rows, most);
             for piece in &cut {
                 prop_assert!(piece.num_rows() <= 1 || row_bytes(piece).iter().sum::<usize>() <= most);
             }
