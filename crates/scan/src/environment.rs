@@ -1,4 +1,4 @@
-//! What a scan is given of its engine and of the search it belongs to.
+//! What the engine passes to a scan: rules, labels, progress and summaries.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::summary::{SummaryRead, SummaryStore};
 use crate::template_pages::{KnownTemplates, Slabs};
 use crate::top_k::TopKThreshold;
 
-/// How the fields of events are cut, shared by all searches under the same settings.
+/// Field extraction rules, shared by all searches that run under the same settings.
 #[derive(Clone)]
 pub struct ScanRules {
     search_time: Side,
     index_time: Side,
 }
 
-/// Rules, and what is known of template slabs under them.
+/// Rules, and the facts about template slabs that depend on them.
 #[derive(Clone)]
 struct Side {
     rules: Arc<FieldRules>,
@@ -34,7 +34,7 @@ struct Side {
 }
 
 impl ScanRules {
-    /// The rules of these settings.
+    /// Builds the rules from these settings.
     pub fn new(props: Arc<PropsResolver>) -> ScanRules {
         let index_time = Arc::new(FieldRules::index_time_only(Arc::clone(&props)));
         let search_time = Arc::new(FieldRules::new(props));
@@ -48,26 +48,26 @@ impl ScanRules {
     }
 }
 
-/// What a scan needs beside its plan and its snapshot.
+/// Everything a scan needs besides its plan and its snapshot.
 pub struct ScanEnvironment<'a> {
     /// How fields are cut.
     pub rules: &'a ScanRules,
     /// Tables of automatic lookups.
     pub lookups: &'a Arc<dyn LookupSource>,
-    /// Event types and tags; none where only index-time fields are read.
+    /// Event types and tags; `None` where only index-time fields are read.
     pub labels: &'a dyn LabelSource,
     /// Name of the node.
     pub node: String,
     /// Summaries of data models.
     pub summaries: &'a Arc<dyn SummaryStore>,
-    /// Told how far the scan is.
+    /// Receives the progress of the scan.
     pub progress: &'a Arc<ScanProgress>,
     /// Context of the search.
     pub context: &'a CommandContext,
 }
 
 impl ScanEnvironment<'_> {
-    /// What reads the events of a scan.
+    /// Prepares to read the events of a scan.
     pub fn scan(&self, plan: &Scan, snapshot: Snapshot) -> Result<EventScan, EngineError> {
         let side = match plan.fields {
             FieldSource::SearchTime => &self.rules.search_time,
@@ -97,7 +97,7 @@ impl ScanEnvironment<'_> {
         })
     }
 
-    /// The condition ready to test, and what knowledge adds to the events it is tested on.
+    /// Compiles the condition, and prepares the search-time fields it tests.
     fn condition(
         &self,
         plan: &Scan,

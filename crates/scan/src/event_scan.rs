@@ -1,11 +1,11 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
-//! Three pruning_steps, coarse to fine: the store prunes buckets by index and time, the term dictionary prunes pages
-//! ([`crate::filter`]), a test on raw text and metadata prunes rows. Only for what is left are fields cut out of the text
-//! ([`crate::fields`]), and only then the search's whole condition is tested. Rows come unordered in parallel ([`crate::slices`]) or
-//! newest first ([`crate::newest_first`]).
+//! Rows are eliminated in three steps, from coarse to fine. The store prunes buckets by index and time, the term
+//! dictionary prunes pages ([`crate::filter`]), and a test on raw text and metadata drops rows. Only then are fields
+//! extracted ([`crate::fields`]) and the full condition tested. Rows come in parallel without order ([`crate::slices`])
+//! or newest first ([`crate::newest_first`]).
 //!
-//! Not here: what the rows are used for.
+//! Not here: commands (engine).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +31,13 @@ use crate::summary::SummaryRead;
 use crate::template_pages::{LaterSlab, Slabs, TemplateRows};
 use crate::top_k::TopKThreshold;
 
-/// Pages of a segment up to which the rows that may match are asked for, which costs about as much as a column.
+/// Largest number of candidate pages in a segment for which the term dictionary is asked for individual rows; asking
+/// costs about as much as reading a column.
 const RARE_PAGES: u32 = 4;
 
-/// Everything needed to read the events of a search.
+/// Everything needed to read the events of one search.
 pub struct EventScan {
-    /// Segments that can hold an event.
+    /// Segments that may hold matching events.
     pub snapshot: Snapshot,
     /// Instants wanted.
     pub range: TimeRange,
@@ -46,31 +47,31 @@ pub struct EventScan {
     pub(crate) filter: EventFilter,
     /// Fields wanted.
     pub(crate) projection: Projection,
-    /// How fields are cut out of text.
+    /// Field extraction rules.
     pub(crate) rules: Arc<FieldRules>,
-    /// What knowledge adds to the events.
+    /// Search-time fields added by knowledge objects.
     pub(crate) derivations: Derivations,
     /// Fields shown so far.
     pub(crate) shown: ShownFields,
     /// Commands run while reading.
     pub(crate) rexes: Rexes,
-    /// Readers of patterns whose fields others are computed of.
+    /// Readers for patterns whose fields other fields are computed from.
     pub(crate) computed_rexes: Rexes,
-    /// What is known of template slabs so far.
+    /// What is known about template slabs so far.
     pub(crate) slabs: Slabs,
-    /// A sort of which few rows are wanted.
+    /// Top-k threshold of a sort that keeps few rows.
     pub(crate) top_k: Option<TopKThreshold>,
-    /// Summaries that rows are taken from.
+    /// Summaries to read instead of events.
     pub summary: Option<SummaryRead>,
-    /// Whether events that are alike may come as their first and last.
+    /// Whether a run of identical events may be represented by its first and last event.
     pub(crate) extremes: bool,
-    /// Whether events may come as their values and how many have them.
+    /// Whether events may be represented by distinct values with counts.
     pub(crate) counts: bool,
-    /// What has been read so far.
+    /// Progress so far.
     pub progress: Arc<ScanProgress>,
 }
 
-/// How far a scan is; for progress and the job's figures.
+/// Progress of a scan, for progress bars and the job's statistics.
 #[derive(Debug, Default)]
 pub struct ScanProgress {
     pages_total: AtomicU64,
@@ -91,27 +92,27 @@ impl ScanProgress {
         self.pages_done.load(Ordering::Relaxed)
     }
 
-    /// Pages of them that were not read, because what was made of them before had been kept.
+    /// Pages that were not read because their partial states were cached.
     pub fn pages_kept(&self) -> u64 {
         self.pages_kept.load(Ordering::Relaxed)
     }
 
-    /// Events looked at, by this search or by the one whose work was kept.
+    /// Events scanned by this search or, for cached states, by the search that made them.
     pub fn events_scanned(&self) -> u64 {
         self.events_scanned.load(Ordering::Relaxed)
     }
 
-    /// Events that matched the search's first part.
+    /// Events that passed the search condition.
     pub fn events_matched(&self) -> u64 {
         self.events_matched.load(Ordering::Relaxed)
     }
 
-    /// Counts pages that are going to be read.
+    /// Adds pages that are going to be read.
     pub(crate) fn note_planned(&self, pages: u64) {
         self.pages_total.fetch_add(pages, Ordering::Relaxed);
     }
 
-    /// Counts what was kept as if it had been read.
+    /// Counts a cached window as if it had been read.
     pub(crate) fn note_known(&self, part: &WindowPart) {
         self.pages_kept.fetch_add(part.pages, Ordering::Relaxed);
         self.pages_done.fetch_add(part.pages, Ordering::Relaxed);
@@ -121,12 +122,12 @@ impl ScanProgress {
 }
 
 impl EventScan {
-    /// Whether events of a segment may match, as far as its metadata tell.
+    /// Whether events of a segment may match, judged by its metadata alone.
     pub fn may_match(&self, segment: &Arc<dyn Segment>) -> bool {
         self.filter.may_match_any(&segment.metas())
     }
 
-    /// What term dictionaries are asked.
+    /// The query for term dictionaries.
     pub fn terms(&self) -> &TermQuery {
         self.filter.terms()
     }
@@ -136,12 +137,12 @@ impl EventScan {
         self.filter.names()
     }
 
-    /// Whether the text of events is read for more than the fields in it.
+    /// Whether the event text is read for more than field extraction.
     pub fn reads_text(&self) -> bool {
         self.projection.raw || self.filter.reads_text()
     }
 
-    /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and left out.
+    /// Pages that may hold a match, in order of arrival. Damaged buckets are reported and skipped.
     pub fn pages(&self, context: &CommandContext) -> Result<Vec<PageRef>, EngineError> {
         self.report_damaged(context);
         let segments = self.snapshot.segments.iter();
@@ -157,7 +158,7 @@ impl EventScan {
         Ok(pages)
     }
 
-    /// Whether all pages are read, in whatever order the rows are wanted.
+    /// Whether all pages are read regardless of the order of rows.
     pub(crate) fn reads_all(&self) -> bool {
         self.top_k.is_some()
     }
@@ -167,7 +168,7 @@ impl EventScan {
         self.summary.as_ref().is_some_and(|summary| summary.leaves_out(segment))
     }
 
-    /// The rows that a summary has of a page; `None` where it has to be read.
+    /// The rows that a summary holds for a page; `None` if the page itself must be read.
     pub(crate) fn summarised(&self, page: &PageRef) -> Result<Option<RecordBatch>, EngineError> {
         let Some(summary) = &self.summary else { return Ok(None) };
         let rows = summary.page(page, &self.range)?;
@@ -177,7 +178,7 @@ impl EventScan {
         Ok(rows)
     }
 
-    /// Every page of a segment in the range.
+    /// All pages of a segment within the time range.
     pub(crate) fn all_pages_of(&self, segment: &Arc<dyn Segment>) -> Vec<PageRef> {
         let pages = segment.pages().iter().enumerate();
         let wanted = pages.filter(|(_, info)| self.range.overlaps(info.time_min, info.time_max));
@@ -196,7 +197,7 @@ impl EventScan {
         }
     }
 
-    /// Pages of a segment that may hold a match; `None` when it is damaged, which is reported.
+    /// Pages of a segment that may hold a match; `None` if it is damaged, which is reported.
     pub fn pages_of(
         &self,
         segment: &Arc<dyn Segment>,
@@ -207,7 +208,7 @@ impl EventScan {
             Ok(candidates) => candidates,
             Err(error) => return damaged_or_fail(context, error).map(|()| None),
         };
-        // Asking can show damage that loses nothing yet, such as a term filter that has to do without.
+        // The query may reveal damage that costs nothing yet, such as an unreadable term filter.
         if let Some(damage) = segment.damage() {
             report_damage(context, &format!("bucket {} is damaged: {}", damage.bucket, damage.reason));
         }
@@ -220,12 +221,13 @@ impl EventScan {
         Ok(Some(wanted.map(page_ref).collect()))
     }
 
-    /// The matching rows of a page in order of arrival; `None` when there are none or the page is damaged.
+    /// The matching rows of a page in order of arrival; `None` if there are none or the page is damaged.
     pub fn read(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         self.read_as(page, false, context)
     }
 
-    /// As [`EventScan::read`], with columns coded as `rows` knows them, and without `_time` where it is not wanted.
+    /// Like [`EventScan::read`], but with dictionary-coded columns as in `rows`, and without `_time` unless it is
+    /// requested.
     pub fn read_coded(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         if self.only_counts() && self.holds_whole(page) {
             let rows = rows::batch_of(Vec::<(String, ArrayRef)>::new(), page.info.events as usize)?;
@@ -262,8 +264,8 @@ impl EventScan {
         self.noted(page, rows, context)
     }
 
-    /// The rows of a page whose events are given fields beside those they hold: by text, so that the way they are
-    /// stored plays no part.
+    /// The rows of a page to whose events rules add fields. They are extracted from text, so the storage layout does
+    /// not matter.
     fn read_derived(&self, page: &PageRef, context: &CommandContext) -> Result<Option<RecordBatch>, EngineError> {
         let fields = page.segment.may_hold_fields(page.page);
         let columns = PageColumns { raw: true, index_time: true, fields };
@@ -300,7 +302,7 @@ impl EventScan {
         Ok(self.matching(&events, selected, context)?.map(|(rows, _)| rows))
     }
 
-    /// The matching rows of a page, read by its text, and which of its events they are.
+    /// The matching rows of a page, read as text, and their positions in the page.
     pub fn read_placed(
         &self,
         page: &PageRef,
@@ -316,7 +318,7 @@ impl EventScan {
         Ok(found)
     }
 
-    /// Counts rows that matched and were left out, as others come before them.
+    /// Counts rows that matched but were dropped by the top-k threshold.
     pub(crate) fn note_left(&self, rows: usize) {
         self.progress.events_matched.fetch_add(rows as u64, Ordering::Relaxed);
     }
@@ -327,7 +329,7 @@ impl EventScan {
         self.progress.events_matched.fetch_add(found, Ordering::Relaxed);
     }
 
-    /// A page that was read once more, and gave so many rows, counts once.
+    /// Takes back the counts of a page that gave `found` rows: it is read again, or was only prefetched.
     pub(crate) fn forget_read(&self, page: &PageRef, found: u64) {
         self.progress.pages_done.fetch_sub(1, Ordering::Relaxed);
         self.progress.events_scanned.fetch_sub(u64::from(page.info.events), Ordering::Relaxed);
@@ -338,7 +340,7 @@ impl EventScan {
         self.projection.raw || self.projection.needs_text() || self.filter.reads_text() || !self.rexes.is_empty()
     }
 
-    /// The rows of `selected` that match, and which they are.
+    /// The matching rows among `selected`, and their positions.
     pub(crate) fn matching(
         &self,
         events: &Page,
@@ -364,7 +366,7 @@ impl EventScan {
         Ok(Some((batch, selected)))
     }
 
-    /// The rows without columns that only the condition wanted.
+    /// Drops columns that only the condition needed.
     pub(crate) fn without_extra(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let extra = self.projection.extra_of(&self.filter);
         if extra.is_empty() && self.filter.given().is_empty() {
@@ -373,7 +375,7 @@ impl EventScan {
         rows::without(&rows, |name| event_fields::is_given_column(name) || extra.iter().any(|drop| drop == name))
     }
 
-    /// Rows whose times are wanted.
+    /// Rows within the time range.
     pub(crate) fn in_range(&self, events: &Page, info: &PageInfo) -> Vec<u32> {
         let all = 0..events.len() as u32;
         let whole = self.range.contains(info.time_min) && self.range.contains(info.time_max);
@@ -387,7 +389,7 @@ impl EventScan {
         rows
     }
 
-    /// The wanted columns of the selected rows.
+    /// The requested columns of the selected rows.
     pub(crate) fn columns(
         &self,
         events: &Page,
@@ -440,7 +442,7 @@ impl EventScan {
     }
 }
 
-/// The numbers of pages of one segment.
+/// The page numbers of pages of one segment.
 pub(crate) fn page_set(pages: &[PageRef]) -> PageSet {
     PageSet(pages.iter().fold(0, |set, page| set | PageSet::one(page.page).0))
 }
@@ -475,7 +477,7 @@ fn metadata_column(events: &Page, selected: &[u32], field: &str) -> Result<Array
     Ok(Arc::new(builder.finish()))
 }
 
-/// What events were given of a field when they were indexed, with the name of its column.
+/// The index-time values of a field, with the name of their column.
 fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayRef) {
     let mut column = rows::ColumnBuilder::new(selected.len());
     for row in selected {
@@ -489,7 +491,7 @@ fn given_column(events: &Page, selected: &[u32], field: &str) -> (String, ArrayR
     (event_fields::given_column(field), column.finish())
 }
 
-/// A damaged bucket makes the answer partial, anything else ends the search.
+/// A damaged bucket makes the answer partial; any other error ends the search.
 fn damaged_or_fail(context: &CommandContext, error: StoreError) -> Result<(), EngineError> {
     match error {
         StoreError::Corrupt { .. } => {
@@ -500,7 +502,7 @@ fn damaged_or_fail(context: &CommandContext, error: StoreError) -> Result<(), En
     }
 }
 
-/// Reports damage, which makes the answer partial.
+/// Reports damage; the answer is then partial.
 pub(crate) fn report_damage(context: &CommandContext, message: &str) {
     context.messages.push(message);
     context.stop.mark_partial();

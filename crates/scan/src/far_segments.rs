@@ -1,11 +1,13 @@
-//! Segments on stores that are far away: asked side by side, and begun before it is their turn.
+//! Prefetch for segments on remote storage: their term dictionaries are queried concurrently, and their pages are
+//! requested ahead of the workers.
 //!
-//! Of such a segment some requests must wait for each other: its terms tell its pages, these its templates, and
-//! these the columns. That takes as long for sixteen segments as for one, so that many are under way. While workers
-//! read a segment, the first page of each of the next ones is read and thrown away: what the rest of it needs comes along
-//! and is held ([`Segment::read_ahead`]). It begins when the workers first wait for a request: until then all is cached.
+//! Reading a remote segment takes several dependent requests: the term dictionary names the pages, these name the
+//! templates, and these the columns. The latency is the same for sixteen segments as for one, so many are requested at
+//! once. While workers read one segment, the first page of each following segment is read and discarded; the store
+//! keeps what it fetched along with it ([`Segment::read_ahead`]). Prefetch starts when workers first wait for a
+//! request; until then everything is cached.
 //!
-//! Not here: what is fetched together with a page (bucket).
+//! Not here: which blocks are fetched together with a page (bucket).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,14 +24,14 @@ use crate::event_scan::EventScan;
 use crate::page::PageRef;
 use crate::slices::Window;
 
-/// Segments that are asked, or begun, at once.
+/// Segments queried or prefetched concurrently.
 const SEGMENTS_AT_ONCE: usize = 16;
-/// Time between two looks whether workers wait for a request.
+/// Interval at which the prefetcher checks whether workers wait for a request.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
-/// Pages that are looked at for segments that come next: those of four slabs.
+/// Pages examined to find the next segments: those of four slabs.
 const PAGES_LOOKED_AT: usize = 256;
 
-/// What `of` gives for each number below `count`, in their order, many at once.
+/// Evaluates `of` for `0..count` concurrently; results are in order.
 pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, T)>> = Mutex::default();
@@ -45,7 +47,7 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
     };
     std::thread::scope(|scope| {
         for _ in 1..SEGMENTS_AT_ONCE.min(count) {
-            // A thread that does not start is not missed.
+            // If the thread does not start, the others do its work.
             drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
         }
         some();
@@ -56,21 +58,21 @@ pub(crate) fn side_by_side<T: Send>(count: usize, of: &(dyn Fn(usize) -> T + Syn
     done.into_iter().map(|(_, given)| given).collect()
 }
 
-/// Begins segments before workers come to them.
+/// Prefetches segments ahead of the workers.
 pub(crate) struct Beginnings<'a> {
     scan: &'a EventScan,
     context: CommandContext,
-    /// The page with which a segment is begun and the run it is in, in the order in which workers take runs.
+    /// The page that starts a segment, and the run that holds it, in the order in which workers take runs.
     pages: Vec<(usize, &'a PageRef)>,
     coded: bool,
     next: AtomicUsize,
-    /// Requests that were sent for each of them before it was read.
+    /// Requests sent for each of them before it was read.
     requests: Vec<u64>,
     reached: Mutex<Reached>,
     moved: Condvar,
 }
 
-/// Tells that the workers have ended, however they did.
+/// Signals on drop that the workers have ended, even by a panic.
 struct End<'a, 'b>(&'a Beginnings<'b>);
 
 impl Drop for End<'_, '_> {
@@ -80,16 +82,16 @@ impl Drop for End<'_, '_> {
     }
 }
 
-/// How far the workers are.
+/// How far the workers have got.
 #[derive(Default)]
 struct Reached {
-    /// The last run that one of them took.
+    /// The last run that a worker took.
     run: usize,
     ended: bool,
 }
 
 impl<'a> Beginnings<'a> {
-    /// Those of the far segments of these runs of windows; `coded` as [`EventScan::read_coded`] is meant.
+    /// Collects the remote segments of these runs of windows; `coded` is as in [`EventScan::read_coded`].
     pub(crate) fn of(
         scan: &'a EventScan,
         windows: &'a [Window],
@@ -98,7 +100,7 @@ impl<'a> Beginnings<'a> {
         context: &CommandContext,
     ) -> Beginnings<'a> {
         let mut pages: Vec<(usize, &PageRef)> = Vec::new();
-        // Where summaries stand for events, pages may not be read at all.
+        // If summaries replace events, the pages may not be read at all.
         let runs = if scan.summary.is_some() { &[] } else { runs };
         for (run, windows) in runs.iter().map(|run| &windows[run.clone()]).enumerate() {
             let firsts = windows.iter().filter_map(|window| window.pages.last());
@@ -108,14 +110,14 @@ impl<'a> Beginnings<'a> {
                 }
             }
         }
-        // What it says of its events, it says again when its turn comes.
+        // Messages are dropped here; the worker that reads the page reports them.
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let (next, reached, moved) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
         let requests = pages.iter().map(|(_, page)| page.segment.requests()).collect();
         Beginnings { scan, context, pages, coded, next, requests, reached, moved }
     }
 
-    /// Runs `work` while segments are begun, and gives what it gives.
+    /// Runs `work` while segments are prefetched, and returns its result.
     pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
         if self.pages.is_empty() {
             return work();
@@ -130,19 +132,19 @@ impl<'a> Beginnings<'a> {
                     drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, some));
                 }
             };
-            // A thread that does not start is not missed.
+            // If the thread does not start, nothing is prefetched.
             drop(std::thread::Builder::new().name("quarry-far".to_owned()).spawn_scoped(scope, begin));
             let _end = End(self);
             work()
         })
     }
 
-    /// Waits until the workers wait for a request; false where they end without. What is cached is not begun, as that only
-    /// takes time.
+    /// Waits until a worker waits for a request; false if the workers end first. Prefetching cached data would only
+    /// cost time.
     fn waits_for_network(&self) -> bool {
         let mut reached = self.locked();
         while !reached.ended {
-            // Those that workers read now, and some before as buckets have several.
+            // Includes segments that workers read now, and a few before, as a bucket has several.
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
             let mut now = begun.saturating_sub(SEGMENTS_AT_ONCE)..begun;
             if now.any(|at| self.pages[at].1.segment.requests() != self.requests[at]) {
@@ -153,7 +155,7 @@ impl<'a> Beginnings<'a> {
         false
     }
 
-    /// A worker takes this run.
+    /// Records that a worker takes this run.
     pub(crate) fn reach(&self, run: usize) {
         if !self.pages.is_empty() {
             let mut reached = self.locked();
@@ -166,7 +168,7 @@ impl<'a> Beginnings<'a> {
         let _noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
         while let Some((at, (run, page))) = self.take() {
             if self.is_wanted(at, *run) && !self.context.stop.stops_reading() {
-                // Whoever reads it in earnest tells of what is wrong with it.
+                // Faults are reported by the worker that reads the page.
                 drop(caught("a segment was begun", || self.scan.begin(page, self.coded, &self.context)));
             }
         }
@@ -177,7 +179,7 @@ impl<'a> Beginnings<'a> {
         self.pages.get(at).map(|page| (at, page))
     }
 
-    /// Waits until the segment is one of the next; whether nobody is there before.
+    /// Waits until the segment is among the next ones; true if no worker has reached it yet.
     fn is_wanted(&self, at: usize, run: usize) -> bool {
         let too_early = |reached: &mut Reached| {
             let begun = self.pages.partition_point(|(run, _)| *run <= reached.run);
@@ -192,12 +194,12 @@ impl<'a> Beginnings<'a> {
     }
 }
 
-/// The far segments that a search in order of time has begun.
+/// Remote segments that a time-ordered search has prefetched.
 #[derive(Default)]
 pub(crate) struct Begun(BTreeSet<u64>);
 
 impl Begun {
-    /// The first pages of those that come next and were not begun; `pages` are those that are left, the next last.
+    /// The first pages of the next segments not yet prefetched; `pages` are the remaining ones, the next one last.
     pub(crate) fn of(&mut self, pages: &[PageRef]) -> Vec<PageRef> {
         let next = pages.iter().rev().take(PAGES_LOOKED_AT).filter(|page| page.segment.is_far());
         next.filter(|page| self.0.insert(page.segment.sequence())).take(SEGMENTS_AT_ONCE).cloned().collect()
@@ -205,21 +207,22 @@ impl Begun {
 }
 
 impl EventScan {
-    /// Reads a page of a segment that comes later, as [`Beginnings`] do.
+    /// Prefetches a page of a later segment, as [`Beginnings`] do; messages about it are dropped.
     pub(crate) fn begin_apart(&self, page: &PageRef, context: &CommandContext) {
         let context = CommandContext { messages: Arc::default(), ..context.clone() };
         let _noted = messages::work_for(Some(Arc::clone(&context.messages)));
         drop(caught("a segment was begun", || self.begin(page, false, &context)));
     }
 
-    /// Reads a page for what comes along with it; it is not counted as read.
+    /// Reads a page only to have its blocks fetched; it does not count as read.
     fn begin(&self, page: &PageRef, coded: bool, context: &CommandContext) -> Result<(), EngineError> {
         let rows = if coded { self.read_coded(page, context)? } else { self.read(page, context)? };
         self.forget_read(page, rows.as_ref().map_or(0, quarry_eval::rows::events_of));
         Ok(())
     }
 
-    /// Pages of segments that may hold a match, as [`EventScan::pages_of`]; far ones are asked at once.
+    /// Pages of several segments that may hold a match, as [`EventScan::pages_of`]; remote segments are queried
+    /// concurrently.
     pub(crate) fn pages_of_all(
         &self,
         segments: &[&Arc<dyn Segment>],

@@ -1,8 +1,8 @@
-//! Cutting fields out of event text into columns that point into the page.
+//! Search-time field extraction: fields of the event text as columns that point into the page.
 //!
-//! Fields come, in this order, from index-time fields, from `EXTRACT` patterns, from `REPORT` transforms
-//! ([`reports`]), and from automatic `key=value` or JSON extraction. An earlier source wins. Values are views into the page's text; only values written with escapes
-//! are copied. Facts: Splunk's order of search-time operations.
+//! Fields come, in this order, from index-time fields, `EXTRACT` patterns, `REPORT` transforms ([`reports`]) and
+//! automatic `key=value` or JSON extraction; an earlier source wins. Values are views into the page's text; only values
+//! with escapes are copied. Source of the order: Splunk's documentation of search-time operations.
 
 pub(crate) mod cells;
 pub(crate) mod reports;
@@ -32,17 +32,17 @@ use quarry_stdx::Fault;
 use self::reports::Report;
 use super::event_fields::is_given;
 
-/// Distinct fields of one page; a field beyond is not shown.
+/// Distinct fields per page; further fields are dropped.
 const PAGE_FIELDS_MAX: usize = 1_000;
-/// Distinct fields of one search (in the spirit of limits.conf `[kv] maxcols`); a field beyond is not shown.
+/// Distinct fields per search (compare limits.conf `[kv] maxcols`); further fields are dropped.
 const SEARCH_FIELDS_MAX: usize = 1_000;
 
-/// Names of the fields a search has shown, so that binary data does not make columns without end.
+/// Names of the fields a search has returned; the limit keeps binary data from creating columns without end.
 #[derive(Debug, Default)]
 pub(crate) struct ShownFields(Mutex<BTreeSet<String>>);
 
 impl ShownFields {
-    /// Whether the field is shown or may be from now on.
+    /// Admits a field if it is known or there is room for one more.
     fn admits(&self, name: &str) -> bool {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if names.contains(name) {
@@ -56,17 +56,17 @@ impl ShownFields {
     }
 }
 
-/// The page's text as a buffer that columns can point into.
+/// The page's text as a buffer for string views.
 pub(crate) fn text_buffer(events: &Page) -> Buffer {
     Buffer::from(events.raw.clone())
 }
 
-/// Which fields a search wants of each event.
+/// Fields that a search requests of each event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projection {
-    /// Every field there is.
+    /// All fields.
     pub all: bool,
-    /// Whether a command asks for every field by `*`: then the computed ones are among them.
+    /// Whether a command requests all fields with `*`, which includes the computed ones.
     pub every: bool,
     /// Fields by name.
     pub names: Vec<String>,
@@ -79,7 +79,7 @@ pub(crate) struct Projection {
 }
 
 impl Projection {
-    /// The projection of commands that need `fields`.
+    /// The projection for commands that need these fields.
     pub(crate) fn new(needs: &quarry_spl::analyse::FieldNeeds) -> Projection {
         let named = |name: &str| {
             needs.fields.contains(name) || needs.patterns.iter().any(|p| wildcard_parts(p, name).is_some())
@@ -94,110 +94,111 @@ impl Projection {
         }
     }
 
-    /// Whether a field is wanted.
+    /// Whether a field is requested.
     pub(crate) fn wants(&self, field: &str) -> bool {
         self.all
             || self.names.iter().any(|name| name == field)
             || self.patterns.iter().any(|p| wildcard_parts(p, field).is_some())
     }
 
-    /// Whether fields are wanted that only the texts of events name.
+    /// Whether fields are requested whose names only the event texts tell.
     pub(crate) fn wants_unnamed(&self) -> bool {
         self.all || !self.patterns.is_empty()
     }
 
-    /// Whether some wanted field is cut out of text.
+    /// Whether a requested field must be extracted from text.
     pub(crate) fn needs_text(&self) -> bool {
         self.all || !self.patterns.is_empty() || self.names.iter().any(|name| !is_given(name))
     }
 }
 
-/// How fields are cut, per metadata.
+/// Field extraction rules, resolved per metadata.
 pub(crate) struct FieldRules {
     props: Arc<PropsResolver>,
-    /// Whether nothing is cut out of text: only fields written when the event was added are there.
+    /// Whether nothing is extracted from text, so that only index-time fields exist.
     index_time_only: bool,
     reads_indexed_text: bool,
     known: Mutex<HashMap<Metadata, Arc<SourceRules>, FixedState>>,
-    /// Patterns by their text: sources share them.
+    /// Compiled patterns by text and field, shared by sources.
     extracts: Mutex<HashMap<(String, String), Arc<Extract>, FixedState>>,
-    /// Transforms by the name of their stanza: sources share them.
+    /// Compiled transforms by stanza name, shared by sources.
     reports: Mutex<HashMap<String, Arc<Report>, FixedState>>,
 }
 
-/// A pattern that cuts fields.
+/// A compiled extraction pattern.
 #[derive(Debug)]
 pub(crate) struct Extract {
     /// The pattern.
     pub regex: Regex,
-    /// The field it reads; mostly `_raw`.
+    /// The field it reads, usually `_raw`.
     pub field: String,
-    /// By group the field that it makes.
+    /// By group: the field it produces.
     pub names: Vec<Option<String>>,
-    /// Whether a value without characters makes no field.
+    /// Whether an empty value produces no field.
     pub skips_empty: bool,
 }
 
 impl Extract {
-    /// The pattern of an `EXTRACT-`, whose groups have the names of the fields.
+    /// An `EXTRACT-` pattern; its groups are named after the fields.
     fn new(regex: Regex, field: &str) -> Extract {
         let names = regex.group_names().to_vec();
         Extract { regex, field: field.to_owned(), names, skips_empty: false }
     }
 
-    /// Whether it makes one of these fields.
+    /// Whether it produces one of these fields.
     fn makes_any(&self, names: &[String]) -> bool {
         self.names.iter().flatten().any(|group| names.contains(group))
     }
 
-    /// Whether it reads the text of an event, and not a field.
+    /// Whether it reads the event text rather than a field.
     fn reads_text(&self) -> bool {
         self.field == "_raw"
     }
 
-    /// Whether no two groups share a name.
+    /// Whether all group names differ.
     fn has_distinct_groups(&self) -> bool {
         let groups: Vec<&String> = self.names.iter().flatten().collect();
         groups.iter().enumerate().all(|(at, name)| !groups[..at].contains(name))
     }
 
-    /// Number of the group of this name.
+    /// Number of the group with this name.
     pub(super) fn group(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|group| group.as_deref() == Some(name))
     }
 }
 
-/// How the texts of a source are cut, as far as templates can tell.
+/// Automatic extraction of a source, as far as templates can reproduce it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cutting {
     /// Automatic extraction.
     pub kv_mode: KvMode,
-    /// Whether texts that begin with a brace are read as JSON.
+    /// Whether texts that start with a brace are parsed as JSON.
     pub auto_json: bool,
-    /// Whether a pattern makes a wanted field in a way that only texts can answer.
+    /// Whether a pattern produces a requested field in a way that only works on text.
     pub by_pattern: bool,
 }
 
-/// How texts of a source are cut.
+/// Extraction class: how the texts of a source are extracted.
 #[derive(Clone)]
 pub(crate) struct Class {
-    /// What is automatic.
+    /// Automatic extraction.
     pub cutting: Cutting,
-    /// The patterns that make wanted fields of the text, in their order; transforms that are nothing else are among them.
+    /// Patterns that read the event text and produce requested fields, in order; includes transforms that amount to a
+    /// single pattern.
     pub of_text: Vec<Arc<Extract>>,
-    /// Those that make wanted fields of the values of other fields.
+    /// Patterns that read another field and produce requested fields.
     pub of_fields: Vec<Arc<Extract>>,
-    /// The other transforms of `REPORT-` that make wanted fields.
+    /// The other `REPORT-` transforms that produce requested fields.
     pub reports: Vec<Arc<Report>>,
 }
 
-/// How fields are cut out of the events of one source.
+/// Extraction rules of one source.
 struct SourceRules {
     extracts: Vec<Arc<Extract>>,
     reports: Vec<Arc<Report>>,
     kv_mode: KvMode,
     auto_json: bool,
-    /// How tables are read, where multikv.conf says.
+    /// Table rules, if multikv.conf has any for it.
     table: Option<TableRule>,
 }
 
@@ -207,7 +208,7 @@ impl FieldRules {
         FieldRules::of_props(props, false)
     }
 
-    /// Rules that cut nothing out of text, as `tstats` sees events.
+    /// Rules that extract nothing from text, for `tstats`.
     pub(crate) fn index_time_only(props: Arc<PropsResolver>) -> FieldRules {
         FieldRules::of_props(props, true)
     }
@@ -224,27 +225,27 @@ impl FieldRules {
         }
     }
 
-    /// Whether the value of a field need not stand in the text.
+    /// Whether the rules were made by [`FieldRules::index_time_only`].
     pub(crate) fn is_index_time_only(&self) -> bool {
         self.index_time_only
     }
 
-    /// Whether fields of some text count as given when the event was added.
+    /// Whether fields of the event text count as index-time fields for some source (`INDEXED_EXTRACTIONS=json`).
     pub(crate) fn reads_indexed_text(&self) -> bool {
         self.reads_indexed_text
     }
 
-    /// What props.conf says.
+    /// Resolved settings of props.conf.
     pub(crate) fn props(&self) -> &Arc<PropsResolver> {
         &self.props
     }
 
-    /// Whether some `EXTRACT` makes this field, so that its values need not be whole words.
+    /// Whether an `EXTRACT` may produce this field; its values then need not be whole tokens.
     pub(crate) fn is_cut_by_pattern(&self, field: &str) -> bool {
         self.props.extracts_field(field)
     }
 
-    /// How these fields are cut: how much of it is automatic, and the rules that make some of them, in their order.
+    /// How these fields are extracted: the automatic part, and the rules that produce some of them, in order.
     pub(super) fn cutting(&self, meta: &Metadata, names: &[String], messages: &Messages) -> Class {
         let rules = self.of(meta, messages);
         let of_fields: Vec<Arc<Extract>> =
@@ -254,7 +255,7 @@ impl FieldRules {
             .filter(|rule| rule.reads_text() && (rule.makes_any(names) || is_read(rule)))
             .cloned()
             .collect();
-        // A field that two patterns make out of fields, or out of one another, is left to the text.
+        // A field produced by two patterns, or by a chain of patterns, is extracted from text only.
         let is_simple = |(at, rule): (usize, &Arc<Extract>)| {
             let mut groups = rule.names.iter().flatten();
             let is_made_twice = |group: &String| {
@@ -267,7 +268,7 @@ impl FieldRules {
         for report in &rules.reports {
             match report.as_extract(names, &sources) {
                 _ if !report.makes_any(names) && !report.makes_any(&sources) => {}
-                // The first that finds a field wins.
+                // The first pattern that finds a field wins.
                 Some(extract) if reports.is_empty() => of_text.push(Arc::clone(extract)),
                 _ => reports.push(Arc::clone(report)),
             }
@@ -279,7 +280,7 @@ impl FieldRules {
         Class { cutting, of_text, of_fields, reports }
     }
 
-    /// A transform, the same for all sources that have it.
+    /// A compiled transform, shared by all sources that use it.
     fn report(&self, rule: &ReportRule) -> Result<Arc<Report>, Fault> {
         let mut known = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = known.get(&rule.name) {
@@ -290,7 +291,7 @@ impl FieldRules {
         Ok(report)
     }
 
-    /// A pattern, the same for all sources that have it.
+    /// A compiled pattern, shared by all sources that use it.
     fn extract(&self, pattern: &str, field: &str) -> Result<Arc<Extract>, Fault> {
         let mut known = self.extracts.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (pattern.to_owned(), field.to_owned());
@@ -346,7 +347,7 @@ impl FieldRules {
     }
 }
 
-/// How a stanza of multikv.conf reads tables; the user is told where it cannot be read.
+/// Table rules of a multikv.conf stanza; if they cannot be read, the user is told.
 fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     let Some(settings) = &stanza.settings else {
         messages
@@ -358,7 +359,7 @@ fn table_rule(stanza: &TableStanza, messages: &Messages) -> Option<TableRule> {
     TableRule::new(settings).map_err(told).ok()
 }
 
-/// The wanted fields of the selected rows, each a column.
+/// Extracts the requested fields of the selected rows as columns.
 pub(crate) fn cut(
     events: &Page,
     selected: &[u32],
@@ -393,12 +394,12 @@ pub(crate) fn cut(
         }
         let meta = events.meta[*row as usize] as usize;
         let Some(rules) = &rules[meta] else { continue };
-        // Text of a page is valid UTF-8: the pipeline and the bucket's check see to it.
+        // The pipeline and the bucket's checks guarantee valid UTF-8.
         let Ok(text) = std::str::from_utf8(events.raw(*row as usize)) else { continue };
         found.cut_row(text, &events.metas[meta], rules, &mut captures[meta]);
     }
     if !found.names_only {
-        // A page tells its fields at once: the lock is taken once per field and page.
+        // All new fields of a page are admitted together, so the lock is taken once per field and page.
         let mut refused = false;
         found.values.retain(|(name, places)| {
             let admitted = !places.is_empty() && shown.admits(name);
@@ -413,20 +414,20 @@ pub(crate) fn cut(
     found.columns(selected.len())
 }
 
-/// A value found: its row, where its text lies, and who found it.
+/// An extracted value: its row, its position in the text, and the source that found it.
 #[derive(Clone, Copy)]
 struct CutValue {
     row: u32,
     start: u32,
     len: u32,
     copied: bool,
-    /// Given when the event was added: what its text says of the field is left out.
+    /// Index-time value; values of the field extracted from the text are ignored.
     given: bool,
 }
 
 struct CutFields<'a> {
     projection: &'a Projection,
-    /// Whether only names count, so that a name nobody wants is dropped without a look-up.
+    /// Whether only named fields are requested, so that other names can be dropped without a lookup.
     names_only: bool,
     fields: HashMap<String, usize, FixedState>,
     values: Vec<(String, Vec<CutValue>)>,
@@ -435,7 +436,7 @@ struct CutFields<'a> {
     copies: Vec<u8>,
     row: u32,
     overflow: bool,
-    /// How many cells of a transform have to be read.
+    /// For each transform: how many leading cells have to be read.
     cells_wanted: Vec<(Arc<Report>, usize)>,
 }
 
@@ -460,7 +461,7 @@ impl<'a> CutFields<'a> {
         found
     }
 
-    /// Also collects the fields that a wanted field is cut out of.
+    /// Adds the fields that requested fields are extracted from.
     fn collect_fields_read(&mut self, rules: &SourceRules) {
         for extract in &rules.extracts {
             let Extract { regex, field, .. } = extract.as_ref();
@@ -489,7 +490,7 @@ impl<'a> CutFields<'a> {
         let is_json = || text.trim_start().starts_with('{');
         match rules.kv_mode {
             KvMode::None => {}
-            // An element without elements inside is a field; entities are resolved, so values are copied.
+            // Only elements without child elements become fields; values are copied because entities are resolved.
             KvMode::Xml => xml_leaves(text, &mut |name, value| {
                 if !value.is_empty() {
                     self.add_copy(&clean_key(name), value, true);
@@ -517,7 +518,7 @@ impl<'a> CutFields<'a> {
         self.cut_fields_of_row(text, rules, captures);
     }
 
-    /// Adds what the named groups of a match hold; `lies_elsewhere` for a text that is not the page's.
+    /// Adds the named groups of a match. `lies_elsewhere` means that `text` is not part of the page.
     fn add_groups(&mut self, regex: &Regex, captures: &Captures, text: &str, lies_elsewhere: bool) {
         for (group, name) in regex.group_names().iter().enumerate() {
             if let (Some(name), Some(value)) = (name, captures.text(text, group)) {
@@ -529,7 +530,7 @@ impl<'a> CutFields<'a> {
         }
     }
 
-    /// Patterns that read a field instead of the event, once the others and automatic extraction are done.
+    /// Runs the patterns that read a field; they come after the other patterns and automatic extraction.
     fn cut_fields_of_row(&mut self, event: &str, rules: &SourceRules, captures: &mut [Captures]) {
         for (extract, captures) in rules.extracts.iter().zip(captures) {
             let Extract { regex, field, .. } = extract.as_ref();
@@ -539,7 +540,7 @@ impl<'a> CutFields<'a> {
             let last = self.fields.get(field).and_then(|at| self.values[*at].1.last().copied());
             let Some(place) = last.filter(|place| place.row == self.row) else { continue };
             if place.copied {
-                // Copies move as more are made.
+                // Copied, because `self.copies` may reallocate.
                 let Some(text) = self.text_of(place, event).map(str::to_owned) else { continue };
                 if regex.captures_into(&text, captures) {
                     self.add_groups(regex, captures, &text, true);
@@ -561,7 +562,7 @@ impl<'a> CutFields<'a> {
         std::str::from_utf8(bytes).ok()
     }
 
-    /// The text of a value of this row that is a part of the event.
+    /// The text of a value of this row if it points into the event.
     fn text_in_page<'t>(&self, place: CutValue, event: &'t str) -> Option<&'t str> {
         let start = place.start as usize + self.text_start - event.as_ptr() as usize;
         event.get(start..start + place.len as usize)
@@ -578,7 +579,7 @@ impl<'a> CutFields<'a> {
         });
     }
 
-    /// The values of a field, when it is wanted.
+    /// Index of a field; `None` if it is not requested.
     fn field(&mut self, name: &str) -> Option<usize> {
         if self.names_only && self.values.len() <= SCAN_NAMES_MAX {
             return self.values.iter().position(|(known, _)| known == name);
@@ -598,7 +599,8 @@ impl<'a> CutFields<'a> {
         Some(self.values.len() - 1)
     }
 
-    /// Adds a value that lies in the page. `multiple` adds to values of the same row, else the first stays.
+    /// Adds a value that points into the page. With `multiple` it is appended to earlier values of the row, otherwise
+    /// the first value stays.
     #[inline]
     fn add(&mut self, name: &str, value: &str, multiple: bool) {
         let Some(at) = self.field(name) else { return };
@@ -618,7 +620,7 @@ impl<'a> CutFields<'a> {
         self.push(at, place, multiple);
     }
 
-    /// Adds a value that the event was given when it was added.
+    /// Adds an index-time value.
     fn add_given(&mut self, name: &str, value: &str) {
         let Some(at) = self.field(name) else { return };
         let place = CutValue { given: true, ..self.copied(value) };
@@ -648,7 +650,7 @@ impl<'a> CutFields<'a> {
     }
 }
 
-/// Names up to which comparing each is faster than hashing.
+/// Number of names up to which a linear search beats hashing.
 const SCAN_NAMES_MAX: usize = 6;
 
 fn column_of(places: &[CutValue], rows: usize, text: &Buffer, copies: &Buffer) -> Result<ArrayRef, EngineError> {

@@ -1,8 +1,8 @@
-//! The condition of a search, taken apart by what it costs to test.
+//! The search condition, split by the cost of its tests.
 //!
-//! Terms go to the term dictionary, words and metadata are tested on the raw page, the rest waits for the fields. Every
-//! early test is conservative: it may keep an event that does not match, never drop one that does. When the early tests
-//! decide everything, the final one is skipped.
+//! Terms are looked up in the term dictionary, words and metadata are tested on the raw page, and the rest is tested
+//! once fields are extracted. Early tests are conservative: they may keep an event that does not match, but never drop
+//! one that does. If they decide the condition completely, the final test is skipped.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use super::event_fields::{given_column, given_values, is_given, is_in_text};
 use super::fields::{FieldRules, Projection};
 use super::template_pages::Conditions;
 
-/// Where the values of fields come from.
+/// Where field values come from.
 pub(crate) struct Origins<'a> {
     /// How fields are cut.
     pub rules: &'a FieldRules,
@@ -38,7 +38,7 @@ impl Origins<'_> {
     }
 }
 
-/// A condition ready to test.
+/// A compiled condition.
 pub(crate) struct EventFilter {
     terms: TermQuery,
     early: Early,
@@ -53,23 +53,22 @@ pub(crate) struct EventFilter {
 enum Early {
     /// Cannot tell.
     Maybe,
-    /// A word in the text.
+    /// The text contains a word.
     Word(WordPattern),
-    /// A value that a field's text must hold, where it is not written with escapes, unless the field was given at index
-    /// time.
+    /// The text contains a value of the field, unless it is written with escapes or the field is an index-time field.
     Value { pattern: WordPattern, field: Box<str> },
-    /// Metadata that is this pattern.
+    /// A metadata field matches a pattern.
     Meta(MetaField, WordPattern),
     /// Every part.
     And(Vec<Early>),
     /// Some part.
     Or(Vec<Early>),
-    /// Not the part, which can always tell.
+    /// Negation; only of tests that are exact.
     Not(Box<Early>),
 }
 
 impl EventFilter {
-    /// Takes `expr` apart. `rules` say which fields are cut by patterns, whose values need not be whole words.
+    /// Splits `expr`. `rules` tell which fields are extracted by patterns; values of these need not be whole tokens.
     pub(crate) fn new(
         expr: &SearchExpr,
         rules: &Origins<'_>,
@@ -86,53 +85,53 @@ impl EventFilter {
         Ok(EventFilter { terms: terms_of(expr, rules), early, exact, names, given, tests_raw, conditions })
     }
 
-    /// Fields of which `field::value` asks what events were given when they were indexed; the deciding test reads that
-    /// from columns named as [`given_column`] says.
+    /// Fields tested as `field::value` on index-time fields; the final test reads these from columns named by
+    /// [`given_column`].
     pub(crate) fn given(&self) -> &[String] {
         &self.given
     }
 
-    /// The condition for template slabs.
+    /// The condition as evaluated on template slabs.
     pub(crate) fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// What the term dictionary is asked.
+    /// The query for the term dictionary.
     pub(crate) fn terms(&self) -> &TermQuery {
         &self.terms
     }
 
-    /// The test that decides, unless the early one did.
+    /// The final test; `None` if the early tests decide.
     pub(crate) fn exact(&self) -> Option<&RowFilter> {
         self.exact.as_ref()
     }
 
-    /// Whether any early test reads text.
+    /// Whether an early test reads text.
     pub(crate) fn reads_text(&self) -> bool {
         self.early.reads_text() || self.tests_fields() || self.tests_raw
     }
 
-    /// Whether the deciding test reads `_raw`.
+    /// Whether the final test reads `_raw`.
     pub(crate) fn tests_raw(&self) -> bool {
         self.tests_raw
     }
 
-    /// Whether the deciding test reads fields that are cut out of text.
+    /// Whether the final test reads extracted fields.
     pub(crate) fn tests_fields(&self) -> bool {
         self.exact.is_some() && self.names.iter().any(|name| !is_given(name))
     }
 
-    /// Whether the deciding test reads this field.
+    /// Whether the final test reads this field by name.
     pub(crate) fn names_field(&self, field: &str) -> bool {
         self.exact.is_some() && self.names.contains(field)
     }
 
-    /// Whether the deciding test reads this field, by name or by pattern.
+    /// Whether the final test reads this field, by name or by pattern.
     pub(crate) fn wants_field(&self, field: &str) -> bool {
         self.names().any(|name| name == field || wildcard_parts(name, field).is_some())
     }
 
-    /// Fields that the deciding test reads.
+    /// Fields that the final test reads.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let exact = self.exact.is_some();
         self.names.iter().map(String::as_str).filter(move |_| exact)
@@ -143,7 +142,7 @@ impl EventFilter {
         metas.iter().any(|meta| self.early.allows_meta(meta))
     }
 
-    /// Takes rows that cannot match out of `selected`.
+    /// Removes rows that cannot match from `selected`.
     pub(crate) fn narrow(&self, events: &Page, selected: &mut Vec<u32>) {
         self.early.narrow(events, selected);
     }
@@ -169,7 +168,7 @@ fn meta_text(meta: &Metadata, field: MetaField) -> &str {
 }
 
 impl Early {
-    /// Whether the test decides, so that no other is needed.
+    /// Whether the test is exact, so that no final test is needed.
     fn is_exact(&self) -> bool {
         match self {
             Early::Maybe | Early::Value { .. } => false,
@@ -194,7 +193,7 @@ impl Early {
             Early::Meta(field, pattern) => pattern.is_match(meta_text(meta, *field).as_bytes()),
             Early::And(parts) => parts.iter().all(|part| part.allows_meta(meta)),
             Early::Or(parts) => parts.iter().any(|part| part.allows_meta(meta)),
-            // Only metadata can be ruled out by metadata.
+            // Only a metadata test can be decided by metadata.
             Early::Not(part) => part.reads_text() || !part.allows_meta(meta),
         }
     }
@@ -203,7 +202,7 @@ impl Early {
         match self {
             Early::Maybe => {}
             Early::And(parts) => {
-                // Metadata first: it costs nothing.
+                // Metadata tests first; they cost next to nothing.
                 let (cheap, dear): (Vec<_>, Vec<_>) = parts.iter().partition(|part| !part.reads_text());
                 cheap.into_iter().chain(dear).for_each(|part| part.narrow(events, selected));
             }
@@ -279,7 +278,7 @@ fn early_test(expr: &SearchExpr, rules: &Origins<'_>) -> Early {
     }
 }
 
-/// The expression with `field::value` as a test of what events were given; fields of such tests go to `given`.
+/// Rewrites `field::value` into tests of index-time columns; their fields are added to `given`.
 fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<String>) -> SearchExpr {
     let mut all = |parts: &[SearchExpr]| parts.iter().map(|part| with_given_columns(part, rules, given)).collect();
     match expr {
@@ -302,15 +301,15 @@ fn with_given_columns(expr: &SearchExpr, rules: &Origins<'_>, given: &mut Vec<St
     }
 }
 
-/// Whether `field::value` asks only what events were given.
+/// Whether `field::value` reads index-time fields only.
 fn asks_given(field: &str, rules: &Origins<'_>) -> bool {
     let is_known_otherwise = is_given(field) || is_default_field(field) || field.contains('*');
-    // Those of JSON are read from the text, and tstats knows no other fields.
+    // Those of indexed JSON are read from the text, and `tstats` knows no other fields.
     !is_known_otherwise && !rules.is_index_time_only() && !rules.rules.reads_indexed_text()
 }
 
-/// `field=value` needs the value in the text: as whole words when the field is cut out automatically, anywhere when a
-/// pattern cuts it.
+/// `field=value` requires the value in the text: as whole tokens if the field is extracted automatically, anywhere if a
+/// pattern extracts it.
 fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early {
     if rules.is_index_time_only() || !is_in_text(field, value) {
         return Early::Maybe;
@@ -322,20 +321,20 @@ fn value_test(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> Early 
     let text = written_value(field, value, rules);
     let test = Early::Value { pattern: WordPattern::new(&text, WordBound::Breaker, false), field: field.into() };
     let Some(Scope::Sourcetypes(sourcetypes)) = given else { return test };
-    // Events of these may have the value without holding it.
+    // Events of these sourcetypes may have the value without containing it.
     let others = sourcetypes
         .iter()
         .map(|sourcetype| Early::Meta(MetaField::Sourcetype, WordPattern::new(sourcetype, WordBound::Whole, false)));
     Early::Or([test].into_iter().chain(others).collect())
 }
 
-/// The word that texts hold in which a field has this value.
+/// The word that a text contains if the field has this value.
 fn written_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> String {
     if rules.is_cut_by_pattern(field) { format!("*{}*", value.text) } else { value.text.clone() }
 }
 
-/// The words of which one is in each text whose event passes a test of a field, as [`early_test`] has it; none where events
-/// may have the value without holding it.
+/// Words of which at least one occurs in the text of every event that passes a field test, as in [`early_test`]; empty
+/// if events may pass without.
 fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> Vec<String> {
     let (field, values) = match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => (&field.text, std::slice::from_ref(value)),
@@ -349,7 +348,7 @@ fn written_values(expr: &SearchExpr, rules: &Origins<'_>) -> Vec<String> {
     values.iter().map(|value| written_value(field, value, rules)).collect()
 }
 
-/// Whether an event was given this field when it was indexed.
+/// Whether an event has this index-time field.
 fn is_given_at_index_time(events: &Page, row: usize, field: &str) -> bool {
     given_values(events, row, field).next().is_some()
 }
@@ -359,7 +358,7 @@ fn can_test_value(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> bo
 }
 
 impl Projection {
-    /// These and the fields a filter tests.
+    /// Adds the fields that a filter tests.
     pub(crate) fn with_fields_of(&self, filter: &EventFilter) -> Projection {
         let mut projection = self.clone();
         let more = filter.names().filter(|name| !self.wants(name)).map(str::to_owned);
@@ -367,7 +366,7 @@ impl Projection {
         projection
     }
 
-    /// Columns that only the filter wanted.
+    /// Columns that only the filter needs.
     pub(crate) fn extra_of(&self, filter: &EventFilter) -> Vec<String> {
         let mut extra: Vec<String> =
             filter.names().filter(|name| !self.wants(name) && *name != "_time").map(str::to_owned).collect();
@@ -379,7 +378,7 @@ impl Projection {
     }
 }
 
-/// What the term dictionary can be asked.
+/// The part of a condition that the term dictionary can answer.
 fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
     match expr {
         SearchExpr::And(parts) => TermQuery::and(parts.iter().map(|part| terms_of(part, rules))),
@@ -387,11 +386,11 @@ fn terms_of(expr: &SearchExpr, rules: &Origins<'_>) -> TermQuery {
         SearchExpr::Keyword(pattern) | SearchExpr::Case(pattern) => TermQuery::for_keyword(&pattern.text),
         SearchExpr::Term(pattern) => TermQuery::for_term(&pattern.text),
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => value_terms(&field.text, value, rules),
-        // Computed, not written into events.
+        // Default fields are computed; events do not contain them.
         SearchExpr::Indexed { field, .. } if is_default_field(&field.text) => TermQuery::All,
         SearchExpr::Indexed { field, value } => match meta_field(&field.text) {
             Some(_) => value_terms(&field.text, value, rules),
-            // The text tells, as it does for fields of search time.
+            // Read from the text, like search-time fields.
             None if rules.rules.reads_indexed_text() => value_terms(&field.text, value, rules),
             None => field_term(&field.text, value),
         },
@@ -423,7 +422,7 @@ fn value_terms(field: &str, value: &SearchPattern, rules: &Origins<'_>) -> TermQ
     TermQuery::or([in_text, field_term(field, value)].into_iter().chain(given))
 }
 
-/// The field as one given at index time.
+/// The term of an index-time field.
 fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
     if value.text.contains('*') {
         return TermQuery::All;
@@ -431,8 +430,9 @@ fn field_term(field: &str, value: &SearchPattern) -> TermQuery {
     TermQuery::Field { name: field.into(), value: value.text.to_lowercase().into() }
 }
 
-/// How JSON may write the value with escapes, as far as that changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
-/// Some writers escape what is not ASCII, some what has a meaning in HTML, some both; all escape control characters.
+/// Ways in which JSON may escape the value, as far as that changes its tokens: `Jos\u00e9`, `line1\nline2`, `a\u0026b`.
+/// Some writers escape non-ASCII characters, some escape characters that are special in HTML, some both; all escape
+/// control characters.
 fn escaped_forms(value: &str) -> Vec<String> {
     let is_html = |letter: char| matches!(letter, '<' | '>' | '&' | '\'');
     let is_other = |letter: char| !letter.is_ascii() || letter == '\u{7f}';
@@ -440,7 +440,7 @@ fn escaped_forms(value: &str) -> Vec<String> {
     let (has_html, has_other) = (value.contains(is_html), value.contains(is_other));
     let mut forms = Vec::new();
     for (html, other) in [(false, false), (true, false), (false, true), (true, true)] {
-        // Each form once, and not the one that is the value itself.
+        // Each distinct form once, without the value itself.
         if (html && !has_html) || (other && !has_other) || !(html || other || has_control) {
             continue;
         }
@@ -453,7 +453,8 @@ fn escaped_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// The text with control characters and those `is_escaped` says written as JSON escapes, `short` ones where there are.
+/// The text with control characters, and those selected by `is_escaped`, written as JSON escapes; `short` uses the
+/// two-character forms where they exist.
 fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String {
     let mut out = String::with_capacity(text.len() * 2);
     for letter in text.chars() {
@@ -465,7 +466,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String
             '\u{c}' if short => out.push_str("\\f"),
             _ if letter < ' ' || is_escaped(letter) => {
                 let mut units = [0; 2];
-                // The term dictionary's tokens are lower-case, so one case of the digits is enough.
+                // Tokens in the term dictionary are lower case, so one case of the hex digits suffices.
                 letter.encode_utf16(&mut units).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
             }
             _ => out.push(letter),
@@ -474,7 +475,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, short: bool) -> String
     out
 }
 
-/// Whether a condition holds words of the text.
+/// Whether a condition contains keywords.
 pub fn holds_words(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::Keyword(_) | SearchExpr::Term(_) | SearchExpr::Case(_) => true,
@@ -484,7 +485,7 @@ pub fn holds_words(expr: &SearchExpr) -> bool {
     }
 }
 
-/// Patterns of index names the expression asks for; `None` where it names none.
+/// Index name patterns in the expression; `None` if it names no index.
 pub fn index_patterns(expr: &SearchExpr, defaults: &[String]) -> Option<Vec<String>> {
     match expr {
         SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } | SearchExpr::Indexed { field, value }

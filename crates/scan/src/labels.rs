@@ -1,25 +1,26 @@
-//! Event types and tags as a scan knows them: a condition, and the fields that have its name as a value.
+//! Event types and tags as the scan sees them: a condition, and the fields that get the label's name as a value.
 //!
-//! Not here: where they are defined, and what they stand for in a condition (engine).
+//! Not here: their definitions, and their expansion in conditions (engine).
 
 use quarry_eval::messages::Messages;
 use quarry_spl::ast::SearchExpr;
 
-/// A name that events which pass a condition have as a value of some fields.
+/// A label: events that pass the condition get its name as a value of some fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabelCondition {
-    /// Fields that have it: `eventtype`, or `tag` and `tag::FIELD`.
+    /// Fields that get the name: `eventtype`, or `tag` and `tag::FIELD`.
     pub fields: Vec<String>,
-    /// The event type or the tag.
+    /// Name of the event type or tag.
     pub name: String,
-    /// What an event has to meet.
+    /// Condition that an event must meet.
     pub condition: SearchExpr,
 }
 
-/// The labels of a search. Their conditions are asked for only where a search needs one of their fields.
+/// The labels of a search. Conditions are requested only if the search needs one of the fields.
 pub trait LabelSource {
-    /// Names of the fields that labels are values of.
+    /// Names of the fields that can hold labels.
     fn fields(&self) -> Vec<String>;
-    /// The conditions, in the order of names on events. One that cannot be read is reported and left out.
+    /// The conditions, in the order in which their names appear on events. One that cannot be parsed is reported and
+    /// skipped.
     fn conditions(&self, messages: &Messages) -> Vec<LabelCondition>;
 }

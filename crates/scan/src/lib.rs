@@ -1,12 +1,12 @@
 //! Reading events: from a snapshot's pages to rows with the columns a search needs.
 //!
-//! A scan is planned as plain data ([`plan`]); a [`ScanEnvironment`] makes an [`EventScan`] of it. Its rows are read in
-//! parallel and folded ([`fold_windows`]), or newest first ([`OrderedRows`]). What a fold made of a slab is kept for the
-//! next search that asks for the same ([`PartialStates`]), and rows of accelerated data models are read from summaries
-//! ([`summary`]).
+//! A scan is planned as plain data ([`plan`]); a [`ScanEnvironment`] turns it into an [`EventScan`]. Its rows are read
+//! in parallel and folded ([`fold_windows`]), or newest first ([`OrderedRows`]). Partial states of a fold over a slab
+//! are cached for the next search that runs the same plan ([`PartialStates`]). Rows of accelerated data models are read
+//! from summaries ([`summary`]).
 //!
-//! Not here: which commands a search has and how they are planned (engine); functions and aggregates (eval); buckets and
-//! the term dictionary (store, bucket).
+//! Not here: commands and planning (engine); functions and aggregates (eval); buckets and the term dictionary (store,
+//! bucket).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod derive;

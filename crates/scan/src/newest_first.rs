@@ -1,9 +1,9 @@
-//! Reading newest first: a merge of pages by time, which stops as soon as nobody wants more.
+//! Reading newest first: a merge of pages by time that stops when no more rows are requested.
 //!
-//! Pages are opened in descending order of their newest event. A row may go out once no unopened page can hold a
-//! newer one; rows of equal time go out in reverse order of arrival. Logs are nearly sorted, so few pages are open at
-//! once; of data in random order all matching rows are held. What goes out at a time is bounded by bytes, as rows may be
-//! long. The rows of open pages are let go of while nobody reads, and read once more when somebody does again.
+//! Pages are opened in descending order of their newest event. A row is emitted once no unopened page can hold a newer
+//! one; rows of equal time come in reverse order of arrival. Logs are nearly sorted, so few pages are open at once;
+//! with data in random order, all matching rows are held. Batches are bounded by bytes, as rows may be long. While the
+//! consumer does not read, the rows of open pages may be dropped; they are read again when it continues.
 
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,32 +22,31 @@ use quarry_eval::panics::caught;
 use quarry_eval::rows::{self, compact, concat_rows};
 use quarry_event::TimeNs;
 
-/// Pages opened at once, at most, per worker.
+/// Maximum number of pages opened at once, per worker.
 const PAGES_AHEAD_PER_WORKER: usize = 4;
-/// Rows of one batch handed on.
+/// Rows per emitted batch.
 const BATCH_ROWS: usize = 16_384;
-/// Bytes of the rows that are handed on at once, and of text of the pages that are opened at once; a row or a page may have
-/// more.
+/// Bytes of rows emitted at once, and of text of pages opened at once; a single row or page may exceed it.
 const BATCH_BYTES: usize = 2 << 20;
-/// Bytes of text of a page from which on few such pages are open in all searches together.
+/// Bytes of text from which on a page is wide; few wide pages are open at once across all searches.
 const WIDE_PAGE_BYTES: u64 = 2 << 20;
-/// Rows of one batch of many columns that are mostly empty.
+/// Rows per batch if it has many, mostly empty columns.
 const NARROW_ROWS: usize = 64;
 
 /// Rows of a search, newest first.
 pub struct OrderedRows {
     scan: EventScan,
     context: CommandContext,
-    /// Pages not opened, the newest last.
+    /// Pages not yet opened, the newest last.
     pages: Vec<PageRef>,
     open: Arc<OpenPages>,
     ready: Vec<RecordBatch>,
     ahead: usize,
-    /// Far segments that were begun before it was their turn.
+    /// Remote segments prefetched so far.
     begun: Begun,
 }
 
-/// The pages that are open.
+/// The open pages.
 #[derive(Default)]
 struct OpenPages(Mutex<Vec<OpenPage>>);
 
@@ -59,21 +58,21 @@ impl OpenPages {
 
 impl LetGo for OpenPages {
     fn let_go(&self) {
-        // Whoever has them now works with them.
+        // If another thread holds the lock, it is using the pages.
         if let Ok(mut open) = self.0.try_lock() {
             open.iter_mut().for_each(|page| page.rows = None);
         }
     }
 }
 
-/// A page of which rows are still to go out.
+/// A page with rows still to be emitted.
 struct OpenPage {
     page: PageRef,
     keys: Vec<(TimeNs, u64)>,
-    /// Bytes of an average row.
+    /// Average bytes per row.
     row_bytes: usize,
     next: usize,
-    /// Nothing where they were let go of.
+    /// `None` if the rows were dropped.
     rows: Option<PageRows>,
 }
 
@@ -81,13 +80,13 @@ struct OpenPage {
 struct PageRows {
     /// All but the last have as many rows as the first.
     batches: Vec<RecordBatch>,
-    /// Bytes of each row, where the page has more than go out at once.
+    /// Bytes of each row, if the page has more than are emitted at once.
     bytes: Option<Vec<usize>>,
-    /// Where the page is wide.
+    /// Held for a wide page.
     _entry: Option<GateEntry>,
 }
 
-/// Rows of a page that were read, and what stays known of them.
+/// Rows of a page just read, and the keys that are kept when rows are dropped.
 struct ReadPage {
     batches: Vec<RecordBatch>,
     keys: Vec<(TimeNs, u64)>,
@@ -112,7 +111,7 @@ impl OpenPage {
         self.page.info.raw_bytes > WIDE_PAGE_BYTES
     }
 
-    /// Bytes of the row that is `after` rows behind the next.
+    /// Bytes of the row `after` rows behind the next.
     fn bytes_of(&self, after: usize) -> usize {
         let bytes = self.rows.as_ref().and_then(|rows| rows.bytes.as_ref());
         bytes.and_then(|bytes| bytes.get(self.next + after)).copied().unwrap_or(self.row_bytes)
@@ -140,7 +139,7 @@ impl OrderedRows {
         let mut pages = scan.pages(&context)?;
         pages.sort_unstable_by_key(|page| (page.info.time_max, page.arrival()));
         let open = Arc::<OpenPages>::default();
-        // What a threshold left out when a page was read may be another part the next time.
+        // With a top-k threshold, a second read could drop different rows.
         if scan.top_k.is_none() {
             let open: Weak<OpenPages> = Arc::downgrade(&open);
             context.holdings.add(open);
@@ -148,7 +147,7 @@ impl OrderedRows {
         Ok(OrderedRows { scan, context, pages, open, ready: Vec::new(), ahead: 1, begun: Begun::default() })
     }
 
-    /// The pages to be opened next: more at each call until they give a batch, so that a search for few rows opens few.
+    /// The pages to open next: more at each call until they yield a batch, so that a search for few rows opens few.
     fn next_pages(&mut self) -> Vec<PageRef> {
         let (mut count, mut bytes) = (0, 0);
         for page in self.pages.iter().rev().take(self.ahead) {
@@ -165,11 +164,11 @@ impl OrderedRows {
     fn open_more(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let workers = self.context.dataflow.workers();
         let pages = self.next_pages();
-        // Of a rare page a row or two is read, which takes less time than a thread.
+        // Reading the row or two of a rare page takes less time than starting a thread.
         let shared = pages.iter().filter(|page| !page.is_rare).count();
         let is_far = pages.iter().any(|page| page.segment.is_far());
         let threads = if is_far { pages.len() } else { workers.min(shared) };
-        // Who reads on after many pages reads the next segments, too.
+        // A consumer that has read many pages will read the next segments too.
         let is_long = is_far && (self.scan.reads_all() || self.ahead >= workers * PAGES_AHEAD_PER_WORKER);
         let coming = if is_long { self.begun.of(&self.pages) } else { Vec::new() };
         let has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
@@ -199,7 +198,7 @@ impl OrderedRows {
             work();
         });
         let opened = opened.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // Pages that give a whole batch are enough: who reads slowly keeps them all in memory.
+        // Pages that yield a whole batch are enough; a slow consumer would keep all of them in memory.
         let rows = opened.iter().map(|page| page.keys.len()).sum::<usize>();
         let bytes = opened.iter().map(|page| page.keys.len() * page.row_bytes).sum::<usize>();
         if rows < BATCH_ROWS && bytes < BATCH_BYTES {
@@ -212,7 +211,7 @@ impl OrderedRows {
         }
     }
 
-    /// Takes rows that no unopened page can precede, as many as go out at once.
+    /// Takes rows that no unopened page can precede, up to the limits of a batch.
     fn take_ready(&mut self, open: &mut Vec<OpenPage>) -> Result<(), EngineError> {
         let bound = self.pages.last().map(|page| (page.info.time_max, page.arrival() + u64::from(page.info.events)));
         let going = |page: &OpenPage| {
@@ -254,20 +253,21 @@ impl OrderedRows {
             self.ready = starts.map(|start| rows.slice(start, BATCH_ROWS.min(rows.num_rows() - start))).collect();
         }
         if is_cut {
-            // They are not to keep the pages that they came from.
+            // Compacted, so that they do not keep their pages' buffers alive.
             for batch in &mut self.ready {
                 *batch = compact(batch)?.0;
             }
         }
         self.ready.reverse();
-        // Others shall not wait for a reader that takes its time. What a threshold left out may be another part the next time.
+        // Other searches should not wait for a slow consumer. With a top-k threshold, a second read could drop
+        // different rows.
         if self.scan.top_k.is_none() && self.context.dataflow.wide_pages().is_wanted() {
             open.iter_mut().filter(|page| page.is_wide()).for_each(|page| page.rows = None);
         }
         Ok(())
     }
 
-    /// Reads the pages once more that were let go of and of which rows are to go out; false where the search ended before.
+    /// Reads pages again whose rows were dropped and are now due; false if the search ended meanwhile.
     fn read_again(&self, open: &mut [OpenPage], counts: &[usize]) -> Result<bool, EngineError> {
         let mut has_wide = open.iter().any(|page| page.is_wide() && page.rows.is_some());
         for (page, count) in open.iter_mut().zip(counts) {
@@ -317,13 +317,14 @@ impl Iterator for OrderedRows {
     }
 }
 
-/// Whether rows of open pages go out before any of this one.
+/// Whether rows of open pages come before all rows of this one.
 fn has_newer(open: &[OpenPage], page: &PageRef) -> bool {
     let bound = (page.info.time_max, page.arrival() + u64::from(page.info.events));
     open.iter().any(|open| open.keys.get(open.next).is_some_and(|key| *key >= bound))
 }
 
-/// Cuts the rows that are to go out of each page, newest first over all of them, where their bytes are too many at once.
+/// Limits the number of rows taken from each page, newest first across all pages, so that their bytes fit; true if it
+/// had to.
 fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     let all: usize = open.iter().zip(&*counts).map(|(page, count)| page.row_bytes * count).sum();
     if all <= BATCH_BYTES {
@@ -348,7 +349,7 @@ fn bound_bytes(open: &[OpenPage], counts: &mut [usize]) -> bool {
     true
 }
 
-/// Leave to have the rows of a page in memory; `None` when the search ended before.
+/// Permission to hold the rows of a page in memory; `None` if the search ended while waiting.
 fn entry(context: &CommandContext, page: &PageRef, may_wait: bool) -> Option<Option<GateEntry>> {
     if page.info.raw_bytes <= WIDE_PAGE_BYTES {
         return Some(None);
@@ -395,7 +396,7 @@ fn read_page(scan: &EventScan, context: &CommandContext, page: &PageRef) -> Resu
     Ok(Some(ReadPage { batches, keys, bytes }))
 }
 
-/// The rows of these batches, back to back, at these places: a few at a time, as together they would be wide.
+/// Rows gathered from concatenated batches at these positions, in small steps, since a wide batch is large.
 fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>, EngineError> {
     let starts: Vec<usize> = parts
         .iter()
@@ -408,7 +409,7 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
     for places in places.chunks(NARROW_ROWS) {
         let mut order: Vec<u32> = (0..places.len() as u32).collect();
         order.sort_unstable_by_key(|at| places[*at as usize]);
-        // Rows in the order in which they lie, and where each of them goes.
+        // Rows in storage order, and the position each goes to.
         let (mut rows, mut goes_to) = (Vec::new(), vec![0u32; places.len()]);
         let mut left = order.as_slice();
         while let Some(first) = left.first() {
@@ -426,7 +427,7 @@ fn interleaved(parts: &[RecordBatch], places: &[u32]) -> Result<Vec<RecordBatch>
     Ok(all)
 }
 
-/// Places of the keys in descending order.
+/// Positions of the keys in descending order.
 fn newest_first(keys: &[(TimeNs, u64)]) -> UInt32Array {
     let mut places: Vec<u32> = (0..keys.len() as u32).collect();
     if keys.is_sorted() {

@@ -1,6 +1,6 @@
-//! A scan as plain data: which events are read, which fields of them, and what is pushed into reading.
+//! A scan as plain data: which events are read, which fields are needed, and what is pushed down.
 //!
-//! Not here: who makes it and the commands behind it (engine).
+//! Not here: planning, and the commands after the scan (engine).
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use quarry_spl::analyse::FieldNeeds;
 use quarry_spl::ast::{RexExtraction, SearchExpr, SortKey, Span, SpathCommand, Stage};
 use serde::{Deserialize, Serialize};
 
-/// Events that are read.
+/// The scan at the start of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scan {
     /// Patterns of the indexes.
     pub indexes: Vec<String>,
-    /// Their condition, without subsearches, event types, tags and modifiers of time.
+    /// The condition, with subsearches, event types, tags and time modifiers already resolved.
     pub condition: SearchExpr,
     /// Instants of their `_time`.
     pub range: TimeRange,
@@ -22,51 +22,51 @@ pub struct Scan {
     pub arrival: TimeRange,
     /// Which fields they have.
     pub fields: FieldSource,
-    /// Fields of them that the commands read.
+    /// Fields that the commands need.
     pub projection: FieldNeeds,
-    /// `rex` and `spath` commands that the scan runs itself, in order.
+    /// `rex` and `spath` commands pushed down into the scan, in order.
     pub extractions: Vec<Extraction>,
-    /// In which order they are read.
+    /// Order in which events are read.
     pub order: Order,
-    /// The sort that only takes so many of them.
+    /// The top-k sort that follows, if any.
     pub top: Option<TopK>,
-    /// Whether events that differ in `_time` only may come as the first and the last of them.
+    /// Whether events that differ only in `_time` may be represented by their first and last.
     pub extremes: bool,
-    /// Whether events with the same values may come as one row with their count.
+    /// Whether events with equal values may be represented by one row with a count.
     pub counts: bool,
-    /// Summaries of a data model that may stand for them.
+    /// Data model summaries that may replace events.
     pub summary: Option<SummaryScan>,
 }
 
-/// A command that a scan runs.
+/// A command pushed down into the scan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Extraction {
-    /// What finds its fields.
+    /// What extracts its fields.
     pub kind: ExtractionKind,
-    /// Its place.
+    /// Its position in the search text.
     pub span: Span,
 }
 
-/// What finds fields in the text of an event and reads nothing else.
+/// An extraction that reads only the event text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExtractionKind {
-    /// The groups of a pattern.
+    /// Groups of a regular expression.
     Rex(RexExtraction),
-    /// The values at a path of JSON.
+    /// Values at a JSON path.
     Spath(SpathCommand),
-    /// What a function says of the text.
+    /// A function of the event text.
     Text {
         /// The function.
         value: TextValue,
-        /// The hidden field of what it says, whose name begins with [`TEXT_VALUE_PREFIX`].
+        /// The hidden field for the result; its name begins with [`TEXT_VALUE_PREFIX`].
         output: String,
     },
 }
 
-/// What the names of fields begin with that hold a [`TextValue`].
+/// Name prefix of fields that hold a [`TextValue`].
 pub const TEXT_VALUE_PREFIX: &str = "__raw:";
 
-/// A function of the text of an event.
+/// A function of the event text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TextValue {
     /// Number of characters.
@@ -90,13 +90,13 @@ impl Extraction {
 /// Which fields events have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FieldSource {
-    /// All that are extracted and computed at search time.
+    /// All fields, including those extracted and computed at search time.
     SearchTime,
-    /// Those written with them when they were indexed.
+    /// Index-time fields only.
     IndexTime,
 }
 
-/// In which order events are read.
+/// Order in which events are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Any: in parallel.
@@ -105,36 +105,36 @@ pub enum Order {
     NewestFirst,
 }
 
-/// A sort of which only the first rows are wanted.
+/// A sort of which only the first rows are needed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TopK {
     /// The first key.
     pub key: SortKey,
-    /// Whether large values come first, `reverse` included.
+    /// Whether large values come first; `reverse` is taken into account.
     pub descending: bool,
     /// Rows wanted.
     pub count: usize,
 }
 
-/// Summaries of an object of a data model.
+/// Summaries of a data model object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SummaryScan {
-    /// The model and the object, as `MODEL.OBJECT`.
+    /// Model and object, as `MODEL.OBJECT`.
     pub object: String,
-    /// Whether events without a summary are left out.
+    /// `summariesonly`: whether events without a summary are skipped.
     pub only: bool,
-    /// From when on buckets are summarised.
+    /// Start of the time range that is summarised.
     pub earliest: Option<TimeNs>,
-    /// Which summaries are meant; `None` where there can be none.
+    /// Digest of the summaries to use; `None` if there can be none.
     pub digest: Option<[u8; 32]>,
-    /// The commands that rows of a summary go through, the fold included; `None` where they need more than it has.
+    /// The commands for rows of a summary, including the fold; `None` if they need more than a summary holds.
     pub stages: Option<Vec<Stage>>,
-    /// Columns that these read.
+    /// Columns that these commands read.
     pub columns: Vec<String>,
 }
 
 impl Scan {
-    /// All fields of all events that meet a condition, newest first.
+    /// A scan of all fields of all events that meet a condition, newest first.
     pub fn new(indexes: Vec<String>, condition: SearchExpr, range: TimeRange, fields: FieldSource) -> Scan {
         Scan {
             indexes,
@@ -152,14 +152,14 @@ impl Scan {
         }
     }
 
-    /// Whether all fields, or those of a pattern, are read, so that rows show which columns events have.
+    /// Whether all fields, or those of a pattern, are read, so that the result shows which columns the events have.
     pub fn is_open(&self) -> bool {
         self.projection.all || !self.projection.patterns.is_empty()
     }
 }
 
 impl fmt::Display for Scan {
-    /// Indexes, fields and what is pushed down, on one line.
+    /// Indexes, fields and pushed-down parts, on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields: Vec<&str> = self.projection.fields.iter().map(String::as_str).collect();
         fields.extend(self.projection.patterns.iter().map(String::as_str));

@@ -1,10 +1,10 @@
-//! `rex` and `spath path=` commands that the scan runs itself, because they come first and read nothing but the text of an
-//! event, or a field that it has.
+//! `rex` and `spath path=` commands that the scan runs itself, because they come first and read only the event text or
+//! an existing field.
 //!
-//! On template pages groups of patterns and values of paths come from templates and dictionaries ([`super::template_pages`]), so
-//! that no text is rebuilt for them. Where there is text anyway the command itself runs, and gives the same.
+//! On template pages, groups and paths are evaluated on templates and dictionaries ([`super::template_pages`]), so that
+//! no text is rebuilt. Where the text is available anyway, the command itself runs, with the same result.
 //!
-//! Not here: such commands after others, `rex` with more than one match, `spath` on other fields (commands).
+//! Not here: such commands later in the pipeline, `rex` with several matches, `spath` on other fields (commands).
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::plan::{Extraction, ExtractionKind, TextValue};
 use crate::spath::{PushedPath, Spath, TEXT_FIELD, is_made_elsewhere};
 use crate::text_values::{char_counts, matches_of};
 
-/// The command as a scan runs it, if one can.
+/// The command as an extraction, if the scan can run it.
 pub fn pushable(command: &Command) -> Option<ExtractionKind> {
     match command {
         Command::Rex(RexCommand::Extract(rex)) => PushedRex::new(rex).map(|_| ExtractionKind::Rex(rex.clone())),
@@ -34,34 +34,33 @@ pub fn pushable(command: &Command) -> Option<ExtractionKind> {
     }
 }
 
-/// The commands a scan runs, in order.
+/// The commands pushed down into a scan, in order.
 #[derive(Default)]
 pub(crate) struct Rexes {
     all: Vec<PushedRex>,
     paths: Vec<PushedPath>,
-    /// Fields of the number of characters.
+    /// Fields that hold text lengths.
     lengths: Vec<String>,
-    /// Patterns that texts match or not, and the fields of that.
+    /// Patterns tested for a match, each with the field of the result.
     tests: Vec<(Regex, String)>,
-    /// Fields that only these read, and no command behind them.
+    /// Fields that only these commands read, and no later command.
     only_sources: Vec<String>,
-    /// Readers of template pages that no worker uses now: as many sets as there are workers at most.
+    /// Idle readers of template pages, at most one set per worker.
     idle: Mutex<Vec<Vec<RexReader>>>,
 }
 
-/// A command a scan runs.
+/// A `rex` command pushed down into a scan.
 pub(crate) struct PushedRex {
     /// The command.
     pub command: Arc<RexExtraction>,
-    /// Its pattern.
+    /// Its regular expression.
     pub regex: Regex,
-    /// Number and name of the groups that are wanted.
+    /// Number and name of the requested groups.
     pub groups: Vec<(usize, String)>,
 }
 
 impl Rexes {
-    /// What runs these commands, of whose fields those in `projection` are wanted. The fields that they read are wanted then,
-    /// too.
+    /// Compiles the commands for the fields in `projection`, and adds the fields they read to it.
     pub(crate) fn new(commands: &[Extraction], projection: &mut Projection) -> Rexes {
         let (mut all, mut paths) = (Vec::new(), Vec::new());
         let (mut lengths, mut tests) = (Vec::new(), Vec::new());
@@ -72,7 +71,7 @@ impl Rexes {
                 ExtractionKind::Text { output, .. } if !projection.wants(output) => {}
                 ExtractionKind::Text { value: TextValue::Length, output } => lengths.push(output.clone()),
                 ExtractionKind::Text { value: TextValue::Match(pattern), output } => {
-                    // The planner has compiled it.
+                    // The planner has already compiled it.
                     tests.extend(Regex::new(pattern).ok().map(|regex| (regex, output.clone())));
                 }
             }
@@ -89,22 +88,22 @@ impl Rexes {
         Rexes { all, paths, lengths, tests, only_sources, idle: Mutex::default() }
     }
 
-    /// Whether there is none.
+    /// Whether there are no commands.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty() && self.paths.is_empty() && self.lengths.is_empty() && self.tests.is_empty()
     }
 
-    /// Whether a pattern is among them.
+    /// Whether there is a `rex` command or a match test.
     pub(super) fn has_patterns(&self) -> bool {
         !self.all.is_empty() || !self.tests.is_empty()
     }
 
-    /// Whether a field is wanted for nothing but to be read by these.
+    /// Whether a field is read only by these commands.
     pub(super) fn is_only_source(&self, name: &str) -> bool {
         self.only_sources.iter().any(|source| source == name)
     }
 
-    /// The fields that hold the number of characters.
+    /// The fields that hold text lengths.
     pub(super) fn lengths(&self) -> &[String] {
         &self.lengths
     }
@@ -114,7 +113,7 @@ impl Rexes {
         &self.paths
     }
 
-    /// The rows with what was found in their texts, which `text` gives.
+    /// Adds the extracted fields to the rows; `text` returns their texts.
     pub(super) fn on_texts(
         &self,
         rows: RecordBatch,
@@ -146,7 +145,7 @@ impl Rexes {
         rows::without(&found, |name| name == TEXT_FIELD || (is_new(name) && !is_wanted(name)))
     }
 
-    /// Readers of a segment's pages, one per command, for one worker; if possible some that know the segment.
+    /// One reader per command for a segment's pages, for one worker; preferably readers that already know the segment.
     pub(super) fn readers(&self, segment: &Arc<dyn Segment>) -> Vec<RexReader> {
         let idle = {
             let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -157,19 +156,19 @@ impl Rexes {
         idle.unwrap_or_else(|| self.all.iter().map(RexReader::new).chain(tests).collect())
     }
 
-    /// Takes readers back for the next page.
+    /// Returns readers for the next page.
     pub(super) fn give_back(&self, readers: Vec<RexReader>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(readers);
     }
 }
 
 impl PushedRex {
-    /// The field it reads, where that is not the text.
+    /// The field it reads, if that is not the text.
     pub(crate) fn source(&self) -> Option<&str> {
         Some(self.command.field.as_str()).filter(|field| *field != TEXT_FIELD)
     }
 
-    /// The command if a scan can run it.
+    /// The command, if the scan can run it.
     fn new(command: &RexExtraction) -> Option<PushedRex> {
         let reads_given = command.field != TEXT_FIELD && is_made_elsewhere(&command.field);
         if reads_given || command.max_match != 1 || command.offset_field.is_some() {

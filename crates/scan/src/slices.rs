@@ -1,8 +1,8 @@
-//! Reading in parallel, in any order: windows of pages, each read by one worker.
+//! Reading in parallel and in any order: windows of pages, each read by one worker.
 //!
-//! A window is a fixed run of pages of one segment. Workers take the newest window that is left, so that a search that
-//! is stopped early has seen the newest events. The number of windows in work is the number of workers, which bounds
-//! memory. Windows lie the same in every search, so that what was made of one can stand for it ([`crate::partial`]).
+//! A window is a fixed run of pages of one segment. Workers take the newest remaining window, so that a search that is
+//! stopped early has seen the newest events. As many windows are in progress as there are workers, which bounds memory.
+//! Window boundaries are the same in every search, so that a cached result can replace a window ([`crate::partial`]).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,36 +21,36 @@ use quarry_store::Segment;
 
 use crate::partial::{PartKey, PlanStates, WindowPart};
 
-/// Slabs per worker from which on a slab is read by one worker.
+/// Slabs per worker from which on each slab is read by a single worker.
 const SLABS_PER_WORKER: usize = 4;
 
-/// What a worker does with the rows of the windows it reads; a window's place in their list is the slice's number.
+/// What a worker does with the rows of its windows; a slice's number is the window's index in the list.
 pub(crate) trait SliceWork: Send {
-    /// Whether it takes coded columns, and no `_time` where it is not wanted.
+    /// Whether it accepts dictionary-coded columns, and rows without `_time` where that is not requested.
     fn reads_codes(&self) -> bool;
-    /// Rows of slice number `slice` come from now on.
+    /// Rows of slice number `slice` follow.
     fn begin(&mut self, slice: u64) -> Result<(), EngineError>;
-    /// Takes the rows of one page.
+    /// Receives the rows of one page.
     fn page(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
-    /// Takes the rows that a summary has of one page.
+    /// Receives the rows that a summary has for one page.
     fn summarised(&mut self, rows: RecordBatch) -> Result<(), EngineError>;
-    /// The slice has been read to its end, or the search reads no more.
+    /// The slice is complete, or the search stops reading.
     fn end(&mut self) -> Result<(), EngineError>;
 }
 
 /// Pages of one segment that are read together.
 pub struct Window {
-    /// Those that may hold a match, in order of arrival; none where the rest is known.
+    /// Pages that may hold a match, in order of arrival; empty if the result is cached.
     pub pages: Vec<PageRef>,
-    /// Under which name its partial states are kept, if they can be.
+    /// Cache key of its partial state, if it may be cached.
     pub key: Option<PartKey>,
-    /// What is kept of it.
+    /// The cached result.
     pub known: Option<Arc<WindowPart>>,
 }
 
 impl EventScan {
-    /// The windows that may hold a match or of which something is to be kept, newest first. Damaged buckets are
-    /// reported and left out.
+    /// The windows that may hold a match or whose state is to be cached, newest first. Damaged buckets are reported and
+    /// skipped.
     pub fn windows(&self, context: &CommandContext, states: Option<&PlanStates>) -> Result<Vec<Window>, EngineError> {
         self.report_damaged(context);
         let mut windows = Vec::new();
@@ -72,7 +72,7 @@ impl EventScan {
                 windows.extend(of_segment);
                 continue;
             }
-            // The term dictionary need not be asked where rows come from a summary.
+            // The term dictionary need not be asked for segments read from a summary.
             let pages = match self.is_summarised(segment) {
                 true => Some(self.all_pages_of(segment)),
                 false => pages.next().flatten(),
@@ -92,14 +92,14 @@ impl EventScan {
         self.summary.as_ref().is_some_and(|summary| summary.holds(segment))
     }
 
-    /// The windows of a segment with what is kept of them, without their pages.
+    /// The windows of a segment with their cached results, without pages.
     fn empty_windows(
         &self,
         segment: &Arc<dyn Segment>,
         context: &CommandContext,
         states: Option<&PlanStates>,
     ) -> Result<Vec<Window>, EngineError> {
-        // Tables change without a trace, and what is added may hang on the moment.
+        // Lookup tables change without notice, and computed fields may depend on the current time.
         let is_derived = self.derivations.concerns(&segment.metas(), &context.messages)?;
         let states = states.filter(|_| !is_derived);
         let infos = (0u32..).zip(segment.pages().chunks(context.dataflow.window_pages()));
@@ -115,7 +115,7 @@ impl EventScan {
     }
 }
 
-/// Puts the pages of a segment into its windows, and those that are read or kept to the others.
+/// Assigns the pages of a segment to its windows, keeping windows that are read or cached.
 fn add_pages(
     mut of_segment: Vec<Window>,
     segment: &Arc<dyn Segment>,
@@ -137,7 +137,7 @@ fn add_pages(
     windows.extend(of_segment.into_iter().filter(is_wanted));
 }
 
-/// Runs `make`'s workers over the windows of `scan` and returns them with what they have collected.
+/// Runs the workers that `make` creates over the windows of `scan`, and returns them with their results.
 pub(crate) fn map_slices<W: SliceWork>(
     scan: &EventScan,
     windows: &[Window],
@@ -174,8 +174,8 @@ pub(crate) fn map_slices<W: SliceWork>(
     Ok(done.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Windows that one worker reads together: those of a slab, where there are slabs enough for all workers to the end, since
-/// what is worked out about a slab then need not be worked out by each of them.
+/// Windows that one worker reads together: all windows of a slab, if there are enough slabs to keep every worker busy.
+/// What is computed once per slab is then not repeated by other workers.
 fn runs_of(windows: &[Window], workers: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for at in 0..windows.len() {
@@ -195,7 +195,7 @@ fn is_of_same_slab(a: &Window, b: &Window) -> bool {
     }
 }
 
-/// One worker over the runs of windows that are left.
+/// One worker, which takes the remaining runs of windows.
 fn run_worker<W: SliceWork>(
     scan: &EventScan,
     context: &CommandContext,

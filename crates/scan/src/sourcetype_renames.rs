@@ -1,7 +1,7 @@
-//! Events whose sourcetype goes by another name when searching (`rename` in props.conf).
+//! `rename` of props.conf: events whose sourcetype has another name at search time.
 //!
-//! A segment that holds such events is wrapped: it shows the new names, so that conditions, settings and columns all go
-//! by these, and gives the old name as the index-time field `_sourcetype`. Segments without them are left as they are.
+//! A segment with such events is wrapped: it shows the new names, so that conditions, settings and columns use them,
+//! and provides the old name as the index-time field `_sourcetype`. Other segments are left alone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use quarry_event::term::MetaField;
 use quarry_event::{FieldColumns, IndexedField, Metadata, Page, PageColumns, PageSet, TermQuery};
 use quarry_store::{Damage, Deletion, PageInfo, Segment, SlabIdentity, Snapshot, StoreError, StoredSlab, TemplatePage};
 
-/// Field with the sourcetype that an event was added with.
+/// Field with the original sourcetype of an event.
 pub(crate) const ORIGINAL: &str = "_sourcetype";
 
-/// The snapshot with sourcetypes as searches know them.
+/// The snapshot with sourcetypes renamed for searching.
 pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -> Snapshot {
     let names = props.renamed_sourcetypes();
     if names.is_empty() {
@@ -34,7 +34,7 @@ pub fn with_renamed_sourcetypes(mut snapshot: Snapshot, props: &PropsResolver) -
 struct Renamed {
     segment: Arc<dyn Segment>,
     metas: Arc<[Metadata]>,
-    /// By metadata, the name that is hidden.
+    /// By metadata code: the original name, if renamed.
     originals: Vec<Option<Box<str>>>,
 }
 
@@ -48,7 +48,7 @@ impl Renamed {
         Renamed { metas: shown.collect(), originals: metas.iter().map(original).collect(), segment }
     }
 
-    /// The page's fields with the names that are hidden.
+    /// The page's fields, including the original names.
     fn fields(&self, page: &Page) -> Vec<IndexedField> {
         let name: Arc<str> = ORIGINAL.into();
         let mut given = page.fields.iter().peekable();
@@ -66,7 +66,7 @@ impl Renamed {
     }
 }
 
-/// The query without what it says of sourcetypes, whose stored names are others.
+/// The query without terms on sourcetypes, whose stored names differ.
 fn without_sourcetypes(query: &TermQuery) -> TermQuery {
     match query {
         TermQuery::Meta { field: MetaField::Sourcetype, .. } => TermQuery::All,

@@ -1,6 +1,6 @@
-//! `spath path=`: the values at one path of JSON or XML, as a field; and which such commands a scan runs itself.
+//! `spath path=`: the values at one JSON or XML path as a field; and the check whether a scan can run the command.
 //!
-//! Not here: `spath` without a path (commands); paths asked of templates ([`crate::template_pages`]).
+//! Not here: `spath` without a path (commands); paths evaluated on templates ([`crate::template_pages`]).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use quarry_spl::ast::SpathCommand;
 
 use crate::event_fields::is_given;
 
-/// The field that holds the text of an event.
+/// The field that holds the event text.
 pub(crate) const TEXT_FIELD: &str = "_raw";
 
 /// Extracts one path.
 #[derive(Clone)]
 pub struct Spath {
     command: Arc<SpathCommand>,
-    /// The path; `None` where JSON has no such path.
+    /// The path; `None` if it is not a valid JSON path.
     path: Option<JsonPath>,
-    /// What values hold at the path.
+    /// Memo of the values found in distinct texts.
     memo: Arc<DistinctMemo>,
 }
 
 impl Spath {
-    /// The command, which has a path; one without finds nothing.
+    /// The command must have a path; without one it finds nothing.
     pub fn new(command: Arc<SpathCommand>) -> Spath {
         let path = command.path.as_deref().and_then(JsonPath::parse);
         Spath { command, path, memo: Arc::default() }
@@ -66,18 +66,18 @@ impl RowCommand for Spath {
     }
 }
 
-/// A path whose values a scan finds.
+/// An `spath` command pushed down into a scan.
 pub(crate) struct PushedPath {
     pub command: Arc<SpathCommand>,
     pub path: JsonPath,
-    /// The path as it was given, which names it.
+    /// The path as written, which identifies it.
     pub text: String,
     /// The field it makes.
     pub output: String,
 }
 
 impl PushedPath {
-    /// The command if a scan can run it.
+    /// The command, if the scan can run it.
     pub(crate) fn new(command: &SpathCommand) -> Option<PushedPath> {
         let text = command.path.clone().filter(|_| command.input == TEXT_FIELD)?;
         let output = command.output.clone().unwrap_or_else(|| text.clone());
@@ -86,7 +86,7 @@ impl PushedPath {
     }
 }
 
-/// Whether a field does not come from the text of an event.
+/// Whether a field does not come from the event text.
 pub(crate) fn is_made_elsewhere(name: &str) -> bool {
     is_given(name) || rows::is_hidden(name) || name == TEXT_FIELD
 }

@@ -1,6 +1,6 @@
-//! What functions say of texts: how many characters there are, whether a pattern matches.
+//! Functions of texts: their length in characters, and whether a pattern matches.
 //!
-//! Not here: the same of templates and columns ([`crate::template_pages`]).
+//! Not here: the same on templates and columns ([`crate::template_pages`]).
 
 use std::sync::Arc;
 
@@ -8,20 +8,20 @@ use arrow::array::{Array, ArrayRef, Int64Array};
 use quarry_eval::pattern::Regex;
 use quarry_eval::rows::ColumnReader;
 
-/// Number of characters of a text: bytes that begin one.
+/// Number of characters of a text: the bytes that start one.
 #[inline]
 pub(crate) fn char_count(text: &[u8]) -> usize {
     text.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
-/// The number of characters of each text.
+/// The length of each text in characters.
 pub(crate) fn char_counts(texts: &ArrayRef) -> ArrayRef {
     let (reader, mut scratch) = (ColumnReader::new(texts), String::new());
     let count = |row| reader.text(row, &mut scratch).map(|text| char_count(text.as_bytes()) as i64);
     Arc::new((0..texts.len()).map(count).collect::<Int64Array>())
 }
 
-/// 1 for each text that matches, 0 for others.
+/// 1 for each text that matches, 0 for the others.
 pub(crate) fn matches_of(regex: &Regex, texts: &ArrayRef) -> ArrayRef {
     let (reader, mut scratch) = (ColumnReader::new(texts), String::new());
     let is_match = |row| reader.text(row, &mut scratch).map(|text| i64::from(regex.is_match(text)));

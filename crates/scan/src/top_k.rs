@@ -1,10 +1,10 @@
-//! A sort of which few rows are wanted, told to the scan: rows that cannot be among the first are not read.
+//! Top-k threshold: a sort that keeps few rows tells the scan which rows it need not read.
 //!
-//! The best rows so far, by the first key, give a bound; a row that is worse than as many others as are wanted cannot
-//! come out, whatever the other keys and the order of arrival say. The bound is asked before the columns of a row, or its
-//! text, are made. Rows of equal rank stay.
+//! The best rows so far, by the first sort key, give a threshold. A row that is worse than as many others as are
+//! requested cannot be in the result, whatever the other keys and the order of arrival are. The threshold is consulted
+//! before a row's columns or text are built. Rows that tie with it are kept.
 //!
-//! Not here: the order itself ([`rows::rank`]).
+//! Not here: the sort order itself ([`rows::rank`]).
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -20,7 +20,7 @@ use quarry_spl::ast::{SortKey, SortKind};
 
 use crate::plan::TopK;
 
-/// Rows wanted at most; the rank of each is kept.
+/// Maximum number of requested rows; the rank of each is kept.
 pub const ROWS_MAX: usize = 100_000;
 
 /// The ranks of the best rows so far.
@@ -31,7 +31,7 @@ pub(crate) struct TopKThreshold {
     ranks: Mutex<BinaryHeap<Rank>>,
 }
 
-/// Where a row stands by the first key; less is earlier.
+/// Position of a row by the first key; smaller comes first.
 #[derive(Clone, Debug)]
 struct Rank {
     /// Turned for descending keys.
@@ -84,7 +84,7 @@ impl TopKThreshold {
         &self.key.field.text
     }
 
-    /// Which of these rows may come out, by their values of the field; `None` for all.
+    /// Which of these rows may be in the result, by their values of the field; `None` if all may.
     pub(crate) fn keep(&self, values: Option<&ArrayRef>, count: usize) -> Option<Vec<bool>> {
         let worst = {
             let ranks = self.ranks.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ impl TopKThreshold {
         kept.contains(&false).then_some(kept)
     }
 
-    /// The rows that may come out, which count as read from now on.
+    /// The rows that may be in the result; they count towards the threshold from now on.
     pub(crate) fn take(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let values = rows::column(&rows, self.field()).cloned();
         let rows = match self.keep(values.as_ref(), rows.num_rows()) {

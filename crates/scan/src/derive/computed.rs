@@ -1,8 +1,8 @@
-//! Rules of the sources of one segment as its columns see them: which fields only have another name, which have to be
-//! computed, and of what.
+//! Search-time rules of one segment's sources, evaluated over columns: which fields are plain aliases, which must be
+//! computed, and from which columns.
 //!
-//! Rules that read columns alone are carried out on those, so that no text is rebuilt for them. Rules that read the text
-//! of an event, or what events are labelled with, are not: then the segment's pages are read as text.
+//! Rules that read only columns are evaluated on the columns, so no event text is rebuilt for them. Rules that read
+//! `_raw` or labels (event types, tags) cannot be; the segment's pages are then read as text.
 
 use std::sync::Arc;
 
@@ -15,44 +15,45 @@ use quarry_event::Metadata;
 use super::names::Scope;
 use super::plan::Plan;
 
-/// How the events of a segment come by the fields that a search asks for.
+/// How a scan obtains the requested fields of a segment's events.
 #[derive(Clone, Default)]
 pub(crate) struct Way {
-    /// Whether only their texts tell.
+    /// Whether the fields can only be extracted from the event texts.
     pub by_text: bool,
-    /// Whether rules may read when events came.
+    /// Whether rules may read `_indextime`.
     pub index_time: bool,
-    /// What is computed of columns.
+    /// Fields that rules compute from columns.
     pub computed: Option<Arc<ComputedFields>>,
 }
 
-/// Fields that rules give to the events of a segment, by columns.
+/// Fields that search-time rules add to a segment's events, computed over columns.
 pub(crate) struct ComputedFields {
     plans: Vec<Arc<Plan>>,
-    /// Number of the plan of each metadata.
+    /// By metadata code: index into `plans`.
     plan_of: Vec<u32>,
-    /// What the rules read of what events hold.
+    /// Stored fields that the rules read.
     reads: Vec<String>,
     gives: Vec<String>,
-    /// Names that are only other names of fields that events hold.
+    /// Fields that are only aliases of stored fields.
     pub aliases: Vec<Alias>,
-    /// Names that the condition tests, with the metadata whose events need not hold a value of theirs as it is written.
+    /// Fields that the condition tests and, by metadata code, whether an event can have a value that its text does not
+    /// contain verbatim.
     unwritten: Vec<(String, Vec<bool>)>,
 }
 
-/// Another name of a field, the same for all events of a segment.
+/// An alias that holds for all events of a segment.
 pub(crate) struct Alias {
     /// The name.
     pub target: String,
     /// The field.
     pub source: String,
-    /// Whether a value that events have of the name stays.
+    /// Whether an event's own value of `target` takes precedence.
     pub only_new: bool,
 }
 
 impl ComputedFields {
-    /// What these plans, one per metadata, give. `tested` are names of the condition and the events that rules may give
-    /// them.
+    /// `of_metas` has one plan per metadata code. `tested` lists the condition's fields, each with the events in which
+    /// a rule may produce it.
     pub(super) fn new(
         metas: &[Metadata],
         of_metas: &[Arc<Plan>],
@@ -77,7 +78,7 @@ impl ComputedFields {
         let mut reads: Vec<String> = Vec::new();
         for plan in &plans {
             reads.extend(plan.reads().into_iter().map(str::to_owned));
-            // What these events hold stays.
+            // An event's own value takes precedence, so it is read too.
             reads.extend(gives.iter().filter(|name| !plan.gives().any(|given| given == *name)).cloned());
         }
         let reads = sorted(reads);
@@ -100,27 +101,28 @@ impl ComputedFields {
         ComputedFields { plans, plan_of, reads, gives, aliases, unwritten }
     }
 
-    /// Fields that have to be read for it.
+    /// Stored fields that must be read.
     pub(crate) fn reads(&self) -> &[String] {
         &self.reads
     }
 
-    /// Fields that it gives, by name.
+    /// Names of the fields produced, sorted.
     pub(crate) fn gives(&self) -> &[String] {
         &self.gives
     }
 
-    /// Whether each event is given the same.
+    /// Whether all events share one plan.
     pub(crate) fn is_alike(&self) -> bool {
         self.plans.len() <= 1
     }
 
-    /// By metadata whether a value of a field need not stand in the text as it is written.
+    /// By metadata code: whether a field can have a value that the text does not contain verbatim.
     pub(crate) fn unwritten(&self, name: &str) -> Option<&[bool]> {
         self.unwritten.iter().find(|(known, _)| known == name).map(|(_, unwritten)| unwritten.as_slice())
     }
 
-    /// The rows with what is given to them; `metas` says which metadata each has, unless all are given the same.
+    /// Adds the computed fields to the rows. `metas` has the metadata code of each row and may be empty if
+    /// [`ComputedFields::is_alike`].
     pub(crate) fn apply(&self, rows: RecordBatch, metas: &[u32]) -> Result<RecordBatch, EngineError> {
         match self.plans.as_slice() {
             [] => Ok(rows),
@@ -134,7 +136,7 @@ impl ComputedFields {
     }
 }
 
-/// The rows with what each one's plan, by number, adds to it.
+/// Applies to each row the plan with the given index.
 pub(super) fn by_plan(
     rows: RecordBatch,
     plans: &[Arc<Plan>],

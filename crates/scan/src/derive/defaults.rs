@@ -1,9 +1,9 @@
-//! Splunk's default fields, computed when a search asks for them: `date_hour` and its like, `timestartpos`, `timeendpos`,
-//! `punct`, `linecount`, `splunk_server`, `_sourcetype`.
+//! Splunk's default fields, computed on request: `date_hour` and the other `date_*` fields, `timestartpos`,
+//! `timeendpos`, `punct`, `linecount`, `splunk_server`, `_sourcetype`.
 //!
-//! Nothing of them is stored. The `date_` fields show the clock that stands in the event's text, whatever the zone of the
-//! user or of the search; they are found again by the rules that found `_time`, and an event whose time came from elsewhere
-//! has none. A field that the event itself holds wins over one of these.
+//! None of them is stored. The `date_*` fields show the clock time written in the event text, regardless of the time
+//! zone of the user or the search. The rules that extracted `_time` at index time are run again to find it; an event
+//! whose time came from elsewhere has no `date_*` fields. A field of the same name in the event takes precedence.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,7 @@ use quarry_pipeline::{WrittenTime, WrittenTimes};
 use super::needs::Wanted;
 use crate::sourcetype_renames::ORIGINAL;
 
-/// Characters that `punct` shows at most.
+/// Maximum length of `punct` in characters.
 const PUNCT_CHARS_MAX: usize = 30;
 
 /// One of the fields.
@@ -62,7 +62,7 @@ const FIELDS: [(&str, DefaultField); 14] = [
     ("timestartpos", DefaultField::StampStart),
 ];
 
-/// Whether this is one of the fields, or a pattern of one.
+/// Whether `field` is a default field, or a wildcard pattern that covers one.
 pub(crate) fn is_default_field(field: &str) -> bool {
     FIELDS.iter().any(|(name, _)| *name == field || (field.contains('*') && wildcard_parts(field, name).is_some()))
 }
@@ -73,36 +73,36 @@ impl DefaultField {
     }
 }
 
-/// Computes the fields for one search.
+/// Computes the default fields of one search.
 pub(super) struct DefaultFields {
     props: Arc<PropsResolver>,
     now: TimeNs,
     node: String,
-    /// Names that the search itself asks for.
+    /// Default fields that the search requests.
     wanted: Vec<&'static str>,
     sources: Mutex<HashMap<Metadata, Arc<Source>, FixedState>>,
 }
 
-/// What the settings of a source say about the fields.
+/// Settings of one source that the default fields depend on.
 struct Source {
     times: Option<WrittenTimes>,
     punct: bool,
 }
 
 impl DefaultFields {
-    /// For a search that wants these fields, `now`, on a node of this name.
+    /// `now` is the time of the search, `node` this node's name (`splunk_server`).
     pub(super) fn new(props: &Arc<PropsResolver>, wanted: &Wanted, now: TimeNs, node: String) -> DefaultFields {
         let names = FIELDS.iter().map(|(name, _)| *name);
         let wanted = names.filter(|name| wanted.names_field(name)).collect();
         DefaultFields { props: Arc::clone(props), now, node, wanted, sources: Mutex::default() }
     }
 
-    /// Whether the search asks for any.
+    /// Whether the search requests any default field.
     pub(super) fn are_wanted(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    /// The rows with the fields that the search asks for, or that are among `more`. `selected` are their places in the
+    /// Adds the requested default fields, and those in `more`, to the rows. `selected` has each row's position in the
     /// page.
     pub(super) fn add(
         &self,
@@ -137,7 +137,7 @@ impl DefaultFields {
                     DefaultField::Punct => {}
                     DefaultField::LineCount => text.push_str(&line_count(raw).to_string()),
                     DefaultField::Server => text.push_str(&self.node),
-                    // Where it is another, the event was given it.
+                    // If the names differ, the event has an index-time `_sourcetype`.
                     DefaultField::Sourcetype => text.push_str(&events.metas[events.meta[row] as usize].sourcetype),
                     field => stamp.iter().for_each(|stamp| write_stamp(stamp, *field, raw, &mut text)),
                 }
@@ -174,7 +174,7 @@ impl DefaultFields {
     }
 }
 
-/// The rows with a column whose values count where an event has none of its own.
+/// Adds a column whose values fill in where an event has no value of its own.
 fn with_default(rows: &RecordBatch, name: &str, column: StringViewArray) -> Result<RecordBatch, EngineError> {
     if column.null_count() == column.len() {
         return Ok(rows.clone());
@@ -188,7 +188,7 @@ fn with_default(rows: &RecordBatch, name: &str, column: StringViewArray) -> Resu
 
 fn write_stamp(stamp: &WrittenTime, field: DefaultField, raw: &[u8], out: &mut String) {
     let clock = &stamp.clock;
-    // Places are counted in characters, as everywhere in SPL.
+    // Positions count characters, as everywhere in SPL.
     let place = |byte: usize| raw.get(..byte).map_or(byte, |before| String::from_utf8_lossy(before).chars().count());
     let number = match field {
         DefaultField::Month => return out.push_str(&clock.month_name().to_ascii_lowercase()),
@@ -209,7 +209,7 @@ fn write_stamp(stamp: &WrittenTime, field: DefaultField, raw: &[u8], out: &mut S
     out.push_str(&number.to_string());
 }
 
-/// The punctuation of the first line: blanks as `_`, tabs as `t`, letters and digits left out.
+/// Punctuation of the first line: spaces become `_`, tabs `t`; letters and digits are dropped.
 fn write_punct(raw: &[u8], out: &mut String) {
     let line = raw.iter().take_while(|byte| !matches!(byte, b'\n' | b'\r'));
     let signs = line.filter_map(|byte| match byte {
@@ -221,7 +221,7 @@ fn write_punct(raw: &[u8], out: &mut String) {
     out.extend(signs.take(PUNCT_CHARS_MAX));
 }
 
-/// Lines of a text; a break at its end begins none.
+/// Number of lines in a text; a trailing line break does not start another line.
 fn line_count(raw: &[u8]) -> usize {
     let text = raw.strip_suffix(b"\n").unwrap_or(raw);
     memchr::memchr_iter(b'\n', text).count() + 1

@@ -1,14 +1,16 @@
-//! Fields that knowledge adds to events once fields are cut: aliases, calculated fields, lookups, event types, tags.
+//! Search-time fields added after extraction: aliases, calculated fields, lookups, event types, tags.
 //!
-//! A search asks for the fields it needs; [`plan`] follows these back through the rules of one source to what must be
-//! cut out of the text for them. Pages of sources whose rules give nothing that is needed are read as if there were
-//! no rules. For the others the rules work on columns in Splunk's order: on those of template pages where these have what
-//! the rules read ([`computed`]), else on columns cut out of text, with the same answer.
+//! [`plan`] traces the fields that a search needs back through the rules of a source to the fields that must be
+//! extracted from the text. Sources whose rules produce none of the needed fields are read as if they had no rules. For
+//! the others, rules run in Splunk's order over columns: over those of template pages if these hold everything the
+//! rules read ([`computed`]), otherwise over columns extracted from text. The result is the same.
 //!
-//! Transforms (`REPORT-`) that read the text alone are cut with it, as `EXTRACT-` is, and need no text where templates
-//! tell where their fields lie; those that read other fields or add values go the way of the rules here.
+//! `REPORT-` transforms that read only the text are extracted together with `EXTRACT-`; where the templates give the
+//! positions of their fields, no text is rebuilt. Transforms that read other fields or append values run with the rules
+//! here.
 //!
-//! Not here: how `EXTRACT-` and `REPORT-` cut ([`crate::fields`]), what a label stands for in a condition (engine).
+//! Not here: how `EXTRACT-` and `REPORT-` extract ([`crate::fields`]); expansion of event types and tags in a condition
+//! (engine).
 
 pub(crate) mod computed;
 mod defaults;
@@ -46,50 +48,50 @@ use super::fields::Projection;
 use super::filter::EventFilter;
 use crate::labels::{LabelCondition, LabelSource};
 
-/// What knowledge adds to the events of one search.
+/// Search-time fields that knowledge objects add to the events of one search.
 pub(crate) struct Derivations {
     props: Arc<PropsResolver>,
     tables: Tables,
     context: ExprContext,
     wanted: Wanted,
-    /// What columns are asked for: without what is shown of events whose texts are rebuilt anyway.
+    /// Fields to take from columns: without the fields of events whose texts are rebuilt for display anyway.
     of_columns: Wanted,
-    /// Fields that the condition tests and the events that a rule may give them.
+    /// Fields that the condition tests, each with the events in which a rule may produce it.
     tested: Vec<(String, Option<Scope>)>,
     labels: Vec<Label>,
-    /// The events that a rule may give a field that is wanted; `None` for none.
+    /// Events for which a rule may produce a requested field; `None` if there are none.
     by_rules: Option<Scope>,
     defaults: DefaultFields,
-    /// Whether texts alone tell some field that is asked for by name.
+    /// Whether a field requested by name can only come from the event texts.
     asks_texts: bool,
     plans: Mutex<Plans>,
     column_plans: Mutex<Plans>,
     ways: Mutex<Vec<(Arc<dyn Segment>, Way)>>,
 }
 
-/// Segments whose [`Way`] is remembered; they are read one after the other.
+/// Segments whose [`Way`] is cached. Segments are read one after the other, so a few suffice.
 const SEGMENTS_KEPT: usize = 64;
 
-/// Plans by metadata; sources with the same rules share one.
+/// Plans by metadata; sources with equal rules share one.
 #[derive(Default)]
 struct Plans {
     by_meta: HashMap<Metadata, Arc<Plan>, FixedState>,
     by_rules: Vec<(SearchTimeRules, Arc<Plan>)>,
 }
 
-/// What a search asks for.
+/// Fields and condition of a search.
 pub(crate) struct Asked<'a> {
-    /// Fields of its commands.
+    /// Fields that its commands need.
     pub projection: &'a Projection,
     /// Its condition.
     pub filter: &'a EventFilter,
-    /// Fields that rules may give.
+    /// Fields that rules may produce.
     pub names: &'a DerivedNames,
     /// Name of the node.
     pub node: String,
 }
 
-/// A name that events which pass a condition have as a value of some fields.
+/// An event type or tag: events that pass the condition get its name as a value of some fields.
 struct Label {
     fields: Vec<String>,
     name: String,
@@ -97,7 +99,7 @@ struct Label {
 }
 
 impl Derivations {
-    /// What is added for a search.
+    /// Prepares the search-time fields of a search.
     pub(crate) fn new(
         props: &Arc<PropsResolver>,
         search: &Asked<'_>,
@@ -143,7 +145,7 @@ impl Derivations {
         })
     }
 
-    /// How the events of a segment come by the fields that are asked for.
+    /// How to obtain the requested fields of a segment's events.
     pub(crate) fn way_of(&self, segment: &Arc<dyn Segment>, messages: &Messages) -> Result<Way, EngineError> {
         let is_known = |(known, _): &&(Arc<dyn Segment>, Way)| Arc::ptr_eq(known, segment);
         if let Some((_, way)) = self.ways.lock().unwrap_or_else(PoisonError::into_inner).iter().find(is_known) {
@@ -176,7 +178,7 @@ impl Derivations {
         Ok(way)
     }
 
-    /// Whether events with one of these metadata are given a field that is wanted.
+    /// Whether a rule may produce a requested field for events with one of these metadata.
     pub(crate) fn concerns(&self, metas: &[Metadata], messages: &Messages) -> Result<bool, EngineError> {
         if !self.labels.is_empty() || self.defaults.are_wanted() {
             return Ok(true);
@@ -194,7 +196,7 @@ impl Derivations {
         self.plan_in(&self.plans, &self.wanted, meta, messages)
     }
 
-    /// What is computed of columns.
+    /// The rules to evaluate over columns for one metadata.
     fn column_plan(&self, meta: &Metadata, messages: &Messages) -> Result<Arc<Plan>, EngineError> {
         self.plan_in(&self.column_plans, &self.of_columns, meta, messages)
     }
@@ -220,7 +222,7 @@ impl Derivations {
         };
         let made = known.unwrap_or_else(|| Arc::new(Plan::new(&rules, wanted, &self.tables, &self.context, messages)));
         let mut plans = plans.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two workers may both make one.
+        // Two workers may build the same plan; that is harmless.
         let plan = match plans.by_rules.iter().find(|(known, _)| *known == rules) {
             Some((_, plan)) => Arc::clone(plan),
             None => {
@@ -232,8 +234,8 @@ impl Derivations {
         Ok(plan)
     }
 
-    /// The fields to cut for events of a page: those wanted and those the others are made of. `None` when nothing is
-    /// added to them.
+    /// Fields to extract for the events of a page: the requested ones and those they are derived from. `None` if no
+    /// rule adds anything to them.
     pub(crate) fn projection_for(
         &self,
         events: &Page,
@@ -255,7 +257,8 @@ impl Derivations {
         Ok(Some(wide))
     }
 
-    /// The rows with the fields added that are wanted. `selected` are their places in the page, `wide` what was cut.
+    /// Adds the requested search-time fields to the rows. `selected` has each row's position in the page, `wide` the
+    /// extracted fields.
     pub(crate) fn add(
         &self,
         rows: RecordBatch,
@@ -288,7 +291,7 @@ impl Derivations {
         self.label(rows)
     }
 
-    /// The rows with `eventtype`, `tag` and `tag::field`.
+    /// Adds `eventtype`, `tag` and `tag::field`.
     fn label(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut fields: Vec<(&str, Vec<(&str, BooleanArray)>)> = Vec::new();
         for label in &self.labels {
@@ -311,7 +314,7 @@ impl Derivations {
     }
 }
 
-/// The values a field has, then the names of the labels that a row has.
+/// The existing values of a field, followed by the names of the labels that apply to the row.
 fn with_names(rows: &RecordBatch, field: &str, names: &[(&str, BooleanArray)]) -> ArrayRef {
     let old = rows::reader(rows, field);
     let mut column = ColumnBuilder::new(rows.num_rows());

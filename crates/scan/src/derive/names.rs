@@ -1,5 +1,5 @@
-//! Which fields search-time rules of any source may give: their values need not stand in the text of an event, so a
-//! condition on one must not rule out events of these sources by their text.
+//! Fields that the search-time rules of any source may produce. Their values need not occur in the event text, so a
+//! condition on such a field must not rule out events by their text.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::needs::Wanted;
 use super::tables::Tables;
 use crate::fields::reports::names_of;
 
-/// Events whose field may come from a rule.
+/// Set of events for which a rule may produce a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Any.
@@ -20,16 +20,16 @@ pub(crate) enum Scope {
     Sourcetypes(Vec<String>),
 }
 
-/// Names of the fields that rules may give.
+/// Fields that rules may produce, each with the events concerned.
 #[derive(Debug, Default)]
 pub(crate) struct DerivedNames {
     named: BTreeMap<String, Scope>,
-    /// Where rules give fields whose names only the text says.
+    /// Events with rules that take field names from the text, so that any field may result.
     open: Option<Scope>,
 }
 
 impl Scope {
-    /// Whether events of this sourcetype are in it.
+    /// Whether events of this sourcetype are in the scope.
     pub(crate) fn holds(&self, sourcetype: &str) -> bool {
         match self {
             Scope::Everywhere => true,
@@ -55,7 +55,7 @@ impl Scope {
 }
 
 impl DerivedNames {
-    /// The names in all stanzas of props.conf, and those of labels.
+    /// The fields of all stanzas of props.conf, and those of labels.
     pub(crate) fn new(props: &PropsResolver, tables: &Tables, labels: &[String]) -> DerivedNames {
         let mut names = DerivedNames::default();
         for (sourcetype, rules) in props.search_time_rules() {
@@ -76,7 +76,7 @@ impl DerivedNames {
         self.named.entry(name).and_modify(|known| known.join(scope)).or_insert_with(|| scope.clone());
     }
 
-    /// The events whose `field`, which may be a pattern, a rule may give.
+    /// Events for which a rule may produce `field`, which may be a wildcard pattern.
     pub(crate) fn scope_of(&self, field: &str) -> Option<Scope> {
         if is_default_field(field) {
             return Some(Scope::Everywhere);
@@ -88,7 +88,7 @@ impl DerivedNames {
         Some(found)
     }
 
-    /// The events that a rule may give a wanted field; `None` for none.
+    /// Events for which a rule may produce a requested field; `None` if there are none.
     pub(crate) fn scope_of_wanted(&self, wanted: &Wanted) -> Option<Scope> {
         let given = self.named.iter().filter(|(name, _)| wanted.wants(name)).map(|(_, scope)| scope);
         given.chain(&self.open).cloned().reduce(|mut all, scope| {
@@ -98,9 +98,9 @@ impl DerivedNames {
     }
 }
 
-/// Names that the rules of a stanza give; `None` when they may give any.
+/// Fields that the rules of a stanza produce; `None` if they may produce any.
 fn rule_names(rules: &SearchTimeRules, tables: &Tables) -> Option<Vec<String>> {
-    // Rules for tables replace texts and name columns as they like.
+    // Table rules (multikv.conf) rewrite the text and take column names from it.
     if rules.table.is_some() {
         return None;
     }
@@ -111,7 +111,7 @@ fn rule_names(rules: &SearchTimeRules, tables: &Tables) -> Option<Vec<String>> {
     names.extend(rules.aliases.iter().map(|alias| alias.target.clone()));
     names.extend(rules.evals.iter().map(|(field, _)| field.clone()));
     for (_, lookup) in &rules.lookups {
-        // One that cannot be read gives nothing.
+        // A lookup that cannot be read produces no fields.
         names.extend(tables.outputs(lookup).unwrap_or_default());
     }
     Some(names)

@@ -1,4 +1,4 @@
-//! The fields that a search wants of its events.
+//! Fields that a search requests of its events.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::fields::Projection;
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     all: bool,
-    /// Whether a command asks for every field by `*`.
+    /// Whether a command requests all fields with `*`.
     every: bool,
     patterns: Vec<String>,
     /// By name.
@@ -18,7 +18,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// What is wanted of events, with the fields that their condition tests.
+    /// The fields of `projection` and those that the condition tests.
     pub(super) fn of<'n>(projection: &Projection, tested: impl Iterator<Item = &'n str>) -> Wanted {
         let (mut names, mut patterns): (BTreeSet<String>, Vec<String>) = Default::default();
         names.extend(projection.names.iter().cloned());
@@ -32,15 +32,15 @@ impl Wanted {
         Wanted { all: projection.all, every: projection.every, patterns, names }
     }
 
-    /// Whether a field is asked for by its name or a pattern, not only because rows are shown as they are.
+    /// Whether a field is requested by name or pattern, not merely because rows are shown whole.
     pub(super) fn names_field(&self, field: &str) -> bool {
-        // Stars do not mean the fields of the machinery.
+        // `*` does not cover internal fields.
         (self.every && !field.starts_with('_'))
             || self.names.contains(field)
             || self.patterns.iter().any(|pattern| wildcard_parts(pattern, field).is_some())
     }
 
-    /// Whether a field is wanted.
+    /// Whether a field is requested.
     pub(super) fn wants(&self, field: &str) -> bool {
         self.all
             || self.names.contains(field)

@@ -1,4 +1,4 @@
-//! What the rules of one source add to its events, as far as a search wants it.
+//! The search-time rules of one source, reduced to those a search needs.
 
 use std::collections::BTreeSet;
 
@@ -20,30 +20,30 @@ use super::tables::{Tables, command_of};
 use crate::event_fields::is_given;
 use crate::fields::reports::{is_read_off_text, names_of};
 
-/// The rules that give something wanted, in their order.
+/// The rules that produce a requested field, in order.
 pub(super) struct Plan {
     aliases: Vec<AliasRule>,
     evals: Vec<(String, CompiledExpr)>,
-    /// With the fields that each gives.
+    /// Each lookup with the fields it produces.
     lookups: Vec<(Lookup, Vec<String>)>,
-    /// Whether transforms make something wanted that only texts give.
+    /// Whether transforms that can only run on text produce a requested field.
     reports: bool,
-    /// Whether an expression searches in the event.
+    /// Whether an expression calls `searchmatch`.
     searches: bool,
     needs: BTreeSet<String>,
 }
 
-/// How a plan gives a field that it only names otherwise.
+/// An alias with no other rule for the same field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OnlyAlias<'p> {
-    /// The field that is there.
+    /// The aliased field.
     pub source: &'p str,
-    /// Whether a value that the field has of its own stays.
+    /// Whether the event's own value of the alias takes precedence.
     pub only_new: bool,
 }
 
 impl Plan {
-    /// Follows what is wanted back through the rules. One that cannot be carried out is reported and skipped.
+    /// Traces the requested fields back through the rules. A rule that cannot be evaluated is reported and skipped.
     pub(super) fn new(
         rules: &SearchTimeRules,
         wanted: &Wanted,
@@ -84,7 +84,7 @@ impl Plan {
             wanted.names.extend([alias.source.clone(), alias.target.clone()]);
             plan.aliases.push(alias.clone());
         }
-        // The others are cut with the text, as `EXTRACT-` is.
+        // The others are extracted together with `EXTRACT-`.
         for report in rules.reports.iter().filter(|report| !is_read_off_text(report)) {
             if names_of(report).is_none_or(|names| names.iter().any(|name| wanted.wants(name))) {
                 wanted.names.insert(report.source.clone());
@@ -126,25 +126,25 @@ impl Plan {
         self.aliases.is_empty() && self.evals.is_empty() && self.lookups.is_empty() && !self.reports
     }
 
-    /// Fields to be cut for it.
+    /// Fields to extract for this plan.
     pub(super) fn needs(&self) -> &BTreeSet<String> {
         &self.needs
     }
 
-    /// Whether columns of what events hold are all that the rules read.
+    /// Whether stored columns are all that the rules read.
     pub(super) fn reads_columns(&self) -> bool {
         !self.reports && !self.searches && !self.reads().iter().any(|name| matches!(*name, "_raw" | "_indextime"))
     }
 
-    /// What the rules read of what events hold.
+    /// Stored fields that the rules read.
     pub(super) fn reads(&self) -> BTreeSet<&str> {
         let mut reads: BTreeSet<&str> = BTreeSet::new();
         for (lookup, outputs) in &self.lookups {
             reads.extend(lookup.reads());
-            // One that finds nothing to look up by leaves them as they are.
+            // A lookup without a match leaves its output fields unchanged.
             reads.extend(outputs.iter().map(String::as_str));
         }
-        // What an earlier rule gives hides what the event holds.
+        // A field that an earlier rule produces hides the event's own.
         reads.retain(|name| !self.evals.iter().any(|(field, _)| field == name));
         reads.extend(self.evals.iter().flat_map(|(_, expr)| expr.fields()));
         let hides = |alias: &AliasRule, name: &str| !alias.only_new && alias.target == name;
@@ -166,21 +166,21 @@ impl Plan {
         aliases.chain(evals).chain(outputs)
     }
 
-    /// How it gives a field of which it makes nothing but another name.
+    /// The alias rule of `field`, if no other rule produces that field.
     pub(super) fn only_alias(&self, field: &str) -> Option<OnlyAlias<'_>> {
         let alias = self.aliases.iter().find(|alias| alias.target == field)?;
         let is_only = self.gives().filter(|given| *given == field).count() == 1;
         is_only.then_some(OnlyAlias { source: &alias.source, only_new: alias.only_new })
     }
 
-    /// The rows with what is added.
+    /// Adds the fields of the rules to the rows.
     pub(super) fn apply(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         if rows.num_rows() == 0 {
             return Ok(rows);
         }
         let mut result = rows.clone();
         for alias in &self.aliases {
-            // Each reads what was cut, not what another alias gave.
+            // An alias reads extracted fields, not the result of another alias.
             let source = rows::column_or_null(&rows, &alias.source);
             let column = match rows::column(&result, &alias.target).filter(|_| alias.only_new) {
                 Some(old) => rows::first_of(old, &source),
@@ -207,7 +207,7 @@ impl Plan {
     }
 }
 
-/// The rows with a column, or without it when no row has a value.
+/// Sets a column, or drops it if no row has a value.
 pub(super) fn with_column(rows: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch, EngineError> {
     if rows::ColumnReader::new(&column).present().is_some_and(|present| present.null_count() == column.len()) {
         return rows::without(rows, |known| known == name);

@@ -1,4 +1,4 @@
-//! The tables of automatic lookups, read once per search, when the first event needs them.
+//! Tables of automatic lookups, read once per search when the first event needs them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use quarry_eval::lookup::{Lookup, LookupIndex, LookupSource, csv_columns};
 use quarry_spl::ast::{Command, LookupCommand};
 use quarry_stdx::Fault;
 
-/// Reads tables for one search.
+/// Loads lookup tables for one search.
 pub(crate) struct Tables {
     source: Arc<dyn LookupSource>,
     /// By the text of the rule.
@@ -16,10 +16,10 @@ pub(crate) struct Tables {
     outputs: Mutex<BTreeMap<String, Result<Vec<String>, Fault>>>,
 }
 
-/// A lookup that was asked for.
+/// The outcome of loading a lookup.
 type Known = Result<Lookup, Fault>;
 
-/// Reads the arguments of a `LOOKUP-`, which are those of the command.
+/// Parses a `LOOKUP-` setting; the syntax is that of the `lookup` command.
 pub(crate) fn command_of(text: &str) -> Result<LookupCommand, Fault> {
     let parsed = quarry_spl::parse(&format!("| makeresults | lookup {text}"));
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
@@ -37,7 +37,7 @@ impl Tables {
         Tables { source, known: Mutex::default(), outputs: Mutex::default() }
     }
 
-    /// The fields that a rule gives.
+    /// Fields that a rule produces.
     pub(crate) fn outputs(&self, text: &str) -> Result<Vec<String>, Fault> {
         if let Some(known) = self.outputs.lock().unwrap_or_else(PoisonError::into_inner).get(text) {
             return known.clone();

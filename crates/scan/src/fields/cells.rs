@@ -1,12 +1,12 @@
-//! The cells of a text: what stands between delimiters that are not in quotes, as `DELIMS` of transforms.conf says.
+//! Cells of a text separated by delimiters outside quotes, as `DELIMS` of transforms.conf defines them.
 //!
-//! Quotes hold delimiters together, a backslash takes the next character as it is. Nothing else is an error: a quote that
-//! is never closed makes the rest of the text one cell. The state between two characters is a value of its own
-//! ([`CellState`]), so that what holds for one text can be proven for every text of a template.
+//! Inside quotes a delimiter is an ordinary character; a backslash takes the next character literally. There are no
+//! errors: an unclosed quote turns the rest of the text into one cell. The state between two characters is a value
+//! ([`CellState`]), so that what holds for one text can be proven for all texts of a template.
 
 use quarry_event::template::ByteSet;
 
-/// Characters that part cells.
+/// A set of delimiter characters.
 #[derive(Debug)]
 pub(crate) struct Delimiters {
     ascii: ByteSet,
@@ -14,7 +14,7 @@ pub(crate) struct Delimiters {
 }
 
 impl Delimiters {
-    /// Each character of `list` is one.
+    /// Every character of `list` is a delimiter.
     pub(crate) fn new(list: &str) -> Delimiters {
         let (mut ascii, mut others) = (ByteSet::EMPTY, String::new());
         for letter in list.chars() {
@@ -33,7 +33,8 @@ impl Delimiters {
         }
     }
 
-    /// Bytes of which at least one is in each text that ends a cell, opens or closes quotes, or escapes something.
+    /// Bytes that can change the state: every text that ends a cell, opens or closes quotes, or escapes a character
+    /// contains one of them.
     pub(crate) fn signs(&self) -> ByteSet {
         let mut signs = self.ascii.union(ByteSet::of(b"\"\\"));
         if !self.others.is_empty() {
@@ -43,7 +44,7 @@ impl Delimiters {
     }
 }
 
-/// What has been read of a cell.
+/// State of the splitter between two characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CellState {
     /// In quotes.
@@ -53,7 +54,7 @@ pub(crate) struct CellState {
 }
 
 impl CellState {
-    /// Reads one more character; whether it ends the cell.
+    /// Consumes one character; true if it ends the cell.
     #[inline]
     pub(crate) fn step(&mut self, letter: char, delimiters: &Delimiters) -> bool {
         match letter {
@@ -66,7 +67,7 @@ impl CellState {
     }
 }
 
-/// The cells of `text` in order; there is at least one.
+/// The cells of `text` in order, at least one.
 pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator<Item = &'t str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -78,7 +79,7 @@ pub(crate) fn cells<'t>(text: &'t str, delimiters: &Delimiters) -> impl Iterator
     })
 }
 
-/// The value of a cell: without blanks around it and the quotes it stands in.
+/// The value of a cell: surrounding blanks and quotes removed.
 pub(crate) fn unquoted(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)

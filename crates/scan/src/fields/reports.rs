@@ -1,7 +1,7 @@
-//! Cutting fields as `REPORT-` transforms say: by a pattern whose matches are named by groups or by `FORMAT`, or by
-//! delimiters ([`super::cells`]).
+//! `REPORT-` transforms: extraction by a pattern whose groups or `FORMAT` name the fields, or by delimiters
+//! ([`super::cells`]).
 //!
-//! Values are copied: transforms are for what the automatic extraction does not read, and mostly rewrite names.
+//! Values are copied, because transforms usually rewrite names and read what automatic extraction cannot.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::cells::{Delimiters, cells, unquoted};
 use super::{CutFields, Extract, SourceRules};
 use crate::event_fields::{is_given, metadata_text};
 
-/// Matches of one transform in one event; more are not looked for.
+/// Maximum number of matches of one transform in one event.
 pub(crate) const MATCHES_MAX: usize = 1_000;
-/// What the name of a group starts with whose text is a field's name, and that of its value.
+/// Prefix of the groups whose text is a field name; the group with the value has the other prefix.
 const KEY_GROUP: &str = "_KEY_";
 const VALUE_GROUP: &str = "_VAL_";
 
-/// A transform ready to cut.
+/// A compiled transform.
 #[derive(Debug)]
 pub struct Report {
     /// Field it reads.
@@ -32,9 +32,9 @@ pub struct Report {
     adds_values: bool,
     cleans_names: bool,
     keeps_empty: bool,
-    /// Names it makes; `None` where the text says.
+    /// Names of the fields it produces; `None` if they come from the text.
     names: Option<Vec<String>>,
-    /// What it makes of single groups of the text's first match.
+    /// The part of it that maps single groups of the first match to fields.
     extract: Option<Arc<Extract>>,
 }
 
@@ -45,7 +45,7 @@ enum Cut {
         pairs: Vec<Pair>,
         repeats: bool,
     },
-    /// One cell for each name.
+    /// Cell `n` has name `n`.
     Cells {
         delimiters: Delimiters,
         names: Vec<String>,
@@ -56,7 +56,7 @@ enum Cut {
     },
 }
 
-/// Where a name and its value come from.
+/// How a field name and its value are composed.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub name: Vec<NamePart>,
@@ -66,17 +66,17 @@ pub(crate) struct Pair {
 /// Part of a name or a value.
 #[derive(Debug)]
 pub(crate) enum NamePart {
-    /// These characters, at least one.
+    /// A literal, not empty.
     Text(String),
-    /// What this group holds.
+    /// The text of a group.
     Group(usize),
 }
 
-/// What a transform reads of the text of an event.
+/// How a transform reads an event text.
 pub(crate) enum ReportText<'a> {
-    /// Cells of these names and what parts them.
+    /// Cells with these names and delimiters.
     Cells(&'a [String], &'a Delimiters),
-    /// The first match of a pattern, or each.
+    /// The first match of a pattern, or all matches.
     Pattern { regex: &'a Regex, pairs: &'a [Pair], repeats: bool },
 }
 
@@ -89,7 +89,7 @@ impl Pair {
         }
     }
 
-    /// Groups of the pattern that make it.
+    /// Groups that are part of the name.
     pub(crate) fn groups(&self) -> impl Iterator<Item = usize> + '_ {
         self.name.iter().chain(&self.value).filter_map(|part| match part {
             NamePart::Group(group) => Some(*group),
@@ -98,8 +98,8 @@ impl Pair {
     }
 }
 
-/// Whether a transform is read off the text of an event as `EXTRACT-` is, so that the templates of a slab can tell where
-/// its fields lie ([`crate::template_pages`]). The fields of all others are made from texts.
+/// Whether a transform reads only the event text, as `EXTRACT-` does, so that the templates of a slab can give the
+/// positions of its fields ([`crate::template_pages`]). All other transforms run on text.
 pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
     let is_planned = match &rule.cut {
         ReportCut::Delimited { inner, names, .. } => inner.is_none() && !names.is_empty(),
@@ -108,7 +108,7 @@ pub(crate) fn is_read_off_text(rule: &ReportRule) -> bool {
     is_planned && rule.source == "_raw" && !rule.adds_values
 }
 
-/// The names of the fields that a transform makes; `None` where only the text says.
+/// Names of the fields that a transform produces; `None` if they come from the text.
 pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
     let names: Vec<String> = match &rule.cut {
         ReportCut::Delimited { inner: None, names, .. } if !names.is_empty() => names.clone(),
@@ -126,8 +126,8 @@ pub(crate) fn names_of(rule: &ReportRule) -> Option<Vec<String>> {
     Some(names.into_iter().map(|name| cleaned(rule.cleans_names, &name)).collect())
 }
 
-/// Names of the groups of a pattern, without compiling it: every search asks this of every transform. One too many does
-/// no harm.
+/// Group names of a pattern, found without compiling it, since every search asks this of every transform. A superfluous
+/// name does no harm.
 fn group_names(pattern: &str) -> Vec<String> {
     let starts = ["(?<", "(?P<", "(?'"].iter().flat_map(|open| pattern.split(open).skip(1));
     let names = starts.map(|rest| rest.chars().take_while(|letter| letter.is_alphanumeric() || *letter == '_'));
@@ -177,22 +177,22 @@ impl Report {
         })
     }
 
-    /// Field whose text is read.
+    /// The field it reads.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether a name that comes again adds a value.
+    /// `MV_ADD`: whether a repeated name appends a value.
     pub fn adds_values(&self) -> bool {
         self.adds_values
     }
 
-    /// Gives each name and value found in `text`.
+    /// Passes each name and value found in `text` to `give`.
     pub fn run(&self, text: &str, give: &mut dyn FnMut(&str, &str)) {
         self.run_to(usize::MAX, text, give);
     }
 
-    /// As [`Report::run`]; of a list of cells only the first `count` are looked at.
+    /// Like [`Report::run`], but reads only the first `count` cells.
     fn run_to(&self, count: usize, text: &str, give: &mut dyn FnMut(&str, &str)) {
         let is_kept = |name: &str, value: &str| !name.is_empty() && (self.keeps_empty || !value.is_empty());
         let mut give_clean = |name: &str, value: &str| {
@@ -228,19 +228,19 @@ impl Report {
         }
     }
 
-    /// Whether it makes one of these fields, as far as its names are known.
+    /// Whether it produces one of these fields, as far as its names are known.
     pub(super) fn makes_any(&self, names: &[String]) -> bool {
         self.names.as_ref().is_none_or(|own| own.iter().any(|name| names.contains(name)))
     }
 
-    /// The pattern that makes what it makes of these fields, if each of them is a group of it.
+    /// The pattern that produces its share of `names`, if each of these is a single group.
     pub(super) fn as_extract(&self, names: &[String], more: &[String]) -> Option<&Arc<Extract>> {
         let (extract, own) = (self.extract.as_ref()?, self.names.as_ref()?);
         let is_wanted = |name: &&String| names.contains(name) || more.contains(name);
         own.iter().filter(is_wanted).all(|name| extract.group(name).is_some()).then_some(extract)
     }
 
-    /// How it reads the text of an event, if that is all it reads and each name gets the first value found for it.
+    /// How it reads the event text, if that is all it reads and the first value of each name wins.
     pub(crate) fn of_text(&self) -> Option<ReportText<'_>> {
         if self.source != "_raw" || self.adds_values {
             return None;
@@ -252,19 +252,19 @@ impl Report {
         }
     }
 
-    /// The name of a field as this transform writes it.
+    /// A field name as this transform writes it (`CLEAN_KEYS`).
     pub(crate) fn cleaned(&self, name: &str) -> String {
         cleaned(self.cleans_names, name)
     }
 
-    /// Whether a value without characters makes a field.
+    /// Whether an empty value produces a field (`KEEP_EMPTY_VALS`).
     pub(crate) fn keeps_empty(&self) -> bool {
         self.keeps_empty
     }
 }
 
-/// The pattern of a transform whose fields are groups of the first match in the text of an event, as far as they are:
-/// those of two names, or of a name that comes twice, are not among them.
+/// The pattern of a transform whose fields are groups of the first match in the event text. Fields composed of two
+/// groups, and names that occur twice, are left out.
 fn extract_of(rule: &ReportRule, cut: &Cut) -> Option<Extract> {
     let Cut::Pattern { regex, pairs, repeats: false } = cut else { return None };
     if rule.source != "_raw" || rule.adds_values {
@@ -302,7 +302,7 @@ fn pairs_of_groups(regex: &Regex) -> Vec<Pair> {
     pairs.collect()
 }
 
-/// The text with its `$1` taken apart.
+/// Splits a text at its `$1` references.
 fn parts(text: &str) -> Vec<NamePart> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -333,12 +333,12 @@ fn run_pattern(regex: &Regex, pairs: &[Pair], repeats: bool, text: &str, give: &
             }
         }
         let Some((from, to)) = captures.get(0).filter(|_| repeats) else { return };
-        // A match without text would be found again.
+        // An empty match would be found again.
         start = if to > from { to } else { to + text[to..].chars().next().map_or(1, char::len_utf8) };
     }
 }
 
-/// The parts put together; `None` when a group took no part.
+/// Substitutes the groups; `None` if one of them did not take part in the match.
 fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Option<Cow<'t, str>> {
     if let [part] = parts {
         return match part {
@@ -357,7 +357,7 @@ fn filled<'t>(parts: &'t [NamePart], captures: &Captures, text: &'t str) -> Opti
 }
 
 impl CutFields<'_> {
-    /// Also collects the fields that transforms read.
+    /// Adds the fields that transforms read.
     pub(super) fn collect_fields_reported(&mut self, rules: &SourceRules) {
         for report in &rules.reports {
             let source = &report.source;
@@ -373,7 +373,7 @@ impl CutFields<'_> {
         !self.names_only || report.names.as_ref().is_none_or(is_wanted)
     }
 
-    /// Adds what the transforms of a source find.
+    /// Runs the transforms of a source.
     pub(super) fn cut_reports(&mut self, event: &str, meta: &Metadata, rules: &SourceRules) {
         for report in &rules.reports {
             let count = self.cells_wanted(report);
@@ -386,7 +386,7 @@ impl CutFields<'_> {
                 name if METADATA_FIELDS.contains(&name) => Vec::new(),
                 name => self.texts_of_row(name, event),
             };
-            // Without MV_ADD the first value of a field stays, also among the transform's own.
+            // Without `MV_ADD` the first value of a field wins, even within one transform.
             let mut give = |name: &str, value: &str| self.add_copy(name, value, report.adds_values);
             match source {
                 "_raw" => report.run_to(count, event, &mut give),
@@ -396,8 +396,8 @@ impl CutFields<'_> {
         }
     }
 
-    /// How many of a transform's cells have to be read for the names that are wanted: none if it makes none of them, all
-    /// if it is no list of cells.
+    /// Number of leading cells that have to be read for the requested names: 0 if none is requested, all if the
+    /// transform is a pattern.
     fn cells_wanted(&mut self, report: &Arc<Report>) -> usize {
         if let Some((_, count)) = self.cells_wanted.iter().find(|(known, _)| Arc::ptr_eq(known, report)) {
             return *count;
@@ -413,7 +413,7 @@ impl CutFields<'_> {
         count
     }
 
-    /// The values found so far of a field of this row.
+    /// The values of a field found so far in this row.
     fn texts_of_row(&self, name: &str, event: &str) -> Vec<String> {
         let Some(at) = self.fields.get(name) else { return Vec::new() };
         let places = self.values[*at].1.iter().rev().take_while(|place| place.row == self.row);

@@ -1,13 +1,14 @@
-//! Partial states: what a fold made of some pages of a sealed slab, kept for the next search that asks for the same.
+//! Partial states: what a fold computed from some pages of a sealed slab, cached for the next search that runs the same
+//! plan.
 //!
-//! A dashboard runs the same searches again and again over data of which only the newest part is new. The first time a
-//! plan is seen only its name is noted (engine), so that a search that never comes again costs nothing. From the
-//! second time on the fold of every *window* (32 pages of one sealed slab that lie wholly inside the search's range) is
-//! made apart and kept; from the third time on it is taken from here and its pages are not read.
+//! Dashboards repeat the same searches over data of which only the newest part is new. The first time a plan is seen,
+//! only its name is recorded (engine), so that a search that never recurs costs nothing. From the second time on, the
+//! fold of every *window* (32 pages of one sealed slab that lie entirely within the time range) is kept separately and
+//! cached; from the third time on, it comes from the cache and its pages are not read.
 //!
-//! Exactness rests on three things. A sealed slab never changes, and its identity is never given to another one. The
-//! whole name of a plan is compared, never a hash of it. And what a search sees is decided by its snapshot: states of
-//! slabs that were merged or retired are asked for no more and are pushed out by others.
+//! Results stay exact for three reasons. A sealed slab never changes, and its identity is never reused. Plans are
+//! compared by their whole name, never by a hash. And a search sees only what its snapshot holds: states of slabs that
+//! were merged or retired are not looked up any more and are evicted.
 //!
 //! Not here: reading and folding ([`work`]).
 
@@ -25,18 +26,19 @@ use quarry_eval::aggregate::FoldedPart;
 use quarry_event::{TimeNs, TimeRange};
 use quarry_store::SlabIdentity;
 
-/// Plans whose names are kept; the ones asked for longest ago go first.
+/// Plans whose names are kept; the least recently used are evicted first.
 const PLANS_MAX: usize = 512;
-/// States of one window take at most one in so many of all bytes: a fold that keeps nearly every row saves nothing.
+/// Upper bound of one window's states, as a fraction of all bytes (1/32): a fold that keeps nearly every row saves
+/// nothing.
 const PART_SHARE: usize = 32;
 /// Bytes of an entry besides its states.
 const ENTRY_BYTES: usize = 256;
 
-/// The states kept by one engine. Engines whose rules differ may share the room for them; none sees those of another.
+/// The states cached by one engine. Engines with different rules may share the memory; none sees another's states.
 pub struct PartialStates {
     bytes_max: usize,
     inner: Arc<Mutex<Inner>>,
-    /// Which engine of those that share the room.
+    /// Which of the engines that share the memory.
     engine: u64,
 }
 
@@ -44,22 +46,22 @@ pub struct PartialStates {
 struct Inner {
     /// Plans by name.
     plans: HashMap<Arc<str>, Plan, FixedState>,
-    /// Names by the moment of their last use.
+    /// Names by time of last use.
     plans_by_use: BTreeMap<u64, Arc<str>>,
     parts: HashMap<PartKey, Entry, FixedState>,
-    /// Keys of parts by the moment of their last use.
+    /// Keys of parts by time of last use.
     parts_by_use: BTreeMap<u64, PartKey>,
     bytes: usize,
     uses: u64,
     next_plan: u64,
-    /// Engines that share the room, besides the first.
+    /// Engines that share the memory, besides the first.
     engines: u64,
 }
 
 struct Plan {
     number: u64,
     used: u64,
-    /// A window's states were too large.
+    /// Whether the states of a window were too large.
     is_large: bool,
 }
 
@@ -69,25 +71,25 @@ struct Entry {
     used: u64,
 }
 
-/// A window under a plan.
+/// Cache key: a window under a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PartKey {
-    /// Number of the plan; a plan that was forgotten and comes again has another one.
+    /// Number of the plan; a plan that was evicted and recurs gets a new one.
     plan: u64,
     slab: SlabIdentity,
     /// Number of the window in the slab.
     window: u32,
 }
 
-/// What is kept of a window.
+/// The cached result of a window.
 pub struct WindowPart {
-    /// What was folded; `None` where no page could hold a match.
+    /// The folded state; `None` if no page could hold a match.
     pub folded: Option<FoldedPart>,
     /// Pages read for it.
     pub pages: u64,
     /// Events of these pages.
     pub scanned: u64,
-    /// Events that matched the search's first part.
+    /// Events that passed the search condition.
     pub matched: u64,
 }
 
@@ -107,12 +109,12 @@ pub struct PlanStates {
 }
 
 impl PartialStates {
-    /// Keeps at most so many bytes; `None` where that is none at all.
+    /// Caches at most `bytes_max` bytes; `None` if that is 0.
     pub fn new(bytes_max: usize) -> Option<Arc<PartialStates>> {
         (bytes_max > 0).then(|| Arc::new(PartialStates { bytes_max, inner: Arc::default(), engine: 0 }))
     }
 
-    /// Those of another engine in the same room.
+    /// A view for another engine that shares the memory.
     pub fn of_another_engine(&self) -> Arc<PartialStates> {
         let mut inner = self.lock();
         inner.engines += 1;
@@ -121,7 +123,8 @@ impl PartialStates {
         Arc::new(PartialStates { bytes_max, inner: Arc::clone(&self.inner), engine })
     }
 
-    /// The states of a plan for a search of `range`; `None` when it is seen for the first time, or makes too much.
+    /// The states of a plan for a search of `range`; `None` if the plan is seen for the first time or its states are
+    /// too large.
     pub fn of_plan(self: &Arc<Self>, name: String, range: TimeRange) -> Option<PlanStates> {
         let name = format!("{} {name}", self.engine);
         let mut inner = self.lock();
@@ -141,7 +144,7 @@ impl PartialStates {
         if inner.plans.len() > PLANS_MAX
             && let Some((_, oldest)) = inner.plans_by_use.pop_first()
         {
-            // Its parts are found no more; they age.
+            // Its parts can no longer be looked up and will be evicted.
             inner.plans.remove(&oldest);
         }
         assert_eq!(inner.plans.len(), inner.plans_by_use.len(), "every plan is in the order of use");
@@ -177,7 +180,7 @@ impl PartialStates {
         assert_eq!(inner.parts.len(), inner.parts_by_use.len(), "every part is in the order of use");
     }
 
-    /// Bytes held and parts kept.
+    /// Bytes held and parts cached.
     #[cfg(test)]
     fn held(&self) -> (usize, usize) {
         let inner = self.lock();
@@ -205,7 +208,7 @@ impl PlanStates {
         PartKey { plan: self.number, slab, window }
     }
 
-    /// What is kept of a window.
+    /// The cached result of a window.
     pub(crate) fn get(&self, key: &PartKey) -> Option<Arc<WindowPart>> {
         self.states.get(key)
     }
@@ -215,17 +218,17 @@ impl PlanStates {
         parts.into_iter().for_each(|(key, part)| self.states.put(key, part));
     }
 
-    /// Whether the search reads all that lies between these instants.
+    /// Whether the search covers all instants from `first` to `last`.
     pub(crate) fn covers(&self, first: TimeNs, last: TimeNs) -> bool {
         self.range.contains(first) && self.range.contains(last)
     }
 
-    /// Bytes of all parts at most, and of one.
+    /// Maximum bytes of all parts, and of one.
     pub(crate) fn bytes_max(&self) -> (usize, usize) {
         (self.states.bytes_max, self.states.bytes_max / PART_SHARE)
     }
 
-    /// Notes that the plan makes too much to be kept.
+    /// Records that the plan's states are too large to cache.
     pub(crate) fn give_up(&self) {
         if let Some(plan) = self.states.lock().plans.get_mut(&self.name) {
             plan.is_large = true;

@@ -1,10 +1,11 @@
-//! What all workers have folded so far, while they go on: the states that a preview of a report is made of.
+//! Copies of all workers' states while they go on folding, from which a report's previews are made.
 //!
-//! A worker that is told that a preview is due opens a round and gives a copy of its states; others give theirs before
-//! their next page. Whoever has given and comes by again joins the copies, so that nobody waits: states of a worker that is
-//! slow are those of an earlier round. Copies count as memory of searches, and a fold with too many groups has no previews.
+//! When a preview is due, the first worker to notice opens a round and contributes a copy of its states; the others
+//! contribute before their next page. A worker that has contributed and comes by again joins the copies, so that nobody
+//! waits; a slow worker is represented by its states of an earlier round. Copies count as search memory, and a fold
+//! with too many groups has no previews.
 //!
-//! Not here: what becomes of the joined states, and when a preview is due (engine).
+//! Not here: when a preview is due, and how it is displayed (engine).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,27 +16,27 @@ use quarry_eval::command::Reduce;
 use quarry_eval::context::CommandContext;
 use quarry_eval::dataflow::MemoryAccount;
 
-/// Bytes of the states of one worker that are copied at most.
+/// Maximum bytes of states copied from one worker.
 const COPIED_BYTES_MAX: usize = 32 << 20;
 
-/// Who shows previews of a fold.
+/// Receives the previews of a fold.
 pub trait Previewer: Sync {
-    /// Whether one is due; asked by every worker before each page.
+    /// Whether a preview is due; every worker asks before each page.
     fn is_due(&self) -> bool;
     /// Shows what was folded so far.
     fn show(&self, folded: Folder) -> Result<(), EngineError>;
-    /// No more can be shown.
+    /// No further previews follow.
     fn end(&self);
 }
 
-/// The previews of one fold.
+/// The preview rounds of one fold.
 pub(super) struct Rounds<'a> {
     previewer: &'a dyn Previewer,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
     /// Number of the latest round.
     number: AtomicU64,
-    /// Whether nobody has joined its states yet.
+    /// Whether the states of the latest round have not been joined yet.
     is_open: AtomicBool,
     is_over: AtomicBool,
     given: Mutex<Given>,
@@ -47,11 +48,11 @@ struct Given {
     account: MemoryAccount,
 }
 
-/// A worker's place in the rounds.
+/// A worker's position in the rounds.
 #[derive(Debug)]
 pub(super) struct WorkerRound {
     worker: usize,
-    /// The last round that it has given its states to.
+    /// The last round that it contributed to.
     given: u64,
 }
 
@@ -69,14 +70,14 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// A place for one more worker.
+    /// Registers one more worker.
     pub(super) fn worker_round(&self) -> WorkerRound {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.of_workers.push(Arc::default());
         WorkerRound { worker: given.of_workers.len() - 1, given: self.number.load(Ordering::Acquire) }
     }
 
-    /// Takes the worker's states if they are asked for. What goes wrong ends the previews and not the search.
+    /// Contributes the worker's states if a round asks for them. A fault ends the previews, not the search.
     pub(super) fn offer(&self, worker_round: &mut WorkerRound, folders: &mut [&mut Folder]) {
         if self.is_over.load(Ordering::Relaxed) {
             return;
@@ -102,7 +103,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Keeps a copy of a worker's states in place of its last ones; false where they are too many.
+    /// Replaces a worker's copy of its states; false if they are too large.
     fn give(&self, worker: usize, folders: &mut [&mut Folder]) -> bool {
         if folders.iter().map(|folder| folder.bytes()).sum::<usize>() > COPIED_BYTES_MAX {
             return false;

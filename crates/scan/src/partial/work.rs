@@ -1,8 +1,8 @@
-//! Folding windows: each from what is kept of it, or page by page, and then kept if it can be.
+//! Folding windows: each from its cached state, or page by page, after which the state is cached if possible.
 //!
-//! What was folded apart goes into the worker's folder as it is, so that making states costs a join of groups per
-//! window. States are put away when the whole search has ended well: one that was stopped, met damage or had something
-//! to tell its user (limits reached, values skipped) keeps none, because the next one has to tell it too.
+//! A window's state is joined into the worker's folder, so that caching costs one join of groups per window. States are
+//! stored only when the whole search has ended well. A search that was stopped, met damage or had messages for the user
+//! (limits reached, values skipped) stores none, because the next search has to report the same.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,16 +19,16 @@ use super::preview::{Previewer, Rounds, WorkerRound};
 use super::{PartKey, PlanStates, WindowPart};
 use crate::slices::{SliceWork, Window, map_slices};
 
-/// The commands before a fold.
+/// The row commands before a fold.
 pub struct WindowCommands<'a> {
-    /// For rows made of events.
+    /// For rows made from events.
     pub of_events: &'a [MakeRowCommand],
     /// For rows of summaries.
     pub of_summary: &'a [MakeRowCommand],
 }
 
-/// Folds the windows of a scan, newest first; gives the workers' folders. Meanwhile what they hold is shown to `previewer`
-/// when it asks for it.
+/// Folds the windows of a scan, newest first; returns the workers' folders. Meanwhile `previewer` can ask for copies of
+/// their states.
 pub fn fold_windows(
     scan: &EventScan,
     windows: &[Window],
@@ -66,14 +66,14 @@ pub fn fold_windows(
     Ok(folders)
 }
 
-/// The parts made in this search.
+/// The window states made by this search.
 struct Keeping {
     made: Mutex<Vec<(PartKey, WindowPart)>>,
-    /// Bytes of all parts of the plan that are kept then.
+    /// Bytes of all cached parts of the plan, these included.
     bytes: AtomicUsize,
     bytes_max: usize,
     part_bytes_max: usize,
-    /// A part was too large.
+    /// Whether a part was too large.
     is_large: AtomicBool,
 }
 
@@ -90,7 +90,7 @@ impl Keeping {
         }
     }
 
-    /// Whether a window is still to be folded apart. Beyond the limit one part would only push out another.
+    /// Whether another window should be folded separately. Beyond the limit, a part would only evict another.
     fn has_room(&self) -> bool {
         !self.is_large.load(Ordering::Relaxed) && self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
@@ -122,14 +122,14 @@ struct FoldWork<'a> {
     commands: Vec<Box<dyn RowCommand>>,
     of_summary: Vec<Box<dyn RowCommand>>,
     folder: Folder,
-    /// The slice at work where it is folded apart.
+    /// The current slice's own folder, if it is folded separately.
     apart: Option<Folder>,
     reduce: &'a dyn Reduce,
     context: &'a CommandContext,
     keeping: Option<&'a Keeping>,
-    /// Its place among those whose states make previews.
+    /// The worker's position in the preview rounds.
     rounds: Option<(&'a Rounds<'a>, WorkerRound)>,
-    /// The slice at work, its rows so far, and how many events they were made of.
+    /// The current slice, its rows so far, and the number of events they were made from.
     slice: u64,
     place: u64,
     matched: u64,
@@ -145,7 +145,7 @@ impl FoldWork<'_> {
         Ok(())
     }
 
-    /// Gives what is folded so far to a preview that is due.
+    /// Contributes to a preview that is due.
     fn offer(&mut self) {
         let Some((rounds, worker_round)) = &mut self.rounds else { return };
         match &mut self.apart {
@@ -155,7 +155,7 @@ impl FoldWork<'_> {
     }
 }
 
-/// The rows through commands, as long as some are left.
+/// Passes rows through the commands until none are left.
 fn through(commands: &mut [Box<dyn RowCommand>], mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
     for command in commands {
         rows = command.apply(rows)?;

@@ -1,7 +1,7 @@
 //! Reading a slab's summary: the directory first, then only the columns that a search needs.
 //!
-//! Every byte that is used has been held against a checksum, and what the directory says against the slab at hand.
-//! Whatever does not fit is a fault, upon which the events are read instead.
+//! Every byte used is covered by a checksum, and the directory is checked against the slab. Any mismatch is a fault,
+//! and the events are read instead.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::SummaryFile;
 use super::encode::{COLUMN_BYTES_MAX, END_BYTES, MAGIC, SummaryHead, SummaryPage, kind};
 
-/// Bytes of a directory at most.
+/// Maximum bytes of a directory.
 pub(super) const DIRECTORY_BYTES_MAX: u64 = 16 << 20;
-/// Pages of a slab at most.
+/// Maximum pages of a slab.
 pub(super) const PAGES_MAX: usize = 64;
-/// Columns of a summary at most.
+/// Maximum columns of a summary.
 pub const COLUMNS_MAX: usize = 2_000;
-/// Rows of a page at most.
+/// Maximum rows of a page.
 const PAGE_ROWS_MAX: u64 = 1 << 20;
-/// A dictionary with more than one text for so many rows is given away as plain texts: few rows share one.
+/// A dictionary with more than one text per two rows is decoded to plain texts, as few rows share a text.
 const ROWS_PER_TEXT: usize = 2;
 
 /// An opened summary.
 pub struct OpenSummary {
-    /// What it is of.
+    /// Slab and object of the summary.
     pub head: SummaryHead,
     file: Arc<dyn SummaryFile>,
     columns: Vec<Block>,
@@ -71,12 +71,12 @@ impl OpenSummary {
         Ok(OpenSummary { head, file, columns })
     }
 
-    /// Its length.
+    /// Length in bytes.
     pub fn bytes(&self) -> u64 {
         self.file.bytes()
     }
 
-    /// The column of this name, an array per page; `None` when the summary has none.
+    /// The column of this name, one array per page; `None` if the summary has none.
     pub(crate) fn column(&self, name: &str) -> Result<Option<Vec<ArrayRef>>, Fault> {
         let Some(block) = self.columns.iter().find(|block| block.name == name) else { return Ok(None) };
         let packed = self.file.read_at(block.offset, block.packed_bytes)?;
@@ -118,7 +118,7 @@ impl<'b> Cursor<'b> {
         None
     }
 
-    /// A number of things of which each takes at least a byte.
+    /// Reads a count of items that take at least one byte each.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.0.len()).then_some(count)
@@ -183,7 +183,7 @@ impl Dictionary {
         Dictionary { shared: Arc::new(texts.clone()), texts, is_plain }
     }
 
-    /// The text of a code as written, of which 0 is none.
+    /// The text of a code as written; 0 means no value.
     fn text(&self, code: u64) -> Option<&str> {
         let place = usize::try_from(code.checked_sub(1)?).ok()?;
         (place < self.texts.len()).then(|| self.texts.value(place))

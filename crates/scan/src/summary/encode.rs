@@ -1,10 +1,10 @@
-//! One slab's summary as bytes: a block per column over all pages of the slab, then a directory of blocks and pages.
+//! Encoding of a slab's summary: one block per column over all pages, then a directory of blocks and pages.
 //!
-//! Texts are codes of one dictionary per column and slab, so that a fold meets the same texts in the same memory on
-//! every page. Numbers, conditions and instants keep their type, because their text may say less than they do. Blocks
-//! and directory are packed and have checksums. The layout is written down in docs/formats/summary.md.
+//! Texts are coded by one dictionary per column and slab, so that a fold sees equal texts at the same address on every
+//! page. Numbers, booleans and timestamps keep their type, as their text form may lose precision. Blocks and directory
+//! are compressed and checksummed. The layout is documented in docs/formats/summary.md.
 //!
-//! Not here: where the bytes go, reading ([`super::decode`]).
+//! Not here: storage, reading ([`super::decode`]).
 
 use arrow::array::{Array, ArrayRef};
 use foldhash::fast::FixedState;
@@ -17,16 +17,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::decode::{COLUMNS_MAX, DIRECTORY_BYTES_MAX, PAGES_MAX};
 
-/// First and last bytes of a summary; the digit is the version of the layout.
+/// First and last bytes of a summary; the digit is the layout version.
 pub(super) const MAGIC: &[u8; 8] = b"QRYSUMM2";
-/// Bytes of the end: place, length and checksum of the directory, and [`MAGIC`].
+/// Bytes of the trailer: offset, length and checksum of the directory, and [`MAGIC`].
 pub(super) const END_BYTES: usize = 8 + 8 + 8 + 8;
-/// How hard blocks are packed: they are read often and written once, beside other work.
+/// Compression level: written once, beside other work, and read often.
 const LEVEL: i32 = 3;
-/// Bytes of one column of one slab at most, before packing.
+/// Maximum uncompressed bytes of one column of a slab.
 pub(super) const COLUMN_BYTES_MAX: usize = 512 << 20;
 
-/// How the values of a column are written on a page.
+/// Encodings of a column's values on a page.
 pub(super) mod kind {
     /// No row has a value.
     pub(in crate::summary) const NULL: u8 = 0;
@@ -40,14 +40,14 @@ pub(super) mod kind {
     pub(in crate::summary) const BOOL: u8 = 4;
     /// Instants.
     pub(in crate::summary) const TIME: u8 = 5;
-    /// Several texts by their codes.
+    /// Multivalue field: codes of its texts.
     pub(in crate::summary) const MULTI: u8 = 6;
 }
 
-/// Which slab a summary is of, and of what.
+/// Identity of a summary: its slab, and what it was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SummaryHead {
-    /// Digest of all that its rows depend on.
+    /// Digest of everything that its rows depend on.
     pub digest: [u8; 32],
     /// The slab.
     pub slab: StoredSlab,
@@ -62,7 +62,7 @@ pub struct SummaryPage {
     pub first_row: u64,
     /// Its events.
     pub events: u32,
-    /// Those that are events of the object: rows here.
+    /// Events that belong to the object; one row each.
     pub rows: u32,
     /// Smallest `_time` of the page.
     pub time_min: TimeNs,
@@ -70,7 +70,7 @@ pub struct SummaryPage {
     pub time_max: TimeNs,
 }
 
-/// The bytes of a summary of these columns: name, and an array per page. `Err` says what is too large.
+/// Encodes a summary of these columns: name, and one array per page. Fails if something is too large.
 pub fn encode(head: &SummaryHead, columns: &[(String, Vec<ArrayRef>)]) -> Result<Vec<u8>, Fault> {
     assert!(head.pages.len() <= PAGES_MAX, "a slab has no more pages");
     assert!(head.pages.iter().all(|page| page.rows <= page.events), "rows of a summary are events of its page");
@@ -132,7 +132,7 @@ fn pack(raw: &[u8]) -> Result<Vec<u8>, Fault> {
     zstd::bulk::compress(raw, LEVEL).map_err(|error| Fault::unavailable(format!("a column cannot be packed: {error}")))
 }
 
-/// Distinct texts of a column by their code, which is their place plus 1.
+/// Distinct texts of a column; a text's code is its index plus 1.
 #[derive(Default)]
 struct Texts {
     codes: HashMap<String, u32, FixedState>,
@@ -154,12 +154,12 @@ impl Texts {
     }
 }
 
-/// One column over all pages: its dictionary, then page by page.
+/// One column over all pages: its dictionary, then its pages.
 fn block_of(pages: &[ArrayRef]) -> Result<Vec<u8>, Fault> {
     let mut texts = Texts::default();
     let mut body = Vec::new();
     for page in pages {
-        // Codes of the scan's own dictionaries are looked up once each.
+        // Entries of the scan's own dictionaries are looked up once each.
         write_page(page, &mut texts, &mut body)?;
     }
     assert!(texts.codes.len() <= texts.bytes.len(), "each text has a length and its bytes");
@@ -234,7 +234,7 @@ fn write_page(array: &ArrayRef, texts: &mut Texts, body: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Integers as differences to the one before; 0 before a missing one.
+/// Integers as differences from the previous one; a missing value has difference 0.
 fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>) {
     let mut before = 0_i64;
     for value in values {
@@ -247,7 +247,7 @@ fn write_integers(values: impl Iterator<Item = Option<i64>>, body: &mut Vec<u8>)
     }
 }
 
-/// Appends a number, seven bits a byte.
+/// Appends a number as a varint, seven bits per byte.
 pub(super) fn put(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
@@ -261,7 +261,7 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend_from_slice(text.as_bytes());
 }
 
-/// Columns of several batches, one list of arrays per name; a batch without a column has nulls.
+/// Columns of several batches, one list of arrays per name; a batch that lacks a column contributes nulls.
 pub fn columns_of(
     names: &[String],
     batches: &[Option<arrow::record_batch::RecordBatch>],

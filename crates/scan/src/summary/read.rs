@@ -1,10 +1,10 @@
 //! Reading summaries in place of events, page by page, within one search.
 //!
-//! A page of the snapshot is taken from the summary of its slab when the summary is of the same digest, the same
-//! bucket and the same page. A page of a slab that a search over several indexes sees cut is taken where it is whole.
-//! Columns of a slab are read once and shared by the workers that read it.
+//! A page of the snapshot is taken from the summary of its slab if digest, bucket and page agree. If a search over
+//! several indexes sees only part of a slab, its complete pages are still taken from the summary. Columns of a slab are
+//! read once and shared by its workers.
 //!
-//! Not here: which commands the rows go through (tstats).
+//! Not here: the commands that follow (`tstats`).
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -23,36 +23,36 @@ use super::SummaryStore;
 use super::decode::OpenSummary;
 use crate::plan::SummaryScan;
 
-/// Slabs whose columns are held at a time; more workers than these read some of them twice.
+/// Slabs whose columns are held at once; with more workers than that, some columns are read twice.
 const SLABS_HELD_MAX: usize = 8;
 
-/// The summaries one search may read.
+/// The summaries that one search may read.
 pub struct SummaryRead {
-    /// What is read of them.
+    /// Object, digest and columns to read.
     pub scan: SummaryScan,
     /// Where they are.
     store: Arc<dyn SummaryStore>,
     held: Mutex<VecDeque<(StoredSlab, Arc<HeldSlab>)>>,
 }
 
-/// What is known of a slab's summary.
+/// State of one slab's summary.
 struct HeldSlab {
     name: String,
     summary: Option<OpenSummary>,
     columns: OnceLock<Option<Vec<Vec<ArrayRef>>>>,
 }
 
-/// The folder of the summaries of a digest.
+/// Folder of the summaries with this digest.
 pub fn folder_of(digest: &[u8; 32]) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The object `name` of the summary of a slab.
+/// Object name of the summary of a slab.
 pub fn name_of(folder: &str, slab: StoredSlab) -> String {
     format!("{folder}/{:010}-{:02}.summary", slab.bucket, slab.slab)
 }
 
-/// Opens the summary of a slab if it has this digest. Why one that is there is not used is told to the store.
+/// Opens the summary of a slab if it has this digest. If one exists but cannot be used, the store is told why.
 pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Option<OpenSummary> {
     let name = name_of(&folder_of(digest), slab);
     let opened = store.open(&name).and_then(|file| file.map(OpenSummary::open).transpose());
@@ -71,12 +71,12 @@ pub fn open(store: &dyn SummaryStore, digest: &[u8; 32], slab: StoredSlab) -> Op
 }
 
 impl SummaryRead {
-    /// What reads these summaries from `store`.
+    /// Prepares to read these summaries from `store`.
     pub(crate) fn new(scan: SummaryScan, store: Arc<dyn SummaryStore>) -> SummaryRead {
         SummaryRead { scan, store, held: Mutex::default() }
     }
 
-    /// Whether events of a segment are to be left out.
+    /// Whether events of a segment are to be skipped.
     pub(crate) fn leaves_out(&self, segment: &Arc<dyn Segment>) -> bool {
         if !self.scan.only {
             return false;
@@ -85,8 +85,8 @@ impl SummaryRead {
         if self.slab(slab).is_some_and(|held| held.summary.is_some()) {
             return false;
         }
-        // The buckets it was merged from were summarised, or would have been, and so was the slab before some of its
-        // events were deleted: without it an answer would shrink for the time its summary takes.
+        // The buckets it was merged from were summarised or about to be, and so was the slab before some of its events
+        // were deleted. If it were skipped, an answer would lose rows until its own summary is built.
         let is_in_range =
             self.scan.earliest.is_none_or(|earliest| segment.pages().iter().any(|page| page.time_max >= earliest));
         !((slab.level > 0 || slab.deleted > 0) && is_in_range)
@@ -98,7 +98,7 @@ impl SummaryRead {
         held.is_some_and(|held| held.summary.is_some())
     }
 
-    /// The rows of a page in `range`; `None` where they have to be made of the events.
+    /// The rows of a page within `range`; `None` if they must be made from the events.
     pub(crate) fn page(&self, page: &PageRef, range: &TimeRange) -> Result<Option<RecordBatch>, EngineError> {
         let held = self.scan.stages.as_ref().and(page.segment.stored()).and_then(|slab| self.slab(slab));
         let Some(held) = held else { return Ok(None) };

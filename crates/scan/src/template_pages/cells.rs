@@ -1,11 +1,11 @@
-//! Where the cells of a transform (`DELIMS` with `FIELDS`) lie in the texts of one template.
+//! Positions of a transform's cells (`DELIMS` with `FIELDS`) in the texts of a template.
 //!
-//! The splitter that cuts texts ([`crate::fields::cells`]) goes over the literals of the template. Of a variable it has to be
-//! known what its values do to the splitter: which state they leave it in and how many cells they end. Values without
-//! delimiters, quotes and backslashes do nothing; of others each is tried, down to the values of a dictionary, and all must
-//! do the same. Where they do not, that cell and all behind it are left to the text; those before it are sure.
+//! The same splitter that cuts texts ([`crate::fields::cells`]) runs over the literals of the template. For a variable,
+//! all its values must have the same effect on the splitter: the same state afterwards and the same number of cells
+//! ended. Values without delimiters, quotes and backslashes have no effect; otherwise every entry of the dictionary is
+//! tried. If the effects differ, this cell and all later ones are extracted from text; the cells before it are certain.
 //!
-//! Not here: which rule wins ([`super::slab`]).
+//! Not here: precedence of rules ([`super::slab`]).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -19,39 +19,39 @@ use super::value_location::ValueLocation;
 use crate::fields::cells::{CellState, Delimiters, unquoted};
 use crate::fields::reports::Report;
 
-/// Entries of a dictionary that are tried one by one; the values of a larger one prove nothing.
+/// Dictionary entries that are tried one by one; for a larger dictionary nothing is proven.
 const VALUES_MAX: u32 = 65_536;
 
-/// What all values of something do to a splitter.
+/// Effect of a value, the same for all values of a column, on the splitter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Passed {
     state: CellState,
-    /// Cells that they end.
+    /// Number of cells ended.
     ended: usize,
 }
 
-/// A transform that is asked of templates.
+/// Locates the cells of a transform in templates.
 pub(super) struct CellPlanner<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
     names: &'a [String],
     delimiters: &'a Delimiters,
     keeps_empty: bool,
-    /// Bytes without which a value does nothing.
+    /// Bytes that affect the splitter.
     signs: ByteSet,
     passed: RefCell<HashMap<(u32, CellState), Option<Passed>, FixedState>>,
 }
 
-/// The cells of a template.
+/// A template split into cells.
 struct SplitTemplate {
-    /// The parts of each; `None` where it begins or ends inside a variable.
+    /// The parts of each cell; `None` if its start or end lies inside a variable.
     cells: Vec<Option<Vec<TemplatePart>>>,
-    /// Whether there is none behind them.
+    /// Whether the split is complete.
     is_whole: bool,
 }
 
 impl<'a> CellPlanner<'a> {
-    /// For cells of these names, parted by these characters.
+    /// For cells with these names and delimiters.
     pub(super) fn new(
         report: &Report,
         (names, delimiters): (&'a [String], &'a Delimiters),
@@ -62,13 +62,13 @@ impl<'a> CellPlanner<'a> {
         CellPlanner { template_set, dictionary, names, delimiters, keeps_empty, signs, passed: RefCell::default() }
     }
 
-    /// The places of the fields `names` in the texts of a template.
+    /// The locations of the fields `names` in the texts of a template.
     pub(super) fn places(&self, template: &Template, names: &[String]) -> Vec<ValueLocation> {
         let split = self.split(template);
         names.iter().map(|name| self.place(&split, name)).collect()
     }
 
-    /// The place of the first cell of this name that has a value.
+    /// The location of the first non-empty cell of this name.
     fn place(&self, split: &SplitTemplate, name: &str) -> ValueLocation {
         for at in (0..self.names.len()).filter(|at| self.names[*at] == name) {
             let place = match split.cells.get(at) {
@@ -83,7 +83,7 @@ impl<'a> CellPlanner<'a> {
         ValueLocation::Absent
     }
 
-    /// The value of a cell of these parts: [`unquoted`], where it takes the same away for all values.
+    /// The location of a cell's value, if [`unquoted`] removes the same from all values.
     fn place_of_cell(&self, parts: &[TemplatePart]) -> ValueLocation {
         let template = Template { parts: parts.to_vec() };
         let Some(sample) = Sample::new(self.template_set, &template) else { return ValueLocation::Text };
@@ -104,7 +104,7 @@ impl<'a> CellPlanner<'a> {
         match (filled || self.keeps_empty, is_empty) {
             (true, _) => place,
             (false, true) => ValueLocation::Absent,
-            // A value without characters makes no field, others do.
+            // An empty value produces no field; the values differ in that.
             (false, false) => ValueLocation::Text,
         }
     }
@@ -147,7 +147,7 @@ impl<'a> CellPlanner<'a> {
         SplitTemplate { cells, is_whole: true }
     }
 
-    /// What the values of a column do to a splitter in this state; `None` if they do different things.
+    /// The effect of a column's values on a splitter in this state; `None` if it differs between values.
     fn pass(&self, column: u32, state: CellState) -> Option<Passed> {
         if let Some(known) = self.passed.borrow().get(&(column, state)) {
             return *known;
@@ -197,7 +197,7 @@ fn push_literal(cell: &mut Option<Vec<TemplatePart>>, text: &str) {
     }
 }
 
-/// What all of them are, if they are the same; `None` too for nothing.
+/// The common effect; `None` if effects differ or there are none.
 fn same(mut all: impl Iterator<Item = Option<Passed>>) -> Option<Passed> {
     let first = all.next()??;
     all.all(|other| other == Some(first)).then_some(first)

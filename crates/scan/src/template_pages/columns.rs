@@ -1,7 +1,7 @@
-//! Wanted fields of some rows as columns, without rebuilding their texts.
+//! Requested fields of some rows as columns, built without the texts.
 //!
-//! A field that is one column of the slab stays coded: texts of a dictionary as codes (the dictionary is one array per
-//! slab), whole numbers as such, addresses as 32 bits, decimals as integers with their digits. Everything else becomes
+//! A field that is stored as one column stays coded: texts of a dictionary as codes (one array per slab holds the
+//! dictionary), integers as such, IP addresses as 32 bits, decimals as integers with a scale. All other fields become
 //! texts, value by value.
 
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::slab::{FieldLocations, agrees, top_of};
 use super::value_location::{NestedValue, ValueLocation};
 use crate::event_fields::metadata_text;
 
-/// Rows of which it is not worth the while to look for a column that all of them share.
+/// Number of rows up to which looking for a common column does not pay off.
 const FEW_ROWS: usize = 64;
 
-/// A metadata field of a slab: its distinct texts, and which of them each metadata has.
+/// A metadata field of a slab: its distinct texts, and the text of each metadata code.
 pub(super) struct MetadataColumn {
     texts: ArrayRef,
     codes: Vec<u32>,
@@ -46,12 +46,12 @@ impl MetadataColumn {
         MetadataColumn { texts: Arc::new(StringViewArray::from_iter_values(texts)), codes }
     }
 
-    /// Whether all metadata have the same text here.
+    /// Whether all metadata codes have the same text.
     pub(super) fn is_alike(&self) -> bool {
         self.texts.len() == 1
     }
 
-    /// The field of events with these metadata, which are the slab's.
+    /// The field as a column, for events with these metadata codes of the slab.
     pub(super) fn column(&self, metas: impl Iterator<Item = u32>) -> Result<ArrayRef, EngineError> {
         let keys: Vec<u32> = metas.map(|meta| self.codes[meta as usize]).collect();
         let keys = UInt32Array::from(keys);
@@ -59,7 +59,7 @@ impl MetadataColumn {
     }
 }
 
-/// Texts that lie back to back as an array that points to them.
+/// A string view array over concatenated texts.
 pub(super) fn text_array(bytes: &Bytes, ends: &[u32]) -> Result<ArrayRef, EngineError> {
     let mut builder = StringViewBuilder::with_capacity(ends.len());
     let block = builder.append_block(Buffer::from(bytes.clone()));
@@ -89,7 +89,7 @@ pub(super) fn number_texts(
     writer.finish()
 }
 
-/// The values of a field in these rows; `None` when no row has one.
+/// The values of a field in these rows; `None` if no row has one.
 pub(super) fn field_column(
     field: &FieldLocations,
     rows: &Rows,
@@ -106,7 +106,7 @@ pub(super) fn field_column(
     Ok(Some(own.map_or_else(|| Arc::clone(&found), |own| first_of(&own, &found))))
 }
 
-/// The values that it has by its places.
+/// The values found at the field's locations.
 fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
     let array = match column_in(field, rows, page)? {
         Some(column) => {
@@ -120,7 +120,7 @@ fn own_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) ->
     Ok((array.null_count() < array.len()).then_some(array))
 }
 
-/// The column whose values are the field's in all of these rows, if there is one.
+/// The one column that holds the field in all of these rows, if there is one.
 fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<u32>, EngineError> {
     if field.column.is_some() || rows.len() < FEW_ROWS {
         return Ok(field.column);
@@ -150,29 +150,29 @@ fn column_in(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> 
         }
     }
     let Some((column, top)) = found else { return Ok(None) };
-    // Templates that came before the column was known.
+    // Templates seen before the column was known must agree with it.
     let is_sure = (field.places.iter().enumerate().zip(&seen))
         .all(|((key, place), seen)| !*seen || agrees(place, column, &templates[key % templates.len()], top));
     Ok(is_sure.then_some(column))
 }
 
-/// Whether there is no value by this place.
+/// Whether this location never yields a value.
 fn is_null(place: &ValueLocation) -> bool {
     matches!(place, ValueLocation::Absent | ValueLocation::Derived | ValueLocation::Text)
 }
 
-/// Where the values of some rows are.
+/// Positions of the rows' values in a column.
 pub(super) enum Places {
     /// Each, in order.
     All,
     /// One per row.
     Each(Vec<u32>),
-    /// Not every row has one.
+    /// Some rows have no value.
     Some(Vec<Option<u32>>),
 }
 
 impl Places {
-    /// What is at the places of the rows.
+    /// The items of `values` at the rows' positions.
     fn pick<'a, T: Copy>(&'a self, values: &'a [T]) -> Box<dyn Iterator<Item = Option<T>> + 'a> {
         match self {
             Places::All => Box::new(values.iter().map(|value| Some(*value))),
@@ -200,7 +200,7 @@ fn places_of(values: &PageColumn, rows: &Rows) -> Places {
     }
 }
 
-/// The values at some places as a column.
+/// The values at some positions as a typed column.
 pub(super) fn typed_column(
     column: u32,
     values: &PageColumn,
@@ -292,7 +292,7 @@ fn picked_texts(bytes: &Bytes, ends: &[u32], places: &Places) -> Result<ArrayRef
     Ok(Arc::new(builder.finish()))
 }
 
-/// Texts one after the other.
+/// Builds a buffer of concatenated texts.
 #[derive(Default)]
 struct TextWriter {
     bytes: Vec<u8>,
@@ -324,7 +324,7 @@ impl TextWriter {
     }
 }
 
-/// Values of a field that lies in different places.
+/// Values of a field whose location differs between templates.
 fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let keys = page.keys()?;
     let place_of = |row: u32| field.places.get(keys[row as usize] as usize).unwrap_or(&ValueLocation::Absent);
@@ -390,8 +390,8 @@ fn mixed_column(field: &FieldLocations, rows: &Rows, page: &mut PageReader<'_>) 
     writer.finish()
 }
 
-/// Appends the text of a scalar of JSON as it is written, or of a string of which all between the quotes is given; a quote
-/// at the start of that would be written with a backslash.
+/// Appends a JSON scalar unescaped: a bare scalar as written, or a string given without its quotes. The two cannot be
+/// confused, since a quote at the start of a string's content would be escaped.
 fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError> {
     let inside = match written {
         [b'"', inside @ .., b'"'] => inside,
@@ -403,7 +403,7 @@ fn append_unescaped(written: &[u8], out: &mut Vec<u8>) -> Result<(), EngineError
     Ok(())
 }
 
-/// The columns of [`ValueLocation::Nested`] in some rows of a page.
+/// The columns of a [`ValueLocation::Nested`] in some rows of a page.
 #[derive(Default)]
 struct NestedColumns(Vec<(u32, Arc<PageColumn>)>);
 
@@ -418,7 +418,7 @@ impl NestedColumns {
         Ok(())
     }
 
-    /// The one that has a value in a row.
+    /// The column that has a value in this row.
     fn value_of(&self, values: &[NestedValue], row: u32) -> Option<NestedValue> {
         let has_value = |value: &&NestedValue| {
             let known = self.0.iter().find(|(known, _)| *known == value.column);
@@ -428,7 +428,7 @@ impl NestedColumns {
     }
 }
 
-/// Texts of a variable in ascending rows.
+/// Texts of a variable, read in ascending row order.
 struct VariableTexts {
     column: u32,
     rows: Vec<u32>,

@@ -1,10 +1,9 @@
-//! Fields that no column holds: those that rules compute of columns, and those that patterns find, for some rows of a
-//! page.
+//! Fields without a column, for some rows of a page: those computed by rules from columns, and those found by patterns.
 //!
-//! A condition asks for them once the rest of it is known, for the rows that are still open; what was computed for these
-//! serves the rows that match. Rows in which a field that is read lies where only the text tells are left to the text.
+//! A condition requests them last, for the rows still undecided; the values are kept for the rows that match. Rows in
+//! which an input field can only be extracted from text are left to the text.
 //!
-//! Not here: what rules compute ([`crate::derive`]), how patterns are asked of templates ([`super::rex`]).
+//! Not here: what rules compute ([`crate::derive`]); evaluating patterns on templates ([`super::rex`]).
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use super::slab::FieldLocations;
 use crate::EventScan;
 
 impl EventScan {
-    /// The fields of these rows of a page that are computed; rows of which only the text tells are left out.
+    /// The computed fields of these rows of a page; rows that need their text are left out.
     pub(super) fn computed_rows(&self, rows: Rows, page: &mut PageReader<'_>) -> Result<ComputedRows, EngineError> {
         let slab = page.slab;
         let names = slab.computed_of();
@@ -59,7 +58,7 @@ impl EventScan {
         Ok(ComputedRows::new(sure, batch))
     }
 
-    /// A field as events hold it, apart from what patterns find.
+    /// A stored field, excluding values found by patterns.
     fn held_column(&self, name: &str, rows: &Rows, page: &mut PageReader<'_>) -> Result<Option<ArrayRef>, EngineError> {
         if name == "_time" {
             let events = page.events()?;
@@ -75,7 +74,7 @@ impl EventScan {
         }
     }
 
-    /// The computed fields of rows that match; rows of which only the text tells become rows that may.
+    /// The computed fields of matching rows. Rows that need their text are moved to the undecided rows.
     pub(super) fn computed_columns(
         &self,
         sure: &mut Rows,
@@ -102,7 +101,7 @@ impl EventScan {
         Ok(Some(computed))
     }
 
-    /// The rows with the computed fields that are wanted.
+    /// Adds the requested computed fields to the rows.
     pub(super) fn with_computed(
         &self,
         batch: RecordBatch,

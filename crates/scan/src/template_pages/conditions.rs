@@ -1,9 +1,9 @@
-//! The condition of a search on codes: which events of a page match, do not, or may.
+//! The search condition evaluated on codes: for each event of a page yes, no or maybe.
 //!
-//! Words go by [`super::words`]. A test of a field is asked once per distinct text of a dictionary, on typed numbers, or
-//! on the values of a page, always by the filter that would test the field cut out of text. Where a value is equal as
-//! a number but not as text, the text must decide, as a search for a value also looks for it as written. Of a few rows
-//! only their own values are read ([`point_reads`]).
+//! Words are handled by [`super::words`]. A field test is evaluated once per distinct text of a dictionary, on typed
+//! numbers, or on the values of a page, always with the same filter that tests extracted fields. A value that is equal
+//! as a number but not as text must be decided by the event text, because a search for a value also requires it as
+//! written. For few rows, only their own values are read ([`point_reads`]).
 
 mod point_reads;
 
@@ -31,16 +31,16 @@ use super::verdicts::ByValue;
 use super::words::Word;
 use crate::event_fields::{is_given, is_given_column, is_in_text, metadata_text};
 
-/// Shortest run of a phrase that is looked for alone, in bytes.
+/// Shortest run of a phrase that is searched for by itself, in bytes.
 const RUN_MIN: usize = 2;
-/// Runs of a phrase that are looked for at most.
+/// Maximum number of runs searched per phrase.
 const RUNS_MAX: usize = 4;
-/// Texts are rebuilt without a look for runs where they are fewer than one in so many of a page.
+/// If fewer than one in this many rows of a page are in doubt, their texts are rebuilt without looking for runs.
 const FEW_DOUBTS: usize = 8;
-/// Pages of a search in which a run of a phrase told little, from which on none is looked for.
+/// Number of pages in which searching for runs ruled out little, after which it is given up.
 const PAGES_IN_VAIN: usize = 3;
 
-/// The condition with its tests.
+/// A compiled condition with its tests.
 pub(crate) struct Conditions {
     root: Condition,
     words: Vec<Word>,
@@ -53,18 +53,19 @@ enum Condition {
     And(Vec<Condition>),
     Or(Vec<Condition>),
     Not(Box<Condition>),
-    /// A word, and what is in every text that holds it.
+    /// A word, and runs that every text with this word contains.
     Word(usize, Runs),
-    /// A test, and the words of which one must be in the text where only that tells; none where nothing is known.
+    /// A field test, and words of which at least one must occur in the text; consulted where only the text can decide,
+    /// empty if none is known.
     Field(usize, Vec<usize>),
     Metadata(usize),
 }
 
-/// A test of a field that is cut out of text.
+/// A test of an extracted field.
 pub(super) struct FieldTest {
     name: String,
     filter: RowFilter,
-    /// Values that must also be in the text as written.
+    /// Values that the text must also contain as written.
     as_written: Vec<String>,
     /// The only comparison.
     compare: Option<(CompareOp, String)>,
@@ -76,24 +77,24 @@ struct MetadataTest {
     early: Option<(Vec<WordPattern>, bool)>,
 }
 
-/// How a test is answered in one slab.
+/// Evaluation of a field test in one slab.
 pub(super) struct FieldPlan {
-    /// By key, where no variable decides.
+    /// Answer by key, for templates in which no variable decides.
     base: Vec<u8>,
     columns: Vec<(u32, ColumnPlan)>,
-    /// By key whether the field is made of several parts there; empty for nowhere.
+    /// By key: whether the field is composed of several parts; empty if that is never so.
     composite: Vec<bool>,
-    /// Whether it is computed, in some events at least.
+    /// Whether the field is computed for some events.
     computed: bool,
-    /// Whether the only column says it all.
+    /// Whether a single column decides the test.
     alone: bool,
 }
 
-/// How a test is answered for a column.
+/// Evaluation of a field test on a column.
 enum ColumnPlan {
     Same(u8),
     Codes(Vec<u8>),
-    /// What equality with this number says, and what all others do.
+    /// Compared with one number: the answer if equal, and the answer otherwise.
     Equal(i64, u8, u8),
     Integers,
     Decimals(f64),
@@ -104,13 +105,13 @@ enum ColumnPlan {
 #[derive(Default)]
 struct Runs {
     words: Vec<usize>,
-    /// Pages in which they told little.
+    /// Pages in which they ruled out little.
     in_vain: AtomicUsize,
 }
 
 impl Conditions {
-    /// Takes a condition apart. `written` gives the words of which one is in the text of an event that passes a test, unless
-    /// the text has a backslash; none where nothing is known.
+    /// Compiles a condition. `written` returns words of which at least one occurs in the text of every event that
+    /// passes a test, unless the text contains a backslash; empty if none is known.
     pub(crate) fn new(
         expr: &SearchExpr,
         context: &ExprContext,
@@ -119,7 +120,7 @@ impl Conditions {
         let mut all =
             Conditions { root: Condition::Same(YES), words: Vec::new(), tests: Vec::new(), metas: Vec::new() };
         all.root = match expr {
-            // What every event must pass.
+            // Conjuncts that every event must pass.
             SearchExpr::And(parts) if !parts.is_empty() => {
                 let each = parts.iter().map(|part| all.compile_with_words(part, context, written));
                 Condition::And(each.collect::<Result<_, _>>()?)
@@ -129,7 +130,7 @@ impl Conditions {
         Ok(all)
     }
 
-    /// A part that every event must pass, with the words that are in its text then.
+    /// Compiles a conjunct together with the words that the text must then contain.
     fn compile_with_words(
         &mut self,
         expr: &SearchExpr,
@@ -140,7 +141,7 @@ impl Conditions {
         if let Condition::Field(_, words) = &mut condition {
             let mut patterns = written(expr);
             if !patterns.is_empty() {
-                // Behind a backslash values are written otherwise.
+                // After a backslash, values may be written with escapes.
                 patterns.push("*\\*".to_owned());
             }
             for pattern in patterns {
@@ -183,7 +184,7 @@ impl Conditions {
                     self.metas.push(MetadataTest { field: name, filter, early: early_metadata(expr) });
                     Condition::Metadata(self.metas.len() - 1)
                 } else if is_given_column(&name) {
-                    // Events that were given fields of this name are decided by text.
+                    // Events with an index-time field of this name are decided by their text.
                     Condition::Same(NO)
                 } else if field.is_wildcard() || is_given(&name) {
                     Condition::Same(MAYBE)
@@ -201,13 +202,14 @@ impl Conditions {
         let word = self.words.len() - 1;
         let is_between =
             |letter: char| letter == '*' || u8::try_from(letter).is_ok_and(|byte| byte.is_ascii() && is_breaker(byte));
-        // What may be part of a number or an address would be looked for in each of them, which takes longer than texts do.
+        // Runs that may be part of a number or an address would be searched for in every one of them, which takes
+        // longer than rebuilding texts.
         let is_word = |run: &&str| run.len() >= RUN_MIN && run.bytes().any(|byte| matches!(byte | 0x20, b'g'..=b'z'));
         let mut runs: Vec<&str> = pattern.text.split(is_between).filter(is_word).collect();
         if runs.first().is_none_or(|run| run.len() == pattern.text.len()) {
             return Condition::Word(word, Runs::default());
         }
-        // The longest are the rarest, as a rule.
+        // Longer runs are usually rarer.
         runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
         runs.dedup();
         runs.truncate(RUNS_MAX);
@@ -223,7 +225,7 @@ impl Conditions {
         self.answer(&self.root, page)
     }
 
-    /// Whether some field it tests has several parts in events of this slab.
+    /// Whether a tested field is composed of several parts in this slab.
     pub(super) fn tests_composites(&self, slab: &Slab) -> Result<bool, EngineError> {
         for (at, test) in self.tests.iter().enumerate() {
             let plan = slab.test(at, test)?;
@@ -234,12 +236,12 @@ impl Conditions {
         Ok(false)
     }
 
-    /// Whether some field it tests is computed in events of this slab.
+    /// Whether a tested field is computed in this slab.
     pub(super) fn tests_computed(&self, slab: &Slab) -> bool {
         self.tests.iter().any(|test| slab.is_computed_for(&test.name))
     }
 
-    /// The answers in a slab by the value of one column, if that tells all.
+    /// The answers by value of one column, if a single column decides.
     pub(super) fn by_value(&self, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         self.answer_by_value(&self.root, slab)
     }
@@ -307,7 +309,7 @@ impl Conditions {
                 let test = &self.tests[*at];
                 let plan = page.slab.test(*at, test)?;
                 let found = test.run(&plan, page)?;
-                // Events that were given the field when they were indexed are put in doubt again where it is read.
+                // Events with an index-time field of this name become undecided again where the field is read.
                 let words = if page.slab.reads(&test.name) { words.as_slice() } else { &[] };
                 self.without_absent(found, words, page)?
             }
@@ -315,8 +317,8 @@ impl Conditions {
         })
     }
 
-    /// The answers of a word, of which those that only texts tell are no where one of its runs is missing. A run that leaves
-    /// most of them is the last: it took the time of the texts themselves.
+    /// Turns a word's maybes into no where the text lacks one of its runs. A run that rules out few is the last one
+    /// tried; it took as long as reading the texts.
     fn without_runs(&self, found: Outcome, runs: &Runs, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut found = found;
         let mut doubts = found.doubts(page.len());
@@ -335,7 +337,7 @@ impl Conditions {
         Ok(found)
     }
 
-    /// The answers of a test, of which those that only texts tell are no where none of the words is in the text.
+    /// Turns a test's maybes into no where the text contains none of the words.
     fn without_absent(
         &self,
         found: Outcome,
@@ -366,7 +368,7 @@ impl Conditions {
     }
 }
 
-/// The patterns that the early test of metadata uses, and whether one must match or none.
+/// The patterns of the early metadata test, and whether one of them must match or none may.
 fn early_metadata(expr: &SearchExpr) -> Option<(Vec<WordPattern>, bool)> {
     let whole = |value: &SearchPattern, case| WordPattern::new(&value.text, WordBound::Whole, case);
     match expr {
@@ -432,7 +434,7 @@ impl FieldTest {
         &self.name
     }
 
-    /// The answers for values as they are in the text.
+    /// The answers for values as they occur in the text.
     fn of_texts(&self, texts: &ArrayRef) -> Result<Vec<u8>, EngineError> {
         let reader = rows::ColumnReader::new(texts);
         let mut scratch = String::new();
@@ -454,7 +456,7 @@ impl FieldTest {
         Ok(found.values().iter().map(|found| if found { YES } else { NO }).collect())
     }
 
-    /// How it is answered in a slab.
+    /// Evaluation of the test in a slab.
     pub(super) fn plan(&self, slab: &Slab) -> Result<FieldPlan, EngineError> {
         let Some(field) = slab.field(&self.name) else {
             let (base, columns, computed) = (vec![MAYBE; slab.keys()], Vec::new(), slab.is_computed_for(&self.name));
@@ -465,7 +467,7 @@ impl FieldTest {
         let mut composite = Vec::new();
         for (key, place) in field.places.iter().enumerate() {
             match place {
-                // What a pattern finds is tested in the text.
+                // Values found by a pattern are tested on the text.
                 _ if field.is_patterned(key as u32) || field.is_doubted(key as u32) => base[key] = MAYBE,
                 ValueLocation::Absent => {}
                 ValueLocation::Constant(text) => {
@@ -518,7 +520,7 @@ impl FieldTest {
         }
     }
 
-    /// Numbers are compared as such where text says the same.
+    /// Numbers are compared as numbers where the text comparison agrees.
     fn number_plan(&self, format: NumberFormat, min: i64, max: i64) -> ColumnPlan {
         let Some((op, value)) = &self.compare else { return ColumnPlan::Texts };
         let exact = MAX_EXACT_INTEGER as i64;
@@ -598,7 +600,7 @@ impl FieldTest {
         Ok(Outcome::Each(each))
     }
 
-    /// Answers for open rows where the field has several parts, from its own text.
+    /// Decides open rows in which the field is composed of several parts, from the field's text.
     fn ask_composites(
         &self,
         field: &FieldLocations,
@@ -620,7 +622,7 @@ impl FieldTest {
         Ok(())
     }
 
-    /// Answers for rows of which the field was computed.
+    /// Decides rows for which the field was computed.
     fn ask_computed(&self, each: &mut [u8], page: &mut PageReader<'_>) -> Result<(), EngineError> {
         let Some(computed) = page.computed.take() else { return Ok(()) };
         let answers = match computed.column(&self.name) {
@@ -633,7 +635,7 @@ impl FieldTest {
             Some(unwritten) if unwritten.contains(&false) => Some(page.metas()?),
             _ => None,
         };
-        // Rules may make a value that the text does not hold; others are in the text as they are sought.
+        // Rules may produce a value that the text does not contain; other values occur in the text as searched for.
         let is_free = |row: u32| match (unwritten, &metas) {
             (Some(unwritten), Some(metas)) => unwritten.get(metas[row as usize] as usize) == Some(&true),
             (unwritten, _) => unwritten.is_some(),
@@ -675,7 +677,7 @@ impl FieldTest {
         })
     }
 
-    /// The answers for numbers that are compared as such.
+    /// The answers for numbers compared as numbers.
     fn of_numbers(&self, plan: &ColumnPlan, numbers: &[i64]) -> Result<Option<Vec<u8>>, EngineError> {
         let array: ArrayRef = match plan {
             ColumnPlan::Equal(wanted, met, other) => {
@@ -683,7 +685,7 @@ impl FieldTest {
                 return Ok(Some(numbers.iter().map(answer).collect()));
             }
             ColumnPlan::Integers => Arc::new(numbers.iter().copied().collect::<Int64Array>()),
-            // Both are exact, so that the quotient is the double nearest to what is written.
+            // Both operands are exact, so the quotient is the double nearest to the decimal.
             ColumnPlan::Decimals(unit) => {
                 Arc::new(numbers.iter().map(|number| Some(*number as f64 / unit)).collect::<Float64Array>())
             }
@@ -692,7 +694,7 @@ impl FieldTest {
         self.of_values(&array).map(Some)
     }
 
-    /// The answers by the value of one column, if that tells all.
+    /// The answers by value of one column, if a single column decides.
     fn by_value(&self, plan: &FieldPlan, slab: &Slab) -> Result<Option<ByValue>, EngineError> {
         if let ([(column, test)], true) = (plan.columns.as_slice(), plan.alone) {
             let answers = self.of_counted(*column, test, slab)?;
@@ -703,7 +705,7 @@ impl FieldTest {
         }
         Ok(match plan.base.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Some(ByValue::Same(*first)),
-            // A key is the number of a template then.
+            // With one class, a key is a template number.
             Some(_) if slab.classes() == 1 => {
                 Some(ByValue::Values { column: TEXT_COLUMN, answers: plan.base.clone(), rest: NO })
             }
@@ -727,7 +729,7 @@ impl FieldTest {
     }
 }
 
-/// The values of a page's column as texts.
+/// The values of a column in a page as texts.
 fn texts_of(column: u32, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let values = page.column(column)?;
     match (&values.values, &page.template_set().columns[column as usize].kind) {

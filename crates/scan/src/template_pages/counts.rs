@@ -1,8 +1,8 @@
-//! Rows that stand for many events: where a slab tells how often each value occurs in a page, those that match are
-//! counted without reading them.
+//! Rows that represent many events: if a slab stores how often each value occurs in a page, matching events are counted
+//! without being read.
 //!
-//! A condition can be counted if it is decided by the value of one column ([`ByValue`]), and a report if it asks for no
-//! field, or for the one of that column. Where a page has an event in doubt it is read.
+//! This works if the condition depends on one column ([`ByValue`]) and the report needs no field, or only the field of
+//! that column. A page with an undecided event is read.
 
 use std::sync::Arc;
 
@@ -24,16 +24,17 @@ use super::verdicts::ByValue;
 use crate::event_fields::is_given;
 use crate::fields::Projection;
 
-/// What a report asks of each event.
+/// What a report needs of each event.
 enum Wanted {
-    /// That it is there.
+    /// Only that it exists.
     Nothing,
-    /// The value of a field that is this column.
+    /// The value of a field that is stored as this column.
     Column { name: String, column: u32 },
 }
 
 impl EventScan {
-    /// What stands for the matching events of a whole page, if counts of values tell it. The inner `None` is no event.
+    /// Rows with counts that represent the matching events of a whole page, if value counts suffice. The inner `None`
+    /// means no event matches.
     pub(super) fn counted(
         &self,
         page: &PageRef,
@@ -62,7 +63,7 @@ impl EventScan {
         let of_page = counts.of_page(page.page);
         let known: u32 = of_page.iter().map(|count| u32::from(*count)).sum();
         let Some(others) = page.info.events.checked_sub(known).filter(|_| !of_page.is_empty()) else { return Ok(None) };
-        // The place of a value, or none, with how many events have it.
+        // Position of the value, if any, and the number of events with it.
         let mut kept: Vec<(Option<u32>, i64)> = Vec::new();
         let places = (0..of_page.len() as u32).map(Some).zip(of_page.iter().map(|count| u32::from(*count)));
         for (place, events) in places.chain([(None, others)]).filter(|(_, events)| *events > 0) {
@@ -88,7 +89,7 @@ impl EventScan {
         rows_of(slab, &self.projection, column, events).map(Some)
     }
 
-    /// What is asked of each event; `None` if it is more than counts can tell.
+    /// What the report needs of each event; `None` if counts do not suffice.
     fn wanted_counts(&self, slab: &Slab) -> Option<Wanted> {
         let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
         if *all || *every || *raw || *index_time || !patterns.is_empty() {
@@ -101,7 +102,7 @@ impl EventScan {
             }
             let field = self.located(name, slab).filter(|field| !field.by_text && field.patterned.is_empty());
             let column = field.filter(|_| !is_given(name))?.column?;
-            // The counts of templates are not those of the values that are made by them.
+            // Counts of templates are not counts of the values composed by them.
             let is_counted = match slab.template_set.columns.get(column as usize)?.kind {
                 ColumnKind::Dictionary { .. } | ColumnKind::Numbers { .. } => true,
                 ColumnKind::Templates(_) | ColumnKind::Texts => false,
@@ -115,7 +116,7 @@ impl EventScan {
         Some(wanted)
     }
 
-    /// Where a field lies: at a path of the search, if the events have nothing else under its name, or by itself.
+    /// The location of a field: at a path of the search, if the events have no other field of that name, or its own.
     fn located<'s>(&self, name: &str, slab: &'s Slab) -> Option<&'s FieldLocations> {
         let own = slab.field(name);
         let Some(at) = self.rexes.paths().iter().position(|path| path.output == name) else { return own };
@@ -125,7 +126,7 @@ impl EventScan {
     }
 }
 
-/// How many events match where all do or none; `None` where that is in doubt.
+/// The number of matching events if all or none match; `None` if undecided.
 fn count_of_all(by_value: &ByValue, page: &PageRef) -> Option<Vec<i64>> {
     match by_value {
         ByValue::Same(YES) => Some(vec![i64::from(page.info.events)]),
@@ -134,7 +135,7 @@ fn count_of_all(by_value: &ByValue, page: &PageRef) -> Option<Vec<i64>> {
     }
 }
 
-/// The values at these places among the counted ones.
+/// The counted values at these positions.
 fn values_at(
     column: u32,
     values: &CountedValues,
@@ -148,7 +149,7 @@ fn values_at(
     typed_column(column, &PageColumn { rows: None, values }, &Places::Some(places), reader)
 }
 
-/// Rows that stand for so many events each; `None` where there are none.
+/// Rows with an event count each; `None` if there are none.
 fn rows_of(
     slab: &Slab,
     projection: &Projection,

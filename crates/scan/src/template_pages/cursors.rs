@@ -1,7 +1,7 @@
-//! Codes of single rows of a page, for readers that go through the rows in order and through the columns as they come.
+//! Codes of single rows of a page, for readers that visit rows in ascending order and columns in any order.
 //!
-//! A cursor only steps forward, so that a column which few rows have is not searched for each of them; a reader that
-//! goes back pays for a search. Not here: reading the columns ([`super::page`]).
+//! A cursor only moves forward, so that a sparse column need not be searched for each row; going back costs a search.
+//! Not here: reading columns ([`super::page`]).
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use quarry_event::template::{ColumnKind, ColumnValues, PageColumn};
 
 use super::page::PageReader;
 
-/// Rows a cursor passes one by one before it looks further ahead.
+/// Rows a cursor passes one by one before it skips ahead.
 const CURSOR_STEPS: usize = 8;
 
-/// Where each column of a page is; quick for rows that mostly come in ascending order.
+/// The position in each column of a page; fast if rows mostly come in ascending order.
 pub(super) struct Cursors {
     open: Vec<Option<Cursor>>,
 }
 
 struct Cursor {
     values: Arc<PageColumn>,
-    /// First of its rows not passed.
+    /// The first row not yet passed.
     next: usize,
-    /// Number that counts as code 0.
+    /// The number that code 0 stands for.
     base: i64,
 }
 
@@ -34,7 +34,7 @@ impl Cursors {
         Cursors { open }
     }
 
-    /// The row's code in a dictionary or template column; for numbers how much it is above the smallest.
+    /// The row's code in a dictionary or template column; for numbers, the difference from the smallest.
     #[inline]
     pub(super) fn code(
         &mut self,
@@ -53,7 +53,7 @@ impl Cursors {
         Ok(place.as_mut().and_then(|cursor| cursor.code(row)))
     }
 
-    /// The row's value of a column of texts; `None` where it has none.
+    /// The row's value in a text column; `None` if it has none.
     pub(super) fn text(
         &mut self,
         column: u32,
@@ -70,7 +70,7 @@ impl Cursors {
         Ok(end.and_then(|end| bytes.get(start..end)))
     }
 
-    /// Appends the row's value of a column of numbers or texts; `false` where it has none.
+    /// Appends the row's value in a number or text column; `false` if it has none.
     pub(super) fn append_value(
         &mut self,
         column: u32,
@@ -100,7 +100,7 @@ impl Cursors {
 }
 
 impl Cursor {
-    /// Place of the row's value.
+    /// Position of the row's value.
     #[inline]
     fn place(&mut self, row: u32) -> Option<usize> {
         match &self.values.rows {

@@ -1,5 +1,5 @@
-//! Whether a row has a match where its groups are told by the template: asked of the values that decide, by codes where these
-//! are few, else by an automaton that looks at no more of a value than it has to.
+//! Decides whether a row matches a pattern whose groups follow from the template. It looks at the values that decide:
+//! by code if there are few, otherwise with an automaton that reads no more of a value than necessary.
 //!
 //! Not here: which values decide ([`quarry_eval::pattern::template_match`]).
 
@@ -13,9 +13,9 @@ use super::row_values::{RowOf, append_text};
 /// Decides about one window.
 pub(super) struct Decider {
     decision: Decision,
-    /// The columns whose values decide, and the parts they are.
+    /// Columns whose values decide, each with its part of the template.
     columns: Vec<(u32, usize)>,
-    /// Whether all of them have codes, few enough to remember the answers.
+    /// Whether all of them have codes, few enough to cache the answers.
     has_codes: bool,
     memo: CombinationMemo<bool>,
     test: Option<ValueTest>,
@@ -40,7 +40,7 @@ impl Decider {
         Decider { decision, columns, has_codes, memo: CombinationMemo::default(), test }
     }
 
-    /// Whether there is a match that starts in the window; `None` where a value is missing.
+    /// Whether a match starts in the window; `None` if a value is missing.
     pub(super) fn has_match(
         &mut self,
         window: &Window,
@@ -68,7 +68,7 @@ impl Decider {
         Ok(Some(answer))
     }
 
-    /// Runs the expression on the window.
+    /// Runs the automaton on the window.
     fn run(
         &self,
         window: &Window,

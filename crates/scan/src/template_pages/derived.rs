@@ -1,9 +1,9 @@
-//! Fields that a rule makes of the value of another field (`EXTRACT-file = … in uri_path`).
+//! Fields that a rule extracts from the value of another field (`EXTRACT-file = … in uri_path`).
 //!
-//! Where the templates tell where the other field lies, the rule is asked once per distinct value of it. It is the last
-//! to be asked: what the text has of the field by another rule or by automatic extraction stays.
+//! If the templates give the location of the other field, the rule runs once per distinct value. It has the lowest
+//! precedence: a value found by another rule or by automatic extraction is kept.
 //!
-//! Not here: rules of which one reads what another makes, which are left to the text ([`crate::fields`]).
+//! Not here: rules that read each other's fields; these run on the text ([`crate::fields`]).
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use quarry_eval::rows::{ColumnBuilder, ColumnReader, DistinctMemo, Numbers};
 use super::value_location::ValueLocation;
 use crate::fields::{Class, Extract};
 
-/// A group of a rule that makes a field.
+/// A group of a rule that produces a field.
 #[derive(Clone)]
 pub(super) struct Derived {
     pub rule: Arc<Extract>,
@@ -22,8 +22,9 @@ pub(super) struct Derived {
 }
 
 impl Derived {
-    /// How field number `at` of `names` is made out of another one, if it is: its places become [`ValueLocation::Derived`] where
-    /// that is so, and the text where the other's place is not told. Places are by name and by key.
+    /// How field number `at` of `names` is derived from another field, if it is. Its locations become
+    /// [`ValueLocation::Derived`], or text where the other field's location is unknown. Locations are by name and by
+    /// key.
     pub(super) fn find(
         name: &str,
         at: usize,
@@ -42,7 +43,7 @@ impl Derived {
             let known = derived.get_or_insert_with(|| Derived { rule: Arc::clone(rule), group });
             let is_same = Arc::ptr_eq(&known.rule, rule);
             for key in number * keys..(number + 1) * keys {
-                // A value that it has otherwise stays.
+                // A value from another source takes precedence.
                 if places[at][key] != ValueLocation::Absent || patterned[at][key] {
                     continue;
                 }
@@ -64,7 +65,7 @@ impl Derived {
         derived.filter(|_| places[at].contains(&ValueLocation::Derived))
     }
 
-    /// What the rule finds in the values of the other field; `known` has what it found before.
+    /// Runs the rule on the values of the other field; `known` caches earlier results.
     pub(super) fn of_values(&self, values: &ArrayRef, known: &DistinctMemo) -> Result<ArrayRef, EngineError> {
         let find = |values: &ArrayRef| -> ArrayRef {
             let (reader, mut scratch) = (ColumnReader::new(values), String::new());

@@ -1,6 +1,6 @@
-//! Rows in which a value may hold a field's name as a key, so that only their text tells what the field is.
+//! Rows in which a value may contain a field's name as a key, so that the field can only be extracted from text.
 //!
-//! Not here: what such a value holds ([`super::key_end`]).
+//! Not here: what such a value contains ([`super::key_end`]).
 
 use quarry_eval::EngineError;
 use quarry_event::template::{ColumnKind, ColumnValues};
@@ -9,7 +9,7 @@ use super::key_end::KeyEnd;
 use super::page::PageReader;
 use super::slab::FieldLocations;
 
-/// Rows of a page in which only the text tells although the field's place is known.
+/// Rows of a page that need their text although the field's location is known.
 pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let mut columns: Vec<u32> = field.doubts.iter().flatten().copied().collect();
     columns.sort_unstable();
@@ -26,7 +26,7 @@ pub(super) fn rows_in_doubt(field: &FieldLocations, page: &mut PageReader<'_>) -
     Ok(found)
 }
 
-/// Rows of a page whose value in this column holds the end of a key, ascending.
+/// Rows of a page whose value in this column contains the end of a key, ascending.
 fn rows_with(end: &KeyEnd, column: u32, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
     let values = page.column(column)?;
     let row_of = |place: usize| values.rows.as_ref().map_or(place as u32, |rows| rows[place]);

@@ -1,32 +1,32 @@
-//! What stands on both sides of the parts of a template: whether a word may begin or end there for every event.
+//! Surroundings of the parts of a template: whether a word may begin or end there in every event.
 //!
-//! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless where no digit of such a code
-//! can follow; where one may follow, nothing is *free*.
+//! Percent-encoded breakers (`%20`) bound words from a few bytes away. A `%` is harmless if no digit of such a code can
+//! follow; otherwise nothing nearby is *free*.
 
 use quarry_event::template::{ByteSet, TemplatePart, TemplateSet, ValueTraits};
 
-/// Bytes a percent-encoded breaker has at most.
+/// Maximum length of a percent-encoded breaker.
 const PERCENT_REACH: u32 = 5;
-/// What can follow the `%` of an encoded breaker.
+/// Bytes that can follow the `%` of an encoded breaker.
 const PERCENT_NEXT: ByteSet = ByteSet::of(b"02357");
 
-/// What surrounds a column's values.
+/// Surroundings of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Around {
-    /// A match may begin where the value does.
+    /// A match may begin at the start of the value.
     pub left: bool,
-    /// A match may end where the value does.
+    /// A match may end at the end of the value.
     pub right: bool,
     /// No percent-encoded breaker is near.
     pub free: bool,
 }
 
-/// The edges of a template's parts.
+/// Computes the surroundings of a template's parts.
 pub(super) struct Edges<'a> {
     pub template_set: &'a TemplateSet,
     pub parts: &'a [TemplatePart],
     pub around: Around,
-    /// By column: whether no value holds what may be an encoded breaker.
+    /// By column: whether no value can contain an encoded breaker.
     pub free: &'a [bool],
 }
 
@@ -35,7 +35,7 @@ impl<'a> Edges<'a> {
         &self.template_set.columns[column as usize].traits
     }
 
-    /// First and last bytes of a part, and whether it is never empty.
+    /// Possible first and last bytes of a part, and whether it is never empty.
     pub(super) fn own(&self, at: usize) -> (ByteSet, ByteSet, bool) {
         match &self.parts[at] {
             TemplatePart::Literal(literal) => match (literal.first(), literal.last()) {
@@ -49,7 +49,7 @@ impl<'a> Edges<'a> {
         }
     }
 
-    /// Bytes that can stand before part `at`, and whether it can also be the start.
+    /// Possible bytes before part `at`, and whether it can be at the start of the text.
     pub(super) fn bytes_before(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for before in (0..at).rev() {
@@ -62,7 +62,7 @@ impl<'a> Edges<'a> {
         (set, true)
     }
 
-    /// Bytes that part `at` or what follows can begin with, and whether it can also be the end.
+    /// Possible first bytes of part `at` or what follows it, and whether the text can end there.
     pub(super) fn bytes_after(&self, at: usize) -> (ByteSet, bool) {
         let mut set = ByteSet::EMPTY;
         for after in at..self.parts.len() {
@@ -75,7 +75,7 @@ impl<'a> Edges<'a> {
         (set, true)
     }
 
-    /// Whether no percent-encoded breaker is in part `at` or shortly before it.
+    /// Whether no percent-encoded breaker lies in part `at` or shortly before it.
     pub(super) fn is_free(&self, at: usize) -> bool {
         let mut length = 0;
         for before in (0..=at).rev() {
@@ -95,7 +95,7 @@ impl<'a> Edges<'a> {
         self.around.free
     }
 
-    /// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is its parent's affair.
+    /// Whether no `%` of a part begins an encoded breaker. One at the very end of a column is checked by its parent.
     pub(super) fn part_is_free(&self, at: usize) -> bool {
         let ends_free = || !self.bytes_after(at + 1).0.meets(PERCENT_NEXT);
         match &self.parts[at] {

@@ -1,9 +1,9 @@
-//! Where the rules of search time (`EXTRACT-`) put a field in the texts of one template.
+//! Locations of fields of `EXTRACT-` rules in the texts of a template.
 //!
-//! A rule whose group lies at the same place of a template whatever its variables hold ([`quarry_eval::pattern::template_match`]) makes
-//! the field a part of the template, just as automatic extraction does: from there on nobody asks the pattern. Rules are
-//! asked in their order, as the first that finds the field wins. Where only the values tell, rows go to
-//! [`super::rex::RexReader`].
+//! If a rule's group lies at the same place of a template for all values of its variables
+//! ([`quarry_eval::pattern::template_match`]), the field becomes a part of the template, as with automatic extraction,
+//! and the pattern need not run again. Rules are tried in order, since the first that finds the field wins. Where the
+//! values decide, rows are handled by [`super::rex::RexReader`].
 
 use std::sync::Arc;
 
@@ -14,21 +14,21 @@ use super::flat::AskedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::Extract;
 
-/// Steps of automata spent on the templates of a slab for one rule and field, a few hundredths of a second; templates
-/// that are left then are planned one by one as their rows come up.
+/// Automaton steps spent on a slab's templates for one rule and field, a few hundredths of a second; remaining
+/// templates are planned when their rows come up.
 const STEPS_MAX: usize = 4 << 20;
 
-/// Where a field is by the rules that make it.
+/// Location of a field according to the rules that produce it.
 pub(super) enum RulePlace {
     /// No rule finds it in this template.
     Nowhere,
-    /// Always there.
+    /// Always at this location.
     At(ValueLocation),
-    /// The values of the variables decide.
+    /// Depends on the values of the variables.
     ByValue,
 }
 
-/// The rules that make one field, in their order.
+/// The rules that produce one field, in order.
 pub(super) struct NamedRules {
     rules: Vec<(usize, Option<Planner>)>,
 }
@@ -42,7 +42,7 @@ impl NamedRules {
         NamedRules { rules: extracts.iter().filter_map(rule).collect() }
     }
 
-    /// Where the field is in the texts of a template.
+    /// The location of the field in the texts of a template.
     pub(super) fn place(&mut self, template: &AskedTemplate<'_>) -> RulePlace {
         for (group, planner) in &mut self.rules {
             let Some(planner) = planner.as_mut().filter(|planner| planner.spent() < STEPS_MAX) else {
@@ -73,7 +73,7 @@ fn place_of_group(planner: &mut Planner, group: usize, template: &AskedTemplate<
             template.template_set.columns.get(*column as usize).is_none_or(|column| column.traits.min_len == 0)
         }
     };
-    // What an empty group makes is the text's business.
+    // An empty group is left to the text.
     if parts.iter().all(may_be_empty) {
         return RulePlace::ByValue;
     }

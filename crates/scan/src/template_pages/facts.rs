@@ -1,7 +1,7 @@
-//! What holds of a slab's templates whatever is sought, worked out once and kept for later searches.
+//! Facts about a slab's templates that do not depend on the search; computed once and kept for later searches.
 //!
-//! For each part of each template a few bits: whether what stands before and after it bounds words in every event,
-//! whether a word without breakers can lie across the edge to its left, whether a percent-encoded breaker may be near.
+//! A few bits for each part of each template: whether its surroundings bound words in every event, whether a word
+//! without breakers can extend across its left edge, and whether a percent-encoded breaker may be near.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,28 +13,28 @@ use super::edges::{Around, Edges};
 use super::slab::{FieldLocations, is_same};
 use crate::fields::Class;
 
-/// Slabs whose facts are kept at once; they take some kilobytes each.
+/// Slabs whose facts are kept, a few kilobytes each.
 const SLABS_KEPT: usize = 4_096;
-/// Fields of a slab whose places are kept: those that were found last.
+/// Fields of a slab whose locations are kept: the most recent ones.
 const FIELDS_KEPT: usize = 64;
-/// Bytes of the places of fields of all slabs; beyond, they are found anew for each search.
+/// Bytes of the field locations of all slabs; beyond that, every search computes them again.
 const PLACES_BYTES_MAX: usize = 64 << 20;
 
-/// Facts of the slabs that searches have read.
+/// Facts about the slabs that searches have read.
 #[derive(Default)]
 pub(crate) struct KnownTemplates {
     slabs: Mutex<Vec<(Weak<TemplateSet>, Arc<TemplateFacts>)>>,
-    /// Bytes of the places of fields that they keep.
+    /// Bytes of the field locations kept.
     held: Arc<AtomicUsize>,
 }
 
 impl KnownTemplates {
-    /// The facts of a slab.
+    /// The facts about a slab.
     pub(super) fn of(&self, template_set: &Arc<TemplateSet>) -> Arc<TemplateFacts> {
         let same = |(known, _): &&(Weak<TemplateSet>, Arc<TemplateFacts>)| known.as_ptr() == Arc::as_ptr(template_set);
         {
             let known = self.slabs.lock().unwrap_or_else(PoisonError::into_inner);
-            // A weak pointer keeps the address from being used again, so that an equal address is the same slab.
+            // A weak pointer prevents reuse of the address, so equal addresses mean the same slab.
             if let Some((_, facts)) = known.iter().find(same) {
                 return Arc::clone(facts);
             }
@@ -50,15 +50,15 @@ impl KnownTemplates {
     }
 }
 
-/// Facts of one slab.
+/// Facts about one slab.
 pub(super) struct TemplateFacts {
-    /// By column: whether no value holds what may be an encoded breaker.
+    /// By column: whether no value can contain an encoded breaker.
     free: Vec<bool>,
     /// By column, by template, by part.
     parts: Vec<Vec<Box<[PartFacts]>>>,
-    /// Where fields lie, for ways of cutting.
+    /// Field locations by class of extraction.
     fields: Mutex<Vec<KnownField>>,
-    /// Bytes that the places of fields take in all slabs.
+    /// Bytes of the field locations of all slabs.
     held: Arc<AtomicUsize>,
 }
 
@@ -70,16 +70,16 @@ impl Drop for TemplateFacts {
     }
 }
 
-/// Of what the places are known.
+/// What a location was computed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sought {
-    /// A field, by its name.
+    /// A field, by name.
     Field,
-    /// What `spath` finds at a path.
+    /// A path of `spath`.
     Path,
 }
 
-/// Where a field lies when texts are cut as these classes say.
+/// The locations of a field under these extraction classes.
 struct KnownField {
     sought: Sought,
     name: String,
@@ -87,7 +87,7 @@ struct KnownField {
     places: Arc<FieldLocations>,
 }
 
-/// Which bytes bound a match.
+/// The bytes that bound a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bounds {
     /// Major and minor breakers.
@@ -96,18 +96,18 @@ pub(super) enum Bounds {
     Majors,
 }
 
-/// Facts of one part of a template.
+/// Facts about one part of a template.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PartFacts {
-    /// What stands before it, or its own first byte, bounds a match; for each kind of bounds.
+    /// By kind of bounds: whether what precedes it, or its own first byte, bounds a match.
     left: [Bound; 2],
     right: [Bound; 2],
     free: Free,
-    /// A word without breakers may lie across the edge to the part before.
+    /// A word without breakers may extend across the edge to the previous part.
     pub open_edge: bool,
 }
 
-/// Whether a bound is there.
+/// Whether there is a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     Always,
@@ -120,13 +120,13 @@ enum Bound {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Free {
     Always,
-    /// If none is around the whole value.
+    /// If none is near the whole value.
     IfOutside,
     Never,
 }
 
 impl PartFacts {
-    /// What is around the part, by what is around the value it is in.
+    /// Surroundings of the part, given the surroundings of the value that contains it.
     pub(super) fn around(&self, outside: Around, bounds: Bounds) -> Around {
         let holds = |bound: Bound, outside: bool| match bound {
             Bound::Always => true,
@@ -177,7 +177,7 @@ impl TemplateFacts {
         facts
     }
 
-    /// Where fields lie when texts are cut as these classes say; `find` finds those that are not known.
+    /// Field locations under these extraction classes; `find` computes those that are not known.
     pub(super) fn places_of(
         &self,
         sought: Sought,
@@ -213,7 +213,7 @@ impl TemplateFacts {
         all.into_iter().flatten().collect()
     }
 
-    /// Keeps where a field lies while there is room.
+    /// Keeps a field's locations while there is room.
     fn keep(&self, fields: &mut Vec<KnownField>, field: KnownField) {
         if fields.len() >= FIELDS_KEPT {
             self.held.fetch_sub(fields.remove(0).places.bytes(), Ordering::Relaxed);
@@ -224,12 +224,12 @@ impl TemplateFacts {
         }
     }
 
-    /// By column: whether no value holds what may be an encoded breaker.
+    /// By column: whether no value can contain an encoded breaker.
     pub(super) fn free(&self) -> &[bool] {
         &self.free
     }
 
-    /// Facts of the parts of a template of a column.
+    /// Facts about the parts of a template of a column.
     pub(super) fn parts(&self, column: u32, template: usize) -> &[PartFacts] {
         &self.parts[column as usize][template]
     }
@@ -274,7 +274,7 @@ fn parts_of(template_set: &TemplateSet, template: &Template, free: &[bool]) -> B
     facts.collect()
 }
 
-/// The bytes of which something holds.
+/// The set of bytes for which `holds` is true.
 pub(super) fn set_of(holds: impl Fn(u8) -> bool) -> ByteSet {
     let mut set = ByteSet::EMPTY;
     (0..=u8::MAX).filter(|byte| holds(*byte)).for_each(|byte| set.insert(byte));

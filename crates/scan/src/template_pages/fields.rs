@@ -1,12 +1,12 @@
-//! Which field is which part of a template, found once per template instead of once per event.
+//! Automatic extraction on templates: which field is which part, found once per template instead of once per event.
 //!
-//! The real extraction runs on one text of the template, with a digit in each variable. That is right for every event of
-//! the template if no value can change where keys and values begin and end, which is proven from the bytes that the
-//! values of a column hold ([`ValueTraits`]). A template of which that cannot be proven is left to its texts.
+//! The real extraction runs on one text of the template, with a digit in place of each variable. The result holds for
+//! all events of the template if no value can change where keys and values begin and end; this is proven from the bytes
+//! that a column's values contain ([`ValueTraits`]). Templates for which it cannot be proven are extracted from text.
 //!
-//! Not here: JSON ([`super::json`]); the cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are asked like
-//! `rex` ([`super::groups`]); a source whose patterns read other fields
-//! to make a wanted one is left to its texts as a whole.
+//! Not here: JSON ([`super::json`]); cells of transforms ([`super::cells`]); `EXTRACT` patterns, which are handled like
+//! `rex` ([`super::groups`]). A source whose patterns read other fields to produce a requested one is extracted from
+//! text altogether.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,18 +21,18 @@ use super::optional_pairs;
 use super::value_location::ValueLocation;
 use crate::fields::Cutting;
 
-/// What stands in a variable while the extraction runs.
+/// Placeholder for a variable while the extraction runs.
 const PLACEHOLDER: u8 = b'7';
-/// Bytes that end a value without quotes (`quarry_pipeline::extract::auto_kv`).
+/// Bytes that end an unquoted value (`quarry_pipeline::extract::auto_kv`).
 const VALUE_ENDS: ByteSet = ByteSet::of(b" \t\r\n,;|&\"");
-/// Bytes of which a value's last ones may not belong to it (`quarry_pipeline::extract::auto_kv`), and their partners.
+/// Bytes that may be stripped from the end of a value (`quarry_pipeline::extract::auto_kv`), and their counterparts.
 const BRACKETS: ByteSet = ByteSet::of(b"()[]{}<>'");
 
-/// Where a field lies in the texts of a template.
+/// Location of a field in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FieldLocation {
     pub place: ValueLocation,
-    /// Columns of which a value may hold the field's name as a key; only the text tells then ([`super::key_end`]).
+    /// Columns whose values may contain the field's name as a key; such rows need their text ([`super::key_end`]).
     pub doubt: Box<[u32]>,
 }
 
@@ -42,7 +42,8 @@ impl From<ValueLocation> for FieldLocation {
     }
 }
 
-/// The places of the fields `names` in the texts of `template`, a template of `template_set`, of whose columns `json` knows.
+/// The locations of the fields `names` in the texts of `template`, a template of `template_set`; `json` holds facts
+/// about its columns.
 pub(super) fn places(
     template_set: &TemplateSet,
     template: &Template,
@@ -78,7 +79,7 @@ pub(super) fn places(
     told.collect()
 }
 
-/// Whether texts of the template may be read as JSON, where one field can have several values.
+/// Whether texts of the template may be parsed as JSON, where a field can have several values.
 pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutting: Cutting) -> bool {
     match (cutting.kv_mode, cutting.auto_json) {
         (KvMode::Json | KvMode::Xml | KvMode::Multi, _) => true,
@@ -89,22 +90,22 @@ pub(super) fn may_be_json(template_set: &TemplateSet, template: &Template, cutti
     }
 }
 
-/// One text of a template.
+/// A sample text of a template.
 pub(super) struct Sample<'a> {
     template_set: &'a TemplateSet,
     template: &'a Template,
     pub(super) text: String,
-    /// Where each part lies in `text`.
+    /// The range of each part in `text`.
     parts: Vec<Range<usize>>,
-    /// Whether some of the variables are pairs or nothing.
+    /// Whether some variables are optional pairs.
     has_optional_pairs: bool,
 }
 
-/// A value of a pair, as it lies in the sample's text.
+/// A value of a pair, as a range of the sample's text.
 struct Region {
     range: Range<usize>,
     quoted: bool,
-    /// Number of the field among those asked for.
+    /// Index of the field among the requested ones.
     name: Option<usize>,
 }
 
@@ -115,12 +116,12 @@ impl Region {
 }
 
 impl<'a> Sample<'a> {
-    /// `None` if the template's literals are no text or a variable is no column.
+    /// `None` if the template's literals are not valid UTF-8 or a variable has no column.
     pub(super) fn new(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
         Sample::with(template_set, template, |_| false)
     }
 
-    /// The same with pairs in place of variables that are pairs or nothing.
+    /// The same, with a pair in place of each variable that is an optional pair.
     fn of_pairs(template_set: &'a TemplateSet, template: &'a Template) -> Option<Sample<'a>> {
         Sample::with(template_set, template, |column| optional_pairs::forms(template_set, column).is_some())
     }
@@ -155,7 +156,7 @@ impl<'a> Sample<'a> {
         &self.template_set.columns[column as usize].traits
     }
 
-    /// Variables with the place of their placeholder.
+    /// Variables with the positions of their placeholders.
     fn variables(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         self.parts.iter().zip(&self.template.parts).filter_map(|(range, part)| match part {
             TemplatePart::Variable(column) => Some((range.start, *column)),
@@ -163,17 +164,17 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// The variable whose placeholder is at this place.
+    /// The variable whose placeholder is at this position.
     fn variable_at(&self, at: usize) -> Option<u32> {
         self.variables().find(|(place, _)| *place == at).map(|(_, column)| column)
     }
 
-    /// Whether the first sign is an opening brace; `None` if values decide.
+    /// Whether the first non-blank character is an opening brace; `None` if values decide.
     fn begins_as_object(&self) -> Option<bool> {
         match self.template.parts.first()? {
             TemplatePart::Literal(literal) => {
                 let text = std::str::from_utf8(literal).ok()?.trim_start();
-                // Of blanks alone the next part decides.
+                // After blanks alone, the next part decides.
                 text.chars().next().map(|first| first == '{')
             }
             TemplatePart::Variable(column) => {
@@ -185,7 +186,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The parts that a range of the text is made of.
+    /// The parts that make up a range of the text.
     pub(super) fn place(&self, range: Range<usize>) -> ValueLocation {
         let mut parts: Vec<TemplatePart> = Vec::new();
         for (lies, part) in self.parts.iter().zip(&self.template.parts) {
@@ -204,17 +205,18 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Where a value that extraction found lies.
+    /// The range of a value that extraction found.
     pub(super) fn span(&self, value: &str) -> Range<usize> {
         let start = value.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + value.len()
     }
 
-    /// Whether this range, which is the text without blanks around it, is that for all values, and quotes around it are
-    /// there for all of them or for none.
+    /// Whether this range, trimmed of blanks, is trimmed the same way for all values, with quotes around it for all of
+    /// them or none.
     pub(super) fn keeps_ends(&self, range: Range<usize>) -> bool {
         let Some(last) = range.end.checked_sub(1).filter(|_| !range.is_empty()) else { return true };
-        // The byte at a place, if it is the same for all; a variable's values must not have the range begin or end elsewhere.
+        // The byte at a position, if it is the same for all; the values of a variable must not shift the start or end
+        // of the range.
         let end = |at: usize, ends: fn(&ValueTraits) -> ByteSet| match self.variable_at(at).map(|at| self.traits(at)) {
             None => Some(Quote::of(self.text.as_bytes()[at] == b'"')),
             Some(traits) => {
@@ -231,7 +233,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Whether there is a quote.
+/// Presence of a quote.
 #[derive(Clone, Copy)]
 enum Quote {
     No,
@@ -256,7 +258,7 @@ impl Sample<'_> {
                 && let Some(column) = optional_pairs::column_of(key)
             {
                 optional.push(column);
-                // With the blank before it.
+                // Includes the blank before it.
                 outside.push(Region::of(self.span(key).start - 1..self.span(value).end, false));
                 return;
             }
@@ -313,7 +315,7 @@ impl Sample<'_> {
         Some(found)
     }
 
-    /// Whether a value that may end early costs its own field alone: no other pair comes out of what is left of it.
+    /// Whether a value that may end early affects only its own field: no further pair can come out of the rest.
     fn is_alone_in_doubt(&self, region: &Region) -> bool {
         let may_open = |at: usize, traits: &ValueTraits| {
             !region.quoted && at == region.range.start && (traits.min_len == 0 || traits.firsts.contains(b'"'))
@@ -326,14 +328,14 @@ impl Sample<'_> {
             })
     }
 
-    /// Whether what looks like a pair that may be missing is part of a value.
+    /// Whether a value contains what looks like an optional pair.
     fn has_optional_inside(&self, region: &Region) -> bool {
         let is_optional = |column: u32| optional_pairs::forms(self.template_set, column).is_some();
         self.has_optional_pairs
             && self.variables().any(|(at, column)| region.range.contains(&at) && is_optional(column))
     }
 
-    /// Whether what follows each variable of pairs that may be missing ends a value, as the blank before a pair does.
+    /// Whether what follows each variable of optional pairs ends a value, as the blank before a pair does.
     fn optional_pairs_end(&self) -> bool {
         let is_optional = |part: &TemplatePart| match part {
             TemplatePart::Variable(column) => optional_pairs::forms(self.template_set, *column).is_some(),
@@ -345,7 +347,7 @@ impl Sample<'_> {
         })
     }
 
-    /// The places of fields in pairs of a column that may be missing.
+    /// The locations of fields in a column of optional pairs.
     fn places_in_pairs(&self, column: u32, names: &[String], escaped: bool) -> Option<Vec<ValueLocation>> {
         let mut places = Vec::new();
         for form in optional_pairs::forms(self.template_set, column)? {
@@ -355,7 +357,7 @@ impl Sample<'_> {
         Some((0..names.len()).map(|at| optional_pairs::place_of_forms(forms(at))).collect())
     }
 
-    /// All that was read as a value, blanks inside its quotes included.
+    /// Everything read as a value, including blanks inside quotes.
     fn region(&self, key: &str, value: &str) -> Option<Region> {
         let bytes = self.text.as_bytes();
         let after_key = self.span(key).end + 1;
@@ -368,7 +370,7 @@ impl Sample<'_> {
         while bytes.get(end) == Some(&b' ') {
             end += 1;
         }
-        // A quote that nothing closes: a value might hold the closing one.
+        // An unclosed quote: a value might contain the closing one.
         (bytes.get(end) == Some(&b'"')).then(|| Region::of(from..end, true))
     }
 
@@ -403,7 +405,7 @@ impl Sample<'_> {
         })
     }
 
-    /// Whether brackets at the end of a value without quotes belong to it or not for every event.
+    /// Whether brackets at the end of an unquoted value belong to it for every event, or for none.
     fn keeps_its_end(&self, region: &Region, inside: &[(usize, &ValueTraits)]) -> bool {
         let bytes = self.text.as_bytes();
         let last = region.range.end - 1;
@@ -420,7 +422,7 @@ impl Sample<'_> {
         let outside = |at: &usize| !regions.iter().any(|region| region.range.contains(at));
         let equals = memchr::memchr_iter(b'=', bytes).filter(outside);
         for at in equals {
-            // A value right behind, first byte of which may make another operator.
+            // The first byte of a value right after it may form another operator.
             if let Some(column) = self.variable_at(at + 1) {
                 let traits = self.traits(column);
                 if traits.min_len == 0 || traits.firsts.contains(b'=') || traits.firsts.contains(b'"') {
@@ -444,7 +446,7 @@ impl Sample<'_> {
     }
 }
 
-/// Whether `auto_kv` takes the byte for part of a key.
+/// Whether `auto_kv` accepts the byte as part of a key.
 fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-') || byte >= 0x80
 }

@@ -1,4 +1,4 @@
-//! A template with what the planners of patterns need to know of its variables, made when the first of them asks.
+//! A template with the facts about its variables that pattern planners need, computed on first use.
 //!
 //! Not here: planning ([`super::extracts`], [`super::reports`], [`super::rex`]).
 
@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 use quarry_eval::pattern::template_match::FlatTemplate;
 use quarry_event::template::{Template, TemplateSet};
 
-/// A template that several planners look at one after the other.
+/// A template that several planners examine in turn.
 pub(super) struct AskedTemplate<'a> {
     pub template_set: &'a TemplateSet,
     pub template: &'a Template,
@@ -19,7 +19,7 @@ impl<'a> AskedTemplate<'a> {
         AskedTemplate { template_set, template, flat: OnceCell::new() }
     }
 
-    /// `None` if a variable is no column.
+    /// `None` if a variable has no column.
     pub(super) fn flat(&self) -> Option<&FlatTemplate> {
         self.flat.get_or_init(|| FlatTemplate::of(self.template_set, self.template)).as_ref()
     }

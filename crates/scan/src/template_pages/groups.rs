@@ -1,9 +1,9 @@
-//! What patterns found in the rows of a page, and how it becomes columns.
+//! Results of patterns for the rows of a page, and their conversion to columns.
 //!
-//! Search-time rules come first: what one finds goes before what another finds that is listed later, and before what
-//! automatic extraction finds. Then come `rex` commands in their order, each of which replaces what is there.
+//! Search-time rules come first: a rule takes precedence over later rules and over automatic extraction. Then come
+//! `rex` commands in order, each of which overwrites existing fields.
 //!
-//! Not here: how a pattern is asked of templates ([`super::rex`]).
+//! Not here: evaluating a pattern on templates ([`super::rex`]).
 
 use std::sync::Arc;
 
@@ -19,32 +19,32 @@ use super::page::{PageReader, Rows};
 use super::rex::{RexReader, reads_on_columns};
 use super::slab::Slab;
 
-/// Code of a group that takes no part in the match.
+/// Code of a group that did not take part in the match.
 pub(super) const ABSENT: u32 = u32::MAX;
 
-/// What a pattern gave for rows of a page.
+/// Results of a pattern for some rows of a page.
 pub(super) struct Groups {
-    /// Per group the number of its text, or [`ABSENT`], for each row.
+    /// By group and row: the number of the text, or [`ABSENT`].
     pub codes: Vec<Vec<u32>>,
-    /// Per group its texts.
+    /// By group: its texts.
     pub texts: Vec<ArrayRef>,
-    /// Rows that only their text can answer.
+    /// Rows that need their text.
     pub undecided: Vec<u32>,
 }
 
 impl Groups {
-    /// Nothing yet of so many groups.
+    /// Empty results for `count` groups.
     pub(super) fn none(count: usize) -> Groups {
         Groups { codes: vec![Vec::new(); count], texts: Vec::new(), undecided: Vec::new() }
     }
 
-    /// 1 for each row in which a test matched, 0 for others.
+    /// 1 for each row that matched, 0 for the others.
     fn matches(&self) -> ArrayRef {
         let codes = self.codes.first().into_iter().flatten();
         Arc::new(codes.map(|code| i64::from(*code != ABSENT)).collect::<Int64Array>())
     }
 
-    /// The column of group number `at`: the group's text, or what the field held before.
+    /// The column of group number `at`: the group's text, or the field's previous value.
     pub(super) fn column(&mut self, at: usize, old: Option<&ArrayRef>) -> Result<ArrayRef, EngineError> {
         let codes = std::mem::take(&mut self.codes[at]);
         let absent = codes.contains(&ABSENT);
@@ -65,7 +65,7 @@ impl Groups {
     }
 }
 
-/// Adds readers for the rules of a slab that make wanted fields, unless they are there with all groups that are wanted.
+/// Adds readers for a slab's rules that produce requested fields, unless readers with all requested groups exist.
 pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: impl Fn(&str) -> bool) {
     for extract in slab.extracts() {
         let is_of = |reader: &RexReader| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
@@ -74,7 +74,7 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
         if !extract.names.iter().flatten().any(|name| wanted(name) && !has(name)) {
             continue;
         }
-        // Of another slab other groups were wanted.
+        // Another slab may have requested other groups.
         let reader = RexReader::of_extract(extract, |name| wanted(name) || has(name));
         match known {
             Some(at) => readers[at] = reader,
@@ -83,7 +83,7 @@ pub(super) fn add_extracts(readers: &mut Vec<RexReader>, slab: &Slab, wanted: im
     }
 }
 
-/// The groups of patterns in the rows that match; those that only their text can answer become rows that may.
+/// The groups of patterns in the matching rows. Rows that need their text are moved to the undecided rows.
 pub(super) fn read_groups(
     rexes: &mut [RexReader],
     sure: &mut Rows,
@@ -104,7 +104,7 @@ pub(super) fn read_groups(
     }
 }
 
-/// The rows with the groups that readers of rules found in them.
+/// Adds the groups of search-time rules to the rows.
 pub(super) fn with_extracts(
     mut rows: RecordBatch,
     readers: &[RexReader],
@@ -112,7 +112,7 @@ pub(super) fn with_extracts(
     slab: &Slab,
 ) -> Result<RecordBatch, EngineError> {
     let is_of = |reader: &RexReader, extract| reader.extract.as_ref().is_some_and(|known| Arc::ptr_eq(known, extract));
-    // The first rule wins, so it is put in last.
+    // The first rule wins, so it is applied last.
     for extract in slab.extracts().iter().rev() {
         if let Some(at) = readers.iter().position(|reader| is_of(reader, extract)) {
             rows = with_groups(rows, &readers[at], &mut found[at])?;
@@ -121,7 +121,7 @@ pub(super) fn with_extracts(
     Ok(rows)
 }
 
-/// The rows with the groups that readers of commands found in them.
+/// Adds the groups of `rex` commands to the rows.
 pub(super) fn with_commands(
     mut rows: RecordBatch,
     readers: &[RexReader],
@@ -141,7 +141,7 @@ pub(super) fn with_commands(
 }
 
 fn with_groups(mut rows: RecordBatch, reader: &RexReader, groups: &mut Groups) -> Result<RecordBatch, EngineError> {
-    // A rule that no class of the slab has was not asked.
+    // A rule that no class of the slab has was not evaluated.
     if groups.texts.is_empty() {
         return Ok(rows);
     }

@@ -1,7 +1,7 @@
-//! The distinct texts that a group of a pattern found in a slab, numbered as they come.
+//! Interner for the distinct texts that a pattern's group finds in a slab, numbered in order of appearance.
 //!
-//! Pages share one array of them as long as they are few. Of many texts each page gets those of its own rows: nearly every
-//! page has new ones, and an array of all of them for each page would take time squared.
+//! While there are few, all pages share one array. With many, each page gets the texts of its own rows: nearly every
+//! page adds some, and one array of all texts per page would take quadratic time.
 
 use std::hash::BuildHasher;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use hashbrown::HashTable;
 
 use super::groups::ABSENT;
 
-/// Distinct texts of one group in one slab at most; a row with one beyond is left to its text.
+/// Maximum number of distinct texts per group and slab; a row with a further text needs its event text.
 const TEXTS_MAX: usize = 1 << 20;
-/// Bytes of them at most.
+/// Maximum bytes of these texts.
 const BYTES_MAX: usize = 256 << 20;
-/// Texts up to which all pages share one array.
+/// Number of texts up to which all pages share one array.
 const SHARED_MAX: usize = 4_096;
 
 /// Distinct texts and their numbers.
@@ -25,11 +25,11 @@ const SHARED_MAX: usize = 4_096;
 pub(super) struct Interner {
     numbers: HashTable<u32>,
     hasher: FixedState,
-    /// The texts back to back, and where each ends.
+    /// The texts concatenated, and the end of each.
     all: String,
     ends: Vec<u32>,
     array: Option<ArrayRef>,
-    /// Of each text its place in the array of a page; [`ABSENT`] between pages.
+    /// By text: its index in the current page's array; [`ABSENT`] between pages.
     places: Vec<u32>,
 }
 
@@ -52,12 +52,12 @@ impl Interner {
         Some(number)
     }
 
-    /// Number of the text of a group, which `skips_empty` may make one that takes no part.
+    /// Number of a group's text; with `skips_empty` an empty text counts as absent.
     pub(super) fn code_of(&mut self, text: &str, skips_empty: bool) -> Option<u32> {
         if skips_empty && text.is_empty() { Some(ABSENT) } else { self.code(text) }
     }
 
-    /// An array of texts and, in place of the numbers of a page's rows, their places in it.
+    /// Builds an array of texts, and replaces the numbers in `codes` by indices into it.
     pub(super) fn array_of(&mut self, codes: &mut [u32]) -> ArrayRef {
         if let Some(array) = &self.array {
             return Arc::clone(array);

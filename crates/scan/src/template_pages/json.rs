@@ -1,13 +1,13 @@
-//! Where the fields of JSON lie in the texts of one template.
+//! Locations of JSON fields in the texts of a template.
 //!
-//! The real reader runs on one text of the template, with a placeholder in each variable, so that paths, nesting and repeated
-//! keys are its business alone. That one text stands for all events of the template if every variable keeps to the place it
-//! has in the grammar: inside a string its values neither close the string nor leave an escape half done, elsewhere each
-//! of its values is one scalar. Both are looked up per column, down to the values of its dictionary, and remembered for
-//! the slab ([`JsonColumns`]).
+//! The real JSON reader runs on one text of the template, with a placeholder in each variable, so that paths, nesting
+//! and repeated keys are handled by it alone. That text represents all events of the template if every variable keeps
+//! its role in the grammar: inside a string, its values neither close the string nor end in the middle of an escape;
+//! elsewhere, each value is exactly one scalar. Both properties are checked per column, down to the entries of its
+//! dictionary, and cached for the slab ([`JsonColumns`]).
 //!
-//! What a variable leaves open costs only the fields it concerns: a string with escapes is cut from the text for its own path,
-//! a variable in a key for the paths that it may make.
+//! Whatever a variable leaves undecided affects only the fields concerned: a string with escapes leaves its own path to
+//! the text, a variable in a key leaves the paths it may form.
 //!
 //! Not here: `key=value` ([`super::fields`]).
 
@@ -23,37 +23,36 @@ use super::value_location::{Nested, NestedValue, ValueLocation};
 
 const STRING_ENDS: ByteSet = ByteSet::of(b"\"\\");
 const DIGITS: ByteSet = ByteSet::of(b"0123456789");
-/// Stands for the values of a variable: a number outside of strings, a character of the text inside.
+/// Placeholder for a variable: a number outside of strings, an ordinary character inside.
 const PLACEHOLDER: char = '7';
-/// Stands for the values of a variable in a key: a character that no name of a field has (U+E000, for private use).
+/// Placeholder for a variable in a key: a character that occurs in no field name (U+E000, private use).
 const KEY_PLACEHOLDER: char = '\u{e000}';
-/// How keys begin that stand for the members of a column, of which any may be missing; the column's number follows
-/// (U+E001, for private use).
+/// Prefix of keys that represent a column's optional members; the column number follows (U+E001, private use).
 const MEMBERS_PLACEHOLDER: char = '\u{e001}';
-/// How names begin that [`beside_own`] gives.
+/// Prefix of the names that [`beside_own`] returns.
 const BESIDE_OWN: &str = "extracted_";
-/// Entries of a dictionary that are checked one by one; the values of a larger one prove nothing.
+/// Dictionary entries that are checked one by one; for a larger dictionary nothing is proven.
 const VALUES_MAX: u32 = 65_536;
 
-/// What all values of a column do to a string they stand in.
+/// Effect of all values of a column on the string that contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InString {
     /// They end with the first half of an escape.
     opens_escape: bool,
-    /// They are their own text: no escapes.
+    /// They contain no escapes.
     is_plain: bool,
 }
 
-/// What all values of a column are where a value of JSON is due.
+/// Kind of all values of a column where JSON expects a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scalar {
-    /// Numbers, `true`, `false` and `null`, whose text is as written.
+    /// Numbers, `true`, `false` and `null`; their text is as written.
     Bare,
-    /// Strings are among them, whose text is without the quotes.
+    /// Includes strings; their text excludes the quotes.
     Quoted,
 }
 
-/// What is known of the columns of a slab; `None` where the values do not keep to their place.
+/// Facts about the columns of a slab; `None` where values do not keep their role in the grammar.
 pub(super) struct JsonColumns<'a> {
     template_set: &'a TemplateSet,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -62,29 +61,29 @@ pub(super) struct JsonColumns<'a> {
     comma: RefCell<Vec<Option<Option<Comma>>>>,
 }
 
-/// The text of a template with placeholders, also in place of escapes outside of keys, so that the reader gives all
-/// values as parts of it.
+/// A sample text of a template. Placeholders also replace escapes outside of keys, so that the reader returns every
+/// value as a slice of the sample.
 #[derive(Default)]
 struct Sample {
     text: String,
-    /// Where the parts of the template lie in it.
+    /// The range of each part of the template in it.
     parts: Vec<(Range<usize>, TemplatePart)>,
-    /// Where escapes are, or variables whose values may hold some.
+    /// Ranges of escapes, or of variables whose values may contain some.
     escapes: Vec<Range<usize>>,
-    /// Variables with values that are not their own text.
+    /// Variables with quoted values.
     quoted: Vec<Range<usize>>,
     has_key_variables: bool,
     has_members: bool,
 }
 
-/// How members that may be missing are parted from their neighbours.
+/// On which side optional members have their comma.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comma {
     Before,
     Behind,
 }
 
-/// Where in the grammar a place of a template is.
+/// Position in the grammar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lexed {
     Outside,
@@ -94,7 +93,7 @@ enum Lexed {
 }
 
 impl<'a> JsonColumns<'a> {
-    /// Nothing known yet of the columns of these shapes, whose dictionaries `dictionary` reads.
+    /// No facts yet about the columns of `template_set`, whose dictionaries `dictionary` reads.
     pub(super) fn new(
         template_set: &'a TemplateSet,
         dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -109,7 +108,7 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// The places of the fields `names` in the texts of a template; `None` if only the texts tell.
+    /// The locations of the fields `names` in the texts of a template; `None` if they need the text.
     pub(super) fn places(&self, template: &Template, names: &[String]) -> Option<Vec<ValueLocation>> {
         self.places_below("", template, names)
     }
@@ -146,7 +145,7 @@ impl<'a> JsonColumns<'a> {
             let Some(at) = names.iter().position(|known| known == beside_own(path)) else { return };
             found[at] = match (&found[at], value) {
                 (ValueLocation::Absent, Cow::Borrowed(value)) => sample.place(value),
-                // Several values, or one written with escapes.
+                // Several values, or one with escapes.
                 _ => ValueLocation::Text,
             };
         });
@@ -162,7 +161,7 @@ impl<'a> JsonColumns<'a> {
         Some(found)
     }
 
-    /// The places of fields in members of an object at the end of a path that may be missing.
+    /// The locations of fields in optional members of an object at the end of a path.
     fn places_in_members(&self, object: &str, column: u32, names: &[String]) -> Option<Vec<ValueLocation>> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
@@ -176,7 +175,7 @@ impl<'a> JsonColumns<'a> {
         Some((0..names.len()).map(|at| place_of_forms(forms.iter().map(|(of, places)| (*of, &places[at])))).collect())
     }
 
-    /// The place of what `spath` finds at a path in the texts of a template.
+    /// The location of the value that `spath` finds at a path in the texts of a template.
     pub(super) fn place_at(&self, template: &Template, path: &JsonPath) -> ValueLocation {
         if is_prose(template) {
             return ValueLocation::Absent;
@@ -184,7 +183,7 @@ impl<'a> JsonColumns<'a> {
         self.place_from(template, path, 0).unwrap_or(ValueLocation::Text)
     }
 
-    /// The same for the rest of a path, from a step on; `None` if only the texts tell.
+    /// The same for the rest of a path, starting at a step; `None` if it needs the text.
     fn place_from(&self, template: &Template, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let sample = self.sample(template)?;
         if !json_fields(&sample.text, &mut |_, _| {}) {
@@ -218,7 +217,7 @@ impl<'a> JsonColumns<'a> {
         Some(place)
     }
 
-    /// The place in members that may be missing, of the object that a step goes into.
+    /// The location in optional members of the object that a step enters.
     fn place_in_forms(&self, column: u32, path: &JsonPath, step: usize) -> Option<ValueLocation> {
         let ColumnKind::Templates(templates) = &self.template_set.columns.get(column as usize)?.kind else {
             return None;
@@ -231,14 +230,13 @@ impl<'a> JsonColumns<'a> {
         Some(place_of_forms(forms.iter().map(|(template, place)| (*template, place))))
     }
 
-    /// How the members that a column holds are parted from what is around them; `None` for a column that may hold
-    /// something else.
+    /// How the members in a column are separated from their neighbours; `None` if the column may hold anything else.
     fn comma(&self, column: u32) -> Option<Comma> {
         let known = self.comma.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
             return known;
         }
-        // A column cannot be below itself, and what is asked for here is never below its own templates.
+        // A column is never below itself, and nothing requested here is below its own templates.
         let found = self.find_comma(column);
         self.comma.borrow_mut()[column as usize] = Some(found);
         found
@@ -260,7 +258,7 @@ impl<'a> JsonColumns<'a> {
         comma
     }
 
-    /// One text of the template that stands for all; `None` if there is none.
+    /// A text that represents all texts of the template; `None` if there is none.
     fn sample(&self, template: &Template) -> Option<Sample> {
         let mut sample = Sample::default();
         let mut lexed = Lexed::Outside;
@@ -283,7 +281,7 @@ impl<'a> JsonColumns<'a> {
                         let is_members = |column| self.is_empty(column) || self.comma(column) == Some(Comma::Before);
                         let form = match self.scalar(*column) {
                             Some(form) if stands_alone(&template.parts, at, is_members) => form,
-                            // Perhaps a part of a number.
+                            // May be part of a number.
                             _ if self.is_in_number(&template.parts, at) => Scalar::Bare,
                             _ => return None,
                         };
@@ -319,7 +317,7 @@ impl<'a> JsonColumns<'a> {
         self.template_set.columns.get(column as usize).is_some_and(|column| column.traits.max_len == 0)
     }
 
-    /// What the values of a column do to a string.
+    /// The effect of a column's values on a string.
     fn in_string(&self, column: u32) -> Option<InString> {
         let known = self.in_string.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
@@ -352,7 +350,7 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// What a value of these parts does to a string.
+    /// The effect on a string of a value composed of these parts.
     fn string_parts(&self, parts: &[TemplatePart]) -> Option<InString> {
         let (mut lexed, mut is_plain) = (Lexed::String, true);
         for part in parts {
@@ -372,7 +370,7 @@ impl<'a> JsonColumns<'a> {
         Some(InString { opens_escape: lexed == Lexed::Escape, is_plain: is_plain && lexed == Lexed::String })
     }
 
-    /// What the values of a column are where a value is due.
+    /// The kind of a column's values where JSON expects a value.
     fn scalar(&self, column: u32) -> Option<Scalar> {
         let known = self.scalar.borrow().get(column as usize).copied()?;
         if let Some(known) = known {
@@ -404,7 +402,7 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// What a value of these parts is.
+    /// The kind of a value composed of these parts.
     fn scalar_parts(&self, parts: &[TemplatePart]) -> Option<Scalar> {
         match parts {
             [TemplatePart::Variable(column)] => self.scalar(*column),
@@ -420,7 +418,7 @@ impl<'a> JsonColumns<'a> {
         }
     }
 
-    /// Whether a variable is a part of a number that lies in neighbouring parts, as in `12.5`.
+    /// Whether a variable is part of a number that spans neighbouring parts, as in `12.5`.
     fn is_in_number(&self, parts: &[TemplatePart], at: usize) -> bool {
         let is_sign = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E');
         let mut token: Vec<TemplatePart> = vec![parts[at].clone()];
@@ -455,7 +453,7 @@ impl<'a> JsonColumns<'a> {
         self.is_number(&token)
     }
 
-    /// Whether every value of these parts is a number as JSON writes it.
+    /// Whether every value composed of these parts is a valid JSON number.
     fn is_number(&self, parts: &[TemplatePart]) -> bool {
         let mut text = String::new();
         for (at, part) in parts.iter().enumerate() {
@@ -473,7 +471,7 @@ impl<'a> JsonColumns<'a> {
                     if !(is_digits || (is_integer && at == 0)) {
                         return false;
                     }
-                    // A number that begins with zero has no other digit before its point.
+                    // A number with a leading zero has no other digit before its decimal point.
                     let begins = text.is_empty() || text == "-";
                     let is_followed = match parts.get(at + 1) {
                         Some(TemplatePart::Literal(literal)) => literal.first().is_some_and(u8::is_ascii_digit),
@@ -492,7 +490,7 @@ impl<'a> JsonColumns<'a> {
 }
 
 impl Sample {
-    /// Adds a literal, which is part number `at`, and tells where in the grammar its end is.
+    /// Appends a literal, part number `at`, and returns the position in the grammar at its end.
     fn push_literal(&mut self, parts: &[TemplatePart], at: usize, literal: &[u8], before: Lexed) -> Option<Lexed> {
         let start = self.text.len();
         self.text.push_str(std::str::from_utf8(literal).ok()?);
@@ -500,7 +498,7 @@ impl Sample {
         while place < literal.len() {
             let len = match (lexed, literal[place]) {
                 (Lexed::String, b'\\') => escape_len(&literal[place..])?,
-                // The first half of the escape is the end of a variable's values.
+                // The first half of the escape is at the end of a variable's values.
                 (Lexed::Escape, _) => 1,
                 _ => {
                     lexed = lexed_after(lexed, &literal[place..=place])?;
@@ -520,7 +518,7 @@ impl Sample {
         Some(lexed)
     }
 
-    /// Where a value that was read from the text lies: a scalar, or an object or array as it is written.
+    /// The location of a value read from the text: a scalar, or an object or array as written.
     fn place_of_any(&self, value: &str) -> ValueLocation {
         let range = self.range_of(value);
         let is_string = range.start.checked_sub(1).is_some_and(|before| self.text.as_bytes()[before] == b'"');
@@ -535,7 +533,7 @@ impl Sample {
         start..start + value.len()
     }
 
-    /// The parts of the template, as they are written, in a range of the text.
+    /// The template parts, as written, in a range of the text.
     fn parts_in(&self, range: &Range<usize>) -> Vec<TemplatePart> {
         let parts = self.parts.iter().filter(|(lies, _)| lies.start < range.end && range.start < lies.end);
         let parts = parts.map(|(lies, part)| match part {
@@ -548,7 +546,7 @@ impl Sample {
         parts.collect()
     }
 
-    /// Where a scalar that was read from the text lies.
+    /// The location of a scalar read from the text.
     fn place(&self, value: &str) -> ValueLocation {
         let range = self.range_of(value);
         let within = |lies: &Range<usize>| lies.start < range.end && range.start < lies.end;
@@ -564,22 +562,22 @@ impl Sample {
     }
 }
 
-/// Bytes of the escape that a text begins with.
+/// Length of the escape at the start of a text.
 fn escape_len(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1) {
-        // A variable behind it would be the second half.
+        // A variable after it would be the second half.
         None => Some(1),
         Some(b'u') => (bytes.len() >= 6).then_some(6),
         Some(_) => Some(2),
     }
 }
 
-/// Where in the grammar the place behind `bytes` is; `None` for an escape of several bytes that is not whole.
+/// Position in the grammar after `bytes`; `None` if they end inside a `\u` escape.
 fn lexed_after(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
     lexed_while(before, bytes, |_| true)
 }
 
-/// The same for bytes of which none may end the string.
+/// The same for bytes that must not end the string.
 fn lexed_within(before: Lexed, bytes: &[u8]) -> Option<Lexed> {
     lexed_while(before, bytes, |lexed| lexed != Lexed::Outside)
 }
@@ -607,8 +605,8 @@ fn lexed_while(before: Lexed, bytes: &[u8], may_be: impl Fn(Lexed) -> bool) -> O
     Some(lexed)
 }
 
-/// Whether a variable outside of strings is a whole value: a sign of the grammar or a blank on both sides. Variables of members
-/// with a comma before them may stand behind it.
+/// Whether a variable outside of strings is a complete value: a punctuation character or a blank on both sides. It may
+/// be followed by optional members that start with a comma.
 fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u32) -> bool) -> bool {
     let before = match at.checked_sub(1).map(|before| &parts[before]) {
         None => true,
@@ -628,12 +626,12 @@ fn stands_alone(parts: &[TemplatePart], at: usize, begins_with_comma: impl Fn(u3
     before && after
 }
 
-/// Whether the string around byte `from` of part `at` is followed by a colon. `lexed` is where in the grammar it is.
+/// Whether the string around byte `from` of part `at` is followed by a colon; `lexed` is the position in the grammar.
 fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bool {
     let mut lexed = lexed;
     let bytes = |(number, part): (usize, &'_ TemplatePart)| match part {
         TemplatePart::Literal(literal) => literal[if number == at { from } else { 0 }..].to_vec(),
-        // No sign that ends a string.
+        // Not a character that ends a string.
         TemplatePart::Variable(_) => vec![PLACEHOLDER as u8],
     };
     let mut rest = parts.iter().enumerate().skip(at).flat_map(bytes);
@@ -647,7 +645,7 @@ fn is_in_key(parts: &[TemplatePart], at: usize, from: usize, lexed: Lexed) -> bo
     rest.find(|byte| !byte.is_ascii_whitespace()) == Some(b':')
 }
 
-/// Whether the texts of a template begin with a literal that neither JSON with a path nor XML begins with.
+/// Whether the texts of a template begin with a literal that starts neither JSON with a path nor XML.
 fn is_prose(template: &Template) -> bool {
     let Some(TemplatePart::Literal(first)) = template.parts.first() else { return false };
     let Ok(first) = std::str::from_utf8(first) else { return false };
@@ -657,7 +655,7 @@ fn is_prose(template: &Template) -> bool {
     !begins(first, b"{[") && !begins(first.trim_start(), b"<")
 }
 
-/// Whether a text is one scalar of JSON and no more.
+/// Whether a text is exactly one JSON scalar.
 fn is_scalar(text: &str) -> bool {
     let mut values = 0;
     let wrapped = format!("[{text}]");
@@ -668,7 +666,7 @@ fn is_scalar(text: &str) -> bool {
         && !text.ends_with([' ', '\t', '\n', '\r'])
 }
 
-/// What all are; `None` where they differ or one is nothing.
+/// The common effect; `None` if effects differ or one is unknown.
 fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
     let mut first = all.next()??;
     for one in all {
@@ -681,7 +679,7 @@ fn same(mut all: impl Iterator<Item = Option<InString>>) -> Option<InString> {
     Some(first)
 }
 
-/// What covers all.
+/// The kind that covers all.
 fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     let mut widest = None;
     for one in all {
@@ -693,13 +691,13 @@ fn widest(all: impl Iterator<Item = Option<Scalar>>) -> Option<Scalar> {
     widest
 }
 
-/// Path of the object and column of members that may be missing, if that is what a path stands for.
+/// Path of the object and column of the optional members, if the path is a placeholder for them.
 fn members_at(path: &str) -> Option<(&str, u32)> {
     let (object, column) = path.rsplit_once(MEMBERS_PLACEHOLDER)?;
     Some((object.strip_suffix('.').unwrap_or(object), column.parse().ok()?))
 }
 
-/// The members of a template as an object of their own, and which side of them the comma is.
+/// The members of a template as an object of their own, and the side their comma is on.
 fn as_object(template: &Template) -> Option<(Template, Comma)> {
     let mut parts = template.parts.clone();
     let comma = match parts.first_mut()? {
@@ -717,7 +715,7 @@ fn as_object(template: &Template) -> Option<(Template, Comma)> {
         }
         _ => return None,
     };
-    // A literal of its own could not be told from the end of another.
+    // As a separate literal it could not be distinguished from the end of another.
     if let [.., TemplatePart::Literal(last), TemplatePart::Literal(end)] = parts.as_mut_slice() {
         *last = [&**last, &**end].concat().into();
         parts.pop();
@@ -725,7 +723,7 @@ fn as_object(template: &Template) -> Option<(Template, Comma)> {
     Some((Template { parts }, comma))
 }
 
-/// The place of a field by its places in the forms that members have, of which a row has one or none.
+/// The location of a field, given its locations in the forms that members take; a row has at most one form.
 fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone) -> ValueLocation {
     let mut values: Vec<NestedValue> = Vec::new();
     for (_, place) in forms.clone() {
@@ -742,7 +740,7 @@ fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocati
             values.push(value);
         }
     }
-    // Wherever one of the columns has a value it has to be the field's.
+    // Wherever one of these columns has a value, it must be the field's.
     let is_field = |value: &NestedValue| {
         forms.clone().filter(|(template, _)| template.names(value.column)).all(|(_, place)| {
             match (value.is_escaped, place) {
@@ -761,7 +759,7 @@ fn place_of_forms<'f>(forms: impl Iterator<Item = (&'f Template, &'f ValueLocati
     }
 }
 
-/// Whether a path with variables for keys may be this name.
+/// Whether a path with variables in its keys may be this name.
 fn may_be_path(path: &str, name: &str) -> bool {
     let (first, last) = (path.split(KEY_PLACEHOLDER).next(), path.rsplit(KEY_PLACEHOLDER).next());
     name.starts_with(first.unwrap_or_default()) && name.ends_with(last.unwrap_or_default())

@@ -1,17 +1,18 @@
-//! What a text must hold to have a key of automatic extraction.
+//! What a text must contain to have a given key of automatic extraction.
 //!
-//! Where values with equals signs in them stand outside of pairs, as query strings of requests do, no template tells
-//! which keys its texts have. Most names come up nowhere all the same: a key stands in the text right before its equals
-//! sign, so a text that lacks the end of the name with that sign has no such key, whatever else is in it. So a field is
-//! in doubt only in rows of which some value holds these bytes; the text decides about those.
+//! If values outside of pairs contain equals signs, as the query strings of requests do, no template tells which keys
+//! its texts have. But a key is followed directly by its equals sign, so a text that lacks the end of the name with
+//! that sign cannot have the key. A field is therefore in doubt only in rows with a value that contains these bytes;
+//! those rows need their text.
 //!
-//! Not here: names that a template's literals have as a key ([`super::fields`]), rows ([`super::doubts`]).
+//! Not here: keys in a template's literals ([`super::fields`]); rows in doubt ([`super::doubts`]).
 
 use memchr::memmem;
 use quarry_event::template::{ByteSet, Template, TemplatePart, TemplateSet, ValueTraits};
 
-/// What a text must hold to have a field of some name by `key=value`: the sign and what of the name is never rewritten
-/// ([`quarry_pipeline::extract::clean_key`] and [`quarry_pipeline::extract::beside_own`] only put in underscores).
+/// Bytes that a text must contain to have a field of some name by `key=value`: the equals sign preceded by the end of
+/// the name that is never rewritten ([`quarry_pipeline::extract::clean_key`] and
+/// [`quarry_pipeline::extract::beside_own`] only insert underscores).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyEnd(Box<[u8]>);
 
@@ -21,7 +22,7 @@ impl KeyEnd {
         KeyEnd(format!("{end}=").into_bytes().into())
     }
 
-    /// The columns of which a value may hold it in texts of a template; `None` where it may lie elsewhere, too.
+    /// Columns whose values may contain it in texts of a template; `None` if it may also lie elsewhere.
     pub(super) fn columns(&self, template_set: &TemplateSet, template: &Template) -> Option<Box<[u32]>> {
         let mut columns = Vec::new();
         for (at, part) in template.parts.iter().enumerate() {
@@ -59,10 +60,10 @@ impl KeyEnd {
         }
     }
 
-    /// Whether it may lie in a literal, perhaps with a part in the variables around.
+    /// Whether it may lie in a literal, possibly reaching into the variables around it.
     fn may_be_in(&self, literal: &[u8], before: Option<&ValueTraits>, after: Option<&ValueTraits>) -> bool {
         let end = &self.0;
-        // Split in two: what comes first lies before, and its last byte ends a value.
+        // Split in two: the first half lies in the previous part, and its last byte ends a value.
         let begins_before = |at: usize| before.is_some_and(|traits| traits.lasts.contains(end[at - 1]));
         let goes_on_after = |at: usize| after.is_some_and(|traits| traits.firsts.contains(end[at]));
         memmem::find(literal, end).is_some()
@@ -74,14 +75,14 @@ impl KeyEnd {
             })
     }
 
-    /// Which texts of a dictionary hold it.
+    /// By dictionary entry: whether it contains the bytes.
     pub(super) fn in_texts<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<bool> {
         let finder = memmem::Finder::new(&self.0);
         texts.map(|text| finder.find(text).is_some()).collect()
     }
 
-    /// Numbers of the texts that hold it, of texts back to back. It is looked for in all of them at once, as it is rare;
-    /// a place across two texts is none.
+    /// Indices of the concatenated texts that contain it. All texts are searched at once, since it is rare; an
+    /// occurrence across two texts does not count.
     pub(super) fn places(&self, bytes: &[u8], ends: &[u32]) -> Vec<usize> {
         let finder = memmem::Finder::new(&self.0);
         let (mut places, mut from, mut at) = (Vec::new(), 0, 0);

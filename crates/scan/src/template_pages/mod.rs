@@ -1,14 +1,14 @@
-//! Reading template slabs on their codes: fields are columns already, and a condition is asked of templates and
+//! Reading template slabs by their codes: fields are stored as columns, and the condition is evaluated on templates and
 //! dictionaries instead of events.
 //!
-//! Of a page, the condition says yes, no or maybe for each event ([`conditions`], [`words`]). The maybes are rebuilt as
-//! text and go the way that all events of plain slabs go, which is also the way of events whose template does not tell
-//! where a field lies ([`fields`]). The others get their columns from the slab's columns ([`columns`]), or, where a search
-//! wants the text or fields it cannot name, are rebuilt alone.
+//! For each event of a page, the condition yields yes, no or maybe ([`conditions`], [`words`]). The maybes are rebuilt
+//! as text and processed like events of plain slabs, as are events whose template does not give the location of a field
+//! ([`fields`]). The fields of the others come from the slab's columns ([`columns`]); their text is rebuilt only if the
+//! search needs `_raw` or fields it cannot name.
 //!
-//! What is only counted is not even read where the slab says how often its values occur ([`counts`]).
+//! A count is answered without reading a page if the slab stores how often its values occur ([`counts`]).
 //!
-//! Not here: reading and decoding columns (bucket), what coded columns mean to commands (`rows`).
+//! Not here: reading and decoding columns (bucket); the meaning of coded columns for commands (`rows`).
 
 mod cells;
 mod columns;
@@ -70,20 +70,20 @@ use super::top_k::TopKThreshold;
 use super::{EventScan, PageRef};
 use crate::derive::Way;
 
-/// Events of a page in doubt from which on a condition is asked a second time.
+/// Number of undecided events in a page from which on a condition is evaluated a second time.
 const DOUBTS_MIN: usize = 16;
-/// Rows of a page whose texts are rebuilt and tested at once, without a look at its columns as a whole.
+/// If a page has at most this many candidate rows, their texts are rebuilt and tested without reading its columns.
 const RARE_ROWS: usize = 16;
 
-/// What a page of a template slab gave.
+/// Result of reading a page by columns.
 pub(super) enum TemplateRows {
-    /// Its texts are plain.
+    /// The page is stored as plain text.
     PlainTexts,
     /// The matching rows.
     Rows(Option<RecordBatch>),
 }
 
-/// Where fields lie in a slab as far as its shapes tell.
+/// Field locations in a slab, as far as its templates tell.
 struct KnownSlab<'a>(Option<&'a Slab>);
 
 impl FieldColumns for KnownSlab<'_> {
@@ -92,7 +92,7 @@ impl FieldColumns for KnownSlab<'_> {
     }
 }
 
-/// The same for a slab that is looked at only when a field is asked for.
+/// The same for a slab that is opened only when a field is requested.
 pub(super) struct LaterSlab<'a> {
     pub scan: &'a EventScan,
     pub segment: &'a Arc<dyn Segment>,
@@ -103,7 +103,7 @@ impl FieldColumns for LaterSlab<'_> {
     fn columns_of(&self, field: &str) -> Option<ValueColumns> {
         let names = self.scan.cut_names();
         let (rules, conditions) = (&self.scan.rules, self.scan.filter.conditions());
-        // What is wrong with the slab is told when it is read.
+        // Faults of the slab are reported when it is read.
         let way = self.scan.derivations.way_of(self.segment, self.messages).ok()?;
         let computed = way.computed.as_ref();
         let paths = self.scan.rexes.paths();
@@ -114,8 +114,8 @@ impl FieldColumns for LaterSlab<'_> {
 }
 
 impl EventScan {
-    /// The matching rows of a page of a template slab. Coded columns, and no `_time` that nobody wants, are for those who
-    /// can read them.
+    /// The matching rows of a page of a template slab. `coded` allows dictionary-coded columns and omitting an
+    /// unrequested `_time`.
     pub(super) fn read_templates(
         &self,
         page: &PageRef,
@@ -171,7 +171,7 @@ impl EventScan {
         Ok(TemplateRows::Rows(if coded { rows } else { rows.as_ref().map(rows::plain).transpose()? }))
     }
 
-    /// The rows of a page that match, in order of arrival.
+    /// The matching rows of a page, in order of arrival.
     fn rows_of(
         &self,
         outcome: Outcome,
@@ -208,7 +208,7 @@ impl EventScan {
         joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// Rows with what is at the paths of the search.
+    /// Adds the values at the paths of the search.
     fn with_paths(
         &self,
         mut rows: RecordBatch,
@@ -226,7 +226,7 @@ impl EventScan {
         Ok(rows)
     }
 
-    /// Rows with the number of characters of their texts.
+    /// Adds the lengths of the texts.
     fn with_lengths(
         &self,
         mut rows: RecordBatch,
@@ -239,7 +239,7 @@ impl EventScan {
         Ok(rows)
     }
 
-    /// What the condition says of each event of a page.
+    /// The result of the condition for each event of a page.
     fn outcome(&self, columns: PageColumns, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let mut outcome = self.filter.conditions().run(reader)?;
         outcome = self.ask_composites(outcome, reader)?;
@@ -252,7 +252,7 @@ impl EventScan {
         Ok(outcome)
     }
 
-    /// Whether all events of a page match and are alike but for their times, as far as is asked.
+    /// Whether all events of a page match and, in the requested fields, differ only in their times.
     fn tells_by_extremes(&self, outcome: &Outcome, in_range: &Rows, slab: &Slab) -> bool {
         let Projection { all, every, names, patterns, raw, index_time } = &self.projection;
         let is_alike = |name: &String| {
@@ -264,8 +264,9 @@ impl EventScan {
         self.extremes && all_match && is_rest && !is_more && names.iter().all(is_alike)
     }
 
-    /// The first and the last event of a page whose events are alike, with how many events each stands for. The times a
-    /// page of a template slab is listed with are those of its events; parts of pages, where they may be wider, have no shapes.
+    /// The first and last event of a page of otherwise equal events, with the number of events each represents. The
+    /// time range listed for a page of a template slab is exact; parts of pages, where it may be too wide, have no
+    /// templates.
     fn extremes_of(&self, page: &PageRef, slab: &Slab) -> Result<RecordBatch, EngineError> {
         let (times, events) = match i64::from(page.info.events) {
             1 => (vec![page.info.time_min], vec![1]),
@@ -282,7 +283,7 @@ impl EventScan {
         rows::batch_of(columns, rows)
     }
 
-    /// Without the rows that cannot be among the first of a sort, if it sorts by a field of the slab.
+    /// Drops rows that cannot be among the first of a sort, if it sorts by a field of the slab.
     fn best_of(&self, sure: Rows, reader: &mut PageReader<'_>) -> Result<Rows, EngineError> {
         let field = self.top_k.as_ref().and_then(|top_k| Some((top_k, reader.slab.field(top_k.field())?)));
         let Some((top_k, field)) =
@@ -297,8 +298,8 @@ impl EventScan {
         Ok(Rows::Some(rows))
     }
 
-    /// Asks again where many events are in doubt because a field is made of several parts, or computed: its text alone is
-    /// less than that of the event.
+    /// Second evaluation if many events are undecided because a field is composed of several parts, or computed: its
+    /// own text is smaller than the event's.
     fn ask_composites(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let open: Vec<u32> = match &outcome {
             Outcome::Same(MAYBE) => (0..reader.len() as u32).collect(),
@@ -320,7 +321,7 @@ impl EventScan {
         conditions.run(reader)
     }
 
-    /// Names of fields that are cut out of text.
+    /// Names of the extracted fields.
     fn cut_names(&self) -> Vec<String> {
         let wanted = self.projection.names.iter().map(String::as_str);
         let mut names: Vec<String> = Vec::new();
@@ -339,7 +340,7 @@ impl EventScan {
         Ok(Rows::Some(self.in_range(reader.events()?.as_ref(), &page.info)))
     }
 
-    /// Events with index-time fields of a name that counts are decided by text.
+    /// Moves events that have a relevant index-time field to the undecided ones.
     fn doubt_indexed(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         let events = reader.events()?;
         let slab = reader.slab;
@@ -353,8 +354,8 @@ impl EventScan {
         Ok(Outcome::Each(each))
     }
 
-    /// Events whose template leaves a wanted field to the text are decided by text, and cut there; so are those of which
-    /// a value may hold its name as a key.
+    /// Moves events to the undecided ones if a requested field needs their text, or if one of their values may contain
+    /// its name as a key.
     fn doubt_unplaced(&self, outcome: Outcome, reader: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
         if outcome.is_same(NO) {
             return Ok(outcome);
@@ -399,7 +400,7 @@ impl EventScan {
         Ok(outcome)
     }
 
-    /// Those of a few rows that match: by the values of the fields that are asked for, if these can tell.
+    /// The matching rows among a few, decided by the values of the requested fields if these suffice.
     fn few(
         &self,
         rows: Vec<u32>,
@@ -445,7 +446,7 @@ impl EventScan {
         joined((sure_rows, sure.into_vec()), (maybe_rows, kept))
     }
 
-    /// The columns of rows that match.
+    /// The columns of matching rows.
     fn sure(
         &self,
         sure: &Rows,
@@ -498,7 +499,7 @@ impl EventScan {
     fn metadata_column(&self, field: &str, rows: &Rows, reader: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
         let metadata = reader.slab.metadata(field);
         match (metadata.is_alike(), rows) {
-            // Which one each event has need not be read.
+            // All have the same value, so the codes need not be read.
             (true, rows) => metadata.column(std::iter::repeat_n(0, rows.len())),
             (false, Rows::All(_)) => metadata.column(reader.metas()?.iter().copied()),
             (false, Rows::Some(rows)) => {
@@ -508,7 +509,7 @@ impl EventScan {
         }
     }
 
-    /// The rows of some that match by their text, and which they are.
+    /// The rows that match by their text, and their positions.
     fn maybe(
         &self,
         maybe: Vec<u32>,
@@ -527,7 +528,7 @@ impl EventScan {
         })
     }
 
-    /// Whether every event of the page is wanted as far as time goes.
+    /// Whether the time range covers the whole page.
     pub(super) fn holds_whole(&self, page: &PageRef) -> bool {
         self.index_range == TimeRange::ALL
             && self.range.contains(page.info.time_min)
@@ -539,7 +540,7 @@ impl EventScan {
         self.holds_whole(page) && self.filter.conditions().is_always()
     }
 
-    /// Whether a page's number of events is all that is asked.
+    /// Whether only the number of events is requested.
     pub(super) fn only_counts(&self) -> bool {
         let Projection { all, every: _, names, patterns, raw, index_time } = &self.projection;
         let wants_nothing = !all && names.is_empty() && patterns.is_empty() && !raw && !index_time;
@@ -547,7 +548,7 @@ impl EventScan {
     }
 }
 
-/// Events that have a wanted field several times are decided by text, and cut there.
+/// Moves events that have a requested field several times to the undecided ones.
 fn doubt_repeated(
     fields: &[&FieldLocations],
     mut outcome: Outcome,
@@ -565,13 +566,13 @@ fn doubt_repeated(
     Ok(outcome)
 }
 
-/// By key whether one of these fields is left to the text; `None` where none is.
+/// By key: whether one of these fields needs the text; `None` if none does.
 fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
     let mut unplaced = fields.iter().filter(|field| field.by_text).peekable();
     unplaced.peek()?;
     let mut by_key = vec![false; slab.keys()];
     for field in unplaced {
-        // Where a pattern may make it, it is asked first.
+        // Patterns are evaluated first where they may produce it.
         let places = (0u32..).zip(&field.places);
         let doubts =
             places.map(|(key, place)| *place == value_location::ValueLocation::Text && !field.is_patterned(key));
@@ -580,7 +581,7 @@ fn unplaced(fields: &[&FieldLocations], slab: &Slab) -> Option<Vec<bool>> {
     by_key.contains(&true).then_some(by_key)
 }
 
-/// Rows that match and rows that may, of those in range.
+/// Rows that match, and rows that may match, within the range.
 fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     match outcome {
         Outcome::Same(YES) => (in_range, Vec::new()),
@@ -589,7 +590,7 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
         Outcome::Each(answers) => {
             let with = |wanted: u8| -> Vec<u32> {
                 match &in_range {
-                    // Few match as a rule: whole blocks of others are skipped.
+                    // Matches are usually rare; whole blocks of other rows are skipped.
                     Rows::All(_) => memchr::memchr_iter(wanted, &answers).map(|row| row as u32).collect(),
                     Rows::Some(rows) => rows.iter().copied().filter(|row| answers[*row as usize] == wanted).collect(),
                 }
@@ -601,7 +602,7 @@ fn split(outcome: Outcome, in_range: Rows) -> (Rows, Vec<u32>) {
     }
 }
 
-/// The rows that match for sure and those that turned out to, each kind with the places of its rows.
+/// The rows certain to match and those that turned out to match, each with their positions.
 fn joined(
     (sure, sure_at): (Option<RecordBatch>, Vec<u32>),
     (maybe, maybe_at): (Option<RecordBatch>, Vec<u32>),
@@ -612,7 +613,7 @@ fn joined(
     })
 }
 
-/// Both kinds of rows in order of arrival.
+/// Merges both kinds of rows in order of arrival.
 fn merge(sure: RecordBatch, sure_at: &[u32], maybe: RecordBatch, maybe_at: &[u32]) -> Result<RecordBatch, EngineError> {
     let rows = concat_rows(vec![rows::plain(&sure)?, maybe])?;
     let mut places: Vec<u32> = (0..rows.num_rows() as u32).collect();

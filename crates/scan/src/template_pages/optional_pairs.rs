@@ -1,9 +1,9 @@
-//! Pairs that only some texts of a template have.
+//! Optional pairs: `key=value` pairs that only some texts of a template have.
 //!
-//! Such a pair, with the blank before it, is the value of a variable that is empty where it is missing. As it begins
-//! with a blank and what follows it begins with one, too, automatic extraction finds in the text what it finds in its
-//! pieces: each form of the pair is asked as a text of its own, and the text around it with a pair of a name for
-//! private use in its place.
+//! Such a pair, including the blank before it, is the value of a variable that is empty where the pair is missing. As
+//! the pair begins with a blank, and so does what follows it, automatic extraction of the whole text equals extraction
+//! of its pieces. So each form of the pair is extracted as a text of its own, and the surrounding text with a
+//! placeholder pair in its place.
 //!
 //! Not here: pairs that every text of the template has ([`super::fields`]).
 
@@ -11,20 +11,20 @@ use quarry_event::template::{ColumnKind, Template, TemplatePart, TemplateSet};
 
 use super::value_location::{Nested, NestedValue, ValueLocation};
 
-/// How keys begin that stand for a column of pairs; the column's number follows (U+E001, for private use).
+/// Prefix of keys that represent a column of pairs; the column number follows (U+E001, private use).
 const PLACEHOLDER: char = '\u{e001}';
 
-/// The pair that stands for a column in the text of a template.
+/// The pair that represents a column in the text of a template.
 pub(super) fn placeholder(column: u32) -> String {
     format!(" {PLACEHOLDER}{column}=7")
 }
 
-/// The column that a key stands for.
+/// The column that a key represents.
 pub(super) fn column_of(key: &str) -> Option<u32> {
     key.strip_prefix(PLACEHOLDER)?.parse().ok()
 }
 
-/// The forms of the pairs of a column, if it holds pairs or nothing.
+/// The forms of a column's pairs, if it holds nothing but optional pairs.
 pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iterator<Item = &Template>> {
     let described = template_set.columns.get(column as usize)?;
     let ColumnKind::Templates(templates) = &described.kind else { return None };
@@ -37,7 +37,7 @@ pub(super) fn forms(template_set: &TemplateSet, column: u32) -> Option<impl Iter
         .then(|| templates.iter().filter(|template| !template.parts.is_empty()))
 }
 
-/// Where a field is by its places in the forms of a pair.
+/// The location of a field, given its locations in the forms of a pair.
 pub(super) fn place_of_forms<'f>(
     forms: impl Iterator<Item = (&'f Template, &'f ValueLocation)> + Clone,
 ) -> ValueLocation {
@@ -54,7 +54,7 @@ pub(super) fn place_of_forms<'f>(
             _ => return ValueLocation::Text,
         }
     }
-    // Wherever one of the columns has a value it has to be the field's.
+    // Wherever one of these columns has a value, it must be the field's.
     let is_field = |value: &NestedValue| {
         (forms.clone().filter(|(template, _)| template.names(value.column)))
             .all(|(_, place)| *place == ValueLocation::Variable(value.column))

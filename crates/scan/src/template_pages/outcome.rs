@@ -1,6 +1,6 @@
-//! Yes, no or maybe for every value of a page.
+//! Three-valued results: yes, no or maybe for every value of a page.
 //!
-//! The three are ordered, so that AND is the smaller and OR the larger of two.
+//! The values are ordered, so that AND is the minimum and OR the maximum.
 
 /// It does not match.
 pub(super) const NO: u8 = 0;
@@ -9,7 +9,7 @@ pub(super) const MAYBE: u8 = 1;
 /// It matches.
 pub(super) const YES: u8 = 2;
 
-/// Answers for the values of a page in order.
+/// Answers for the values of a page, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// One for all.
@@ -19,7 +19,7 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
-    /// The answers of these codes; a code without answer is a maybe.
+    /// Maps codes to answers; a code without an answer is a maybe.
     pub(super) fn by_code(codes: &[u32], answers: &[u8]) -> Outcome {
         match answers.split_first() {
             Some((first, rest)) if rest.iter().all(|answer| answer == first) => Outcome::Same(*first),
@@ -29,12 +29,12 @@ impl Outcome {
         }
     }
 
-    /// Whether it is this one for all.
+    /// Whether all values have this answer.
     pub(super) fn is_same(&self, answer: u8) -> bool {
         *self == Outcome::Same(answer)
     }
 
-    /// Of how many values only the text tells.
+    /// Number of maybes among `values`.
     pub(super) fn doubts(&self, values: usize) -> usize {
         match self {
             Outcome::Same(answer) => usize::from(*answer == MAYBE) * values,
@@ -50,7 +50,7 @@ impl Outcome {
         }
     }
 
-    /// Places whose answer is not no.
+    /// Positions whose answer is yes or maybe.
     pub(super) fn above_no(&self, values: usize) -> Box<dyn Iterator<Item = (usize, u8)> + '_> {
         match self {
             Outcome::Same(NO) => Box::new(std::iter::empty()),

@@ -1,4 +1,4 @@
-//! One page of a template slab while a search reads it: columns, texts and events are read when first asked for.
+//! A page of a template slab during a search; columns, texts and events are read on first use.
 
 use std::sync::Arc;
 
@@ -23,9 +23,10 @@ pub(super) struct PageReader<'a> {
     events: Option<Arc<Page>>,
     metas: Option<Arc<[u32]>>,
     keys: Option<Arc<[u32]>>,
-    /// Rows whose fields of several parts are worth looking at, once the rest of a condition is known.
+    /// Undecided rows, once the rest of a condition is known; fields composed of several parts are evaluated only for
+    /// these.
     pub open: Option<Vec<u32>>,
-    /// Fields of some rows that no column holds, once they were asked for.
+    /// Fields of some rows that have no column, once requested.
     pub computed: Option<ComputedRows>,
 }
 
@@ -66,7 +67,7 @@ impl Rows {
     }
 }
 
-/// Fields of some rows of a page that no column holds.
+/// Fields without a column, for some rows of a page.
 pub(super) struct ComputedRows {
     /// The rows, ascending.
     rows: Rows,
@@ -80,17 +81,17 @@ impl ComputedRows {
         ComputedRows { rows, batch }
     }
 
-    /// The rows whose fields were computed.
+    /// The rows for which the fields were computed.
     pub(super) fn rows(&self) -> &Rows {
         &self.rows
     }
 
-    /// A field; `None` where no row has one.
+    /// A field; `None` if no row has it.
     pub(super) fn column(&self, name: &str) -> Option<&ArrayRef> {
         rows::column(&self.batch, name)
     }
 
-    /// The columns of some of the rows; `None` if there are others among them.
+    /// The columns for `wanted`; `None` if some of these rows were not computed.
     pub(super) fn of(&self, wanted: &Rows) -> Result<Option<RecordBatch>, EngineError> {
         if self.rows.len() == wanted.len() {
             return Ok(self.rows.iter().eq(wanted.iter()).then(|| self.batch.clone()));
@@ -150,7 +151,7 @@ impl<'a> PageReader<'a> {
         Ok(self.shaped()?.column(column)?)
     }
 
-    /// Values of a column in these rows, of those that have one; there may be more.
+    /// Values of a column for those of these rows that have one; there may be more.
     pub(super) fn column_of(&mut self, column: u32, rows: &Rows) -> Result<Arc<PageColumn>, EngineError> {
         match rows {
             Rows::All(_) => self.column(column),
@@ -158,17 +159,17 @@ impl<'a> PageReader<'a> {
         }
     }
 
-    /// Whether a column of numbers holds this one; `None` where reading it tells as soon.
+    /// Whether a number column contains this number; `None` if finding out costs as much as reading the column.
     pub(super) fn holds_number(&mut self, column: u32, number: i64) -> Result<Option<bool>, EngineError> {
         Ok(self.shaped()?.holds_number(column, number)?)
     }
 
-    /// Texts of a column in these rows, all of which have one.
+    /// Texts of a column in these rows, all of which must have one.
     pub(super) fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, EngineError> {
         Ok(self.shaped()?.texts(column, rows)?)
     }
 
-    /// What is known of the events besides their texts.
+    /// The events' data other than their texts.
     pub(super) fn events(&mut self) -> Result<Arc<Page>, EngineError> {
         if let Some(events) = &self.events {
             return Ok(Arc::clone(events));
@@ -178,7 +179,7 @@ impl<'a> PageReader<'a> {
         Ok(events)
     }
 
-    /// The metadata of each event.
+    /// The metadata code of each event.
     pub(super) fn metas(&mut self) -> Result<Arc<[u32]>, EngineError> {
         if let Some(metas) = &self.metas {
             return Ok(Arc::clone(metas));
@@ -210,7 +211,7 @@ impl<'a> PageReader<'a> {
         Ok(keys)
     }
 
-    /// The rows as a page of their own, with their texts.
+    /// The rows as a page of their own, with their texts rebuilt.
     pub(super) fn rebuilt(&mut self, rows: &[u32]) -> Result<Page, EngineError> {
         let events = self.events()?;
         let texts = self.texts(TEXT_COLUMN, rows)?;

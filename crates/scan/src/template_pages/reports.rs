@@ -1,11 +1,11 @@
-//! Where transforms (`REPORT-`) put fields in the texts of one template.
+//! Locations of fields of `REPORT-` transforms in the texts of a template.
 //!
-//! A list of cells goes to [`super::cells`]. A pattern is planned as those of `EXTRACT-` are
-//! ([`quarry_eval::pattern::template_match`]), and where `FORMAT` takes names from the text it goes on behind each match:
-//! names are then literals of the template, as a rule, and a field that none of them names is not there. What the plan
-//! leaves open costs only the fields that it may concern.
+//! Delimiter-based transforms are handled by [`super::cells`]. A pattern is planned like those of `EXTRACT-`
+//! ([`quarry_eval::pattern::template_match`]); if `FORMAT` takes names from the text, planning continues after each
+//! match. The names are then usually literals of the template, and a field that none of them names does not exist. What
+//! the plan leaves undecided affects only the fields concerned.
 //!
-//! Not here: which rule wins ([`super::slab`]).
+//! Not here: precedence of rules ([`super::slab`]).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ use super::flat::AskedTemplate;
 use super::value_location::ValueLocation;
 use crate::fields::reports::{MATCHES_MAX, NamePart, Pair, Report, ReportText};
 
-/// A transform that is asked of templates.
+/// Locates the fields of a transform in templates.
 pub(super) enum ReportPlanner<'a> {
     /// A list of cells.
     Cells(CellPlanner<'a>),
@@ -27,18 +27,18 @@ pub(super) enum ReportPlanner<'a> {
     Pattern(PatternPlanner<'a>),
 }
 
-/// A pattern whose matches make fields.
+/// A pattern whose matches produce fields.
 pub(super) struct PatternPlanner<'a> {
     template_set: &'a TemplateSet,
     report: &'a Report,
-    /// Those of its pairs that may make a wanted field.
+    /// The pairs that may produce a requested field.
     pairs: Vec<&'a Pair>,
     repeats: bool,
     planner: Option<RefCell<Box<Planner>>>,
 }
 
 impl<'a> ReportPlanner<'a> {
-    /// `None` for a transform that does not read the text of events, or adds values to those that are there.
+    /// `None` for a transform that does not read the event text, or that appends to existing values.
     pub(super) fn new(
         report: &'a Report,
         names: &[String],
@@ -60,7 +60,7 @@ impl<'a> ReportPlanner<'a> {
         })
     }
 
-    /// The places of the fields `names` in the texts of a template.
+    /// The locations of the fields `names` in the texts of a template.
     pub(super) fn places(&self, template: &AskedTemplate<'_>, names: &[String]) -> Vec<ValueLocation> {
         match self {
             ReportPlanner::Cells(cells) => cells.places(template.template, names),
@@ -80,7 +80,7 @@ impl PatternPlanner<'_> {
         found
     }
 
-    /// Notes what the matches in a template make; `None` where only values tell whether there are more.
+    /// Records the fields of all matches in a template; `None` if values decide whether there are more matches.
     fn find(&self, template: &AskedTemplate<'_>, names: &[String], found: &mut [ValueLocation]) -> Option<()> {
         let mut rest = Cow::Borrowed(template.flat()?);
         let mut planner = self.planner.as_ref()?.borrow_mut();
@@ -98,7 +98,7 @@ impl PatternPlanner<'_> {
             if !self.repeats {
                 return Some(());
             }
-            // Behind a match its text still counts for what looks behind.
+            // After a match, its text still matters to look-behind.
             if planner.looks_around() {
                 return None;
             }
@@ -108,7 +108,7 @@ impl PatternPlanner<'_> {
         Some(())
     }
 
-    /// Notes what one pair of a match makes; `None` where only values tell.
+    /// Records the field of one pair of a match; `None` if values decide.
     fn note(
         &self,
         pair: &Pair,
@@ -118,7 +118,7 @@ impl PatternPlanner<'_> {
         found: &mut [ValueLocation],
     ) -> Option<()> {
         let (Some(name), Some(value)) = (filled(&pair.name, groups, flat), filled(&pair.value, groups, flat)) else {
-            // A group that takes no part.
+            // The group did not take part in the match.
             return Some(());
         };
         let name = match name.as_slice() {
@@ -133,7 +133,7 @@ impl PatternPlanner<'_> {
             TemplatePart::Variable(column) => self.template_set.columns[*column as usize].traits.min_len > 0,
         };
         found[at] = match (value.is_empty(), self.report.keeps_empty() || value.iter().any(is_substitution)) {
-            // A value without characters makes no field.
+            // An empty value produces no field.
             (true, false) => ValueLocation::Absent,
             (false, false) => ValueLocation::Text,
             (_, true) => ValueLocation::of_parts(&value),
@@ -141,7 +141,7 @@ impl PatternPlanner<'_> {
         Some(())
     }
 
-    /// Leaves the fields that a pair may make and that are not found yet to the text.
+    /// Leaves the fields that a pair may produce and that were not found yet to the text.
     fn doubt(&self, pair: &Pair, names: &[String], found: &mut [ValueLocation]) {
         let known = pair.known_name().map(|name| self.report.cleaned(name));
         for (place, name) in found.iter_mut().zip(names) {
@@ -152,7 +152,7 @@ impl PatternPlanner<'_> {
     }
 }
 
-/// The parts put together; `None` when a group takes no part.
+/// Substitutes the groups; `None` if one of them did not take part in the match.
 fn filled(parts: &[NamePart], groups: &GroupPlaces, flat: &FlatTemplate) -> Option<Vec<TemplatePart>> {
     let mut all: Vec<TemplatePart> = Vec::new();
     for part in parts {

@@ -1,10 +1,11 @@
-//! Groups of a `rex` command or an `EXTRACT` rule from templates and dictionaries.
+//! Groups of a `rex` command or an `EXTRACT` rule, evaluated on templates and dictionaries.
 //!
-//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]); a variable that is made of templates
-//! itself is taken apart only where the pattern reads it. Then each combination of codes the pattern reads is asked
-//! once, and a row costs the look-up of its codes. Rows whose template the plan does not answer are left to their text.
+//! A [`RexReader`] plans the pattern once per template ([`quarry_eval::pattern::template_match`]). A variable that
+//! itself consists of templates is expanded only if the pattern reads it. The pattern then runs once per combination of
+//! codes it reads, and each row costs a lookup of its codes. Rows whose template the plan cannot answer need their
+//! text.
 //!
-//! Not here: which commands come here ([`crate::rexes`]), where fields of the same name lie ([`super::fields`]).
+//! Not here: which commands come here ([`crate::rexes`]); locations of fields of the same name ([`super::fields`]).
 
 use std::str::Utf8Error;
 use std::sync::Arc;
@@ -36,28 +37,28 @@ use crate::rexes::PushedRex;
 
 /// Slabs a reader remembers.
 const SLABS_KEPT: usize = 2;
-/// Flat templates of one slab at most; rows of one beyond are left to their text.
+/// Maximum number of flat templates per slab; rows with further ones need their text.
 const NODES_MAX: usize = 65_536;
-/// Widest range of numbers whose texts are remembered like those of a dictionary.
+/// Largest range of numbers whose texts are cached like dictionary entries.
 const NUMBERS_MAX: i64 = 65_536;
-/// Answers of one slab that are found by position.
+/// Maximum number of answers per slab that are stored by position.
 const QUICK_ANSWERS_MAX: usize = 1 << 20;
-/// Pairs of codes of two columns whose answers are.
+/// Maximum number of code pairs of two columns whose answers are stored by position.
 const QUICK_PAIRS_MAX: usize = 1 << 16;
-/// A quick answer that was not asked for yet, one that is no match; others are the text's number and this offset.
+/// Quick answers: not asked yet, or no match; all others are the text's number plus this offset.
 const QUICK_NEW: u32 = 0;
 const QUICK_NO: u32 = 1;
 const QUICK_TEXTS: u32 = 2;
-/// The code of a match where nothing else is asked.
+/// The code of a match for a pure test.
 const MATCHED: u32 = 0;
 
-/// Reads the groups of one pattern off template pages; for one worker at a time.
+/// Evaluates the groups of a pattern on template pages; used by one worker at a time.
 pub(crate) struct RexReader {
-    /// The search-time rule it is; `None` for a command.
+    /// The search-time rule; `None` for a command.
     pub(super) extract: Option<Arc<Extract>>,
-    /// The field that says whether the pattern matches, where nothing else is asked.
+    /// The field with the result of a pure test.
     pub(super) test: Option<String>,
-    /// The command and the field it reads, where that is not the text.
+    /// The command and the field it reads, if that is not the text.
     pub(super) of_field: Option<(Arc<RexExtraction>, String)>,
     pub(super) regex: Regex,
     captures: Captures,
@@ -66,44 +67,44 @@ pub(crate) struct RexReader {
     slabs: Vec<Tree>,
 }
 
-/// What the pattern says of the templates of one slab.
+/// Plans of the pattern for the templates of one slab.
 struct Tree {
     segment: Arc<dyn Segment>,
     nodes: Vec<TemplateNode>,
-    /// Nodes whose windows lie in these parts.
+    /// Nodes by the parts that contain their windows.
     leaves: HashMap<Template, Vec<usize>, FixedState>,
-    /// First node of each branch by what it is a branch of.
+    /// First node of each branch, by the template that was expanded.
     branches: HashMap<Template, usize, FixedState>,
     dictionaries: Dictionaries,
     texts: Vec<Interner>,
-    /// By node, as far as there are such.
+    /// Indexed by node, where present.
     quick: Vec<Quick>,
-    /// What [`Quick`] points to.
+    /// The answers that [`Quick`] points to.
     answers: Vec<u32>,
 }
 
-/// Where one column, or two, decide about the only group: its answers by code, all in one place and next to each other.
+/// Answers by code in one contiguous array, if one or two columns decide the only group.
 #[derive(Clone, Copy, Default)]
 struct Quick {
     column: u32,
     start: u32,
-    /// 0 where it is not that simple.
+    /// 0 if quick answers are not possible.
     len: u32,
-    /// The second column and how many codes it has, if there is one.
+    /// The second column and its number of codes, if there is one.
     second: Option<(u32, u32)>,
 }
 
-/// What the pattern says of one flat template.
+/// Plan of the pattern for one flat template.
 enum TemplateNode {
-    /// Not asked yet: the template of this number.
+    /// Not planned yet: the template with this number.
     Root(u32),
-    /// Not asked yet: the template of this number in place of a variable.
+    /// Not planned yet: a variable replaced by the template with this number.
     Inside(Arc<BranchOf>, u32),
-    /// Not asked yet: what a field is made of.
+    /// Not planned yet: the parts of a field.
     Field(FlatTemplate),
-    /// What this node says.
+    /// The same as this node.
     Same(usize),
-    /// The templates of this column decide: of template number `n` node `first + n` knows.
+    /// The templates of this column decide: node `first + n` has the plan for template `n`.
     Branch { column: u32, first: usize },
     /// There is never a match.
     Never,
@@ -113,7 +114,7 @@ enum TemplateNode {
     Windows(Box<Leaf>),
 }
 
-/// A template of which one variable is taken apart.
+/// A template of which one variable is expanded.
 struct BranchOf {
     template: FlatTemplate,
     part: usize,
@@ -122,24 +123,24 @@ struct BranchOf {
 
 /// What a pattern reads of a flat template.
 struct Leaf {
-    /// The parts that the windows lie in.
+    /// The parts that contain the windows.
     template: FlatTemplate,
-    /// The windows as they were planned, by which templates that are alike are known.
+    /// The windows as planned, used to recognise equal templates.
     planned: Vec<Window>,
     windows: Vec<Asked>,
 }
 
-/// A window and what it has answered.
+/// A window and its cached answers.
 struct Asked {
     window: Window,
-    /// The columns whose values decide, and the parts they are.
+    /// Columns whose values decide, each with its part of the template.
     columns: Vec<(u32, usize)>,
-    /// Whether all of them have codes, few enough to remember the answers.
+    /// Whether all of them have codes, few enough to cache the answers.
     has_codes: bool,
-    /// Where in `found` the codes of the groups are; `None` for no match.
+    /// Index in `found` of the groups' codes; `None` for no match.
     memo: CombinationMemo<Option<u32>>,
     found: Vec<u32>,
-    /// What tells whether there is a match, where the window's groups are told of one that is there.
+    /// Decides whether there is a match, where the groups follow from the fact that there is one.
     decider: Option<Decider>,
 }
 
@@ -150,12 +151,12 @@ impl RexReader {
         RexReader { of_field, ..RexReader::of_pattern(&rex.regex, rex.groups.clone(), None) }
     }
 
-    /// A reader that only tells whether the pattern matches, by this field.
+    /// A reader that only tests whether the pattern matches; `output` is the field of the result.
     pub(crate) fn of_test(regex: &Regex, output: &str) -> RexReader {
         RexReader { test: Some(output.to_owned()), ..RexReader::of_pattern(regex, Vec::new(), None) }
     }
 
-    /// A reader for a search-time rule; `wanted` says which of its groups count.
+    /// A reader for a search-time rule; `wanted` selects its groups.
     pub(super) fn of_extract(extract: &Arc<Extract>, wanted: impl Fn(&str) -> bool) -> RexReader {
         let names = extract.names.iter().enumerate();
         let groups = names.filter_map(|(at, name)| Some((at, name.clone().filter(|name| wanted(name))?)));
@@ -170,13 +171,13 @@ impl RexReader {
 
     /// The groups of these rows of a page.
     pub(super) fn read(&mut self, rows: &Rows, page: &mut PageReader<'_>) -> Result<Groups, EngineError> {
-        // What a test finds is one more group, whose only code is that there is a match.
+        // The result of a test is one more group, whose only code means a match.
         let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         let classes = self.extract.as_ref().map(|extract| page.slab.classes_of(extract));
         if classes.as_ref().is_some_and(|classes| !classes.contains(&true)) {
             return Ok(found);
         }
-        // Which rows a rule is asked for is only looked up where it is not for all.
+        // The rows that a rule applies to are looked up only if it does not apply to all.
         let asked = match classes {
             Some(classes) => self.asked_keys(&classes, page.slab),
             None => None,
@@ -218,11 +219,11 @@ impl RexReader {
         Ok(found)
     }
 
-    /// The numbers of the first nodes of a page's rows; `None` where nothing of a template is told.
+    /// The first node of each row of a page; `None` if the templates tell nothing.
     fn roots(&self, page: &mut PageReader<'_>) -> Result<Option<Roots>, EngineError> {
         match &self.of_field {
             Some((_, field)) if reads_on_columns(page.slab, field) => page.keys().map(|keys| Some(Roots::Keys(keys))),
-            // The command does, when the field is there.
+            // The command runs once the field exists.
             Some(_) => Ok(None),
             None => {
                 let texts = page.column(TEXT_COLUMN)?;
@@ -231,7 +232,8 @@ impl RexReader {
         }
     }
 
-    /// What a command finds in the texts, or values of its field, that templates do not tell: nothing else of the row is read.
+    /// The result of a command for texts, or for values of its field, that the templates cannot answer; nothing else of
+    /// the row is read.
     fn ask_values(
         &mut self,
         at: usize,
@@ -272,7 +274,7 @@ impl RexReader {
             for (((group, _), texts), codes) in groups.iter().zip(texts.iter_mut()).zip(&mut found.codes) {
                 match captures.text(text, *group).map(|text| texts.code_of(text, false)) {
                     Some(Some(code)) => codes[place] = code,
-                    // There are too many texts.
+                    // There are too many distinct texts.
                     Some(None) => {
                         found.undecided.push(row);
                         break;
@@ -284,7 +286,7 @@ impl RexReader {
         Ok(())
     }
 
-    /// Nothing found: rows that the pattern is asked for are left to their text.
+    /// Empty result; rows that the pattern applies to need their text.
     fn left_to_texts(&self, rows: &Rows, is_for: impl Fn(u32) -> bool) -> Groups {
         let mut found = Groups::none(self.groups.len() + usize::from(self.test.is_some()));
         if self.of_field.is_some() {
@@ -296,7 +298,8 @@ impl RexReader {
         found
     }
 
-    /// By key whether the rule has to be asked; `None` for each. Where the templates tell where a field is, nobody asks.
+    /// By key: whether the rule must be evaluated; `None` if for all. Where the templates give the location of a field,
+    /// it need not be.
     fn asked_keys(&self, classes: &[bool], slab: &Slab) -> Option<AskedKeys> {
         let is_asked = |field: Option<&FieldLocations>, key: u32| {
             classes.get(slab.class_of_key(key)) == Some(&true) && field.is_none_or(|field| field.is_patterned(key))
@@ -313,7 +316,7 @@ impl RexReader {
         Some(AskedKeys { any, by_group })
     }
 
-    /// Rows in which a rule finds nothing and only the text tells whether automatic extraction does.
+    /// Moves rows to the undecided ones in which a rule finds nothing and automatic extraction depends on the text.
     fn doubt_absent(&self, rows: &Rows, found: &mut Groups, page: &mut PageReader<'_>) -> Result<(), EngineError> {
         for (codes, (_, name)) in found.codes.iter().zip(&self.groups) {
             let Some(field) = page.slab.held(name).filter(|field| field.by_text && codes.contains(&ABSENT)) else {
@@ -326,12 +329,12 @@ impl RexReader {
         Ok(())
     }
 
-    /// Whether it has worked on this slab.
+    /// Whether it has read this slab before.
     pub(crate) fn knows(&self, segment: &Arc<dyn Segment>) -> bool {
         self.slabs.iter().any(|tree| Arc::ptr_eq(&tree.segment, segment))
     }
 
-    /// Number of the tree of the page's slab.
+    /// Index of the tree for the page's slab.
     fn tree(&mut self, page: &PageReader<'_>) -> usize {
         let segment = &page.slab.segment;
         if let Some(at) = self.slabs.iter().position(|tree| Arc::ptr_eq(&tree.segment, segment)) {
@@ -363,9 +366,9 @@ impl RexReader {
     }
 }
 
-/// Where rows begin in a tree.
+/// Where the evaluation of a row begins.
 enum Roots {
-    /// By the templates of their texts.
+    /// By the template of the row's text.
     Templates(Arc<PageColumn>),
     /// By their keys.
     Keys(Arc<[u32]>),
@@ -383,13 +386,13 @@ impl Roots {
     }
 }
 
-/// Whether a command that reads this field finds its values in the columns of a slab; rows of which only the text tells are
-/// left to it in any case.
+/// Whether a command that reads this field can take its values from the columns of a slab; rows that need their text
+/// run the command in any case.
 pub(super) fn reads_on_columns(slab: &Slab, field: &str) -> bool {
     slab.field(field).is_some_and(|field| field.patterned.is_empty())
 }
 
-/// The first nodes of a field, by key: one for each thing that it is made of.
+/// The first nodes for a field, by key; one for each distinct composition.
 fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<TemplateNode> {
     let mut known: HashMap<Template, usize, FixedState> = HashMap::default();
     let nodes = places.iter().enumerate().map(|(at, place)| {
@@ -413,7 +416,7 @@ fn nodes_of_field(places: &[ValueLocation], template_set: &TemplateSet) -> Vec<T
     nodes.collect()
 }
 
-/// For which keys a rule is asked.
+/// The keys that a rule applies to.
 struct AskedKeys {
     any: Vec<bool>,
     /// By group, then by key.
@@ -421,10 +424,10 @@ struct AskedKeys {
 }
 
 impl AskedKeys {
-    /// Takes away what was found of groups that were not asked for.
+    /// Removes results of groups that were not asked for.
     fn forget_others(&self, found: &mut Groups, rows: &Rows, keys: &[u32]) {
         for (codes, asked) in found.codes.iter_mut().zip(&self.by_group) {
-            // Rows that nobody asked about have nothing.
+            // Rows that were not asked for have no result.
             if *asked != self.any {
                 let others = codes.iter_mut().zip(rows.iter()).filter(|(_, row)| !asked[keys[*row as usize] as usize]);
                 others.for_each(|(code, _)| *code = ABSENT);
@@ -434,7 +437,7 @@ impl AskedKeys {
 }
 
 impl TemplateNode {
-    /// The template of a node that was not asked yet.
+    /// The template of a node that is not planned yet.
     fn template(&self, template_set: &TemplateSet) -> Option<FlatTemplate> {
         let template_of = |column: u32, number: u32| match &template_set.columns.get(column as usize)?.kind {
             ColumnKind::Templates(templates) => templates.get(number as usize),
@@ -451,10 +454,10 @@ impl TemplateNode {
     }
 }
 
-/// What a pattern needs to be asked.
+/// What is needed to run a pattern.
 pub(super) struct Work<'a> {
     pub regex: &'a Regex,
-    /// Whether a group without characters counts as one that takes no part.
+    /// Whether an empty group counts as absent.
     skips_empty: bool,
     pub captures: &'a mut Captures,
     groups: &'a [(usize, String)],
@@ -463,11 +466,11 @@ pub(super) struct Work<'a> {
     pub codes: Vec<u32>,
     /// Parts and their values.
     values: Vec<(usize, Vec<u8>)>,
-    /// Codes of the groups of a row whose answer is not remembered.
+    /// Codes of the groups of rows whose answers are not cached.
     found: Vec<u32>,
 }
 
-/// What a row's templates and codes say.
+/// Answer for a row's templates and codes.
 enum Answer<'a> {
     Unknown,
     No,
@@ -475,7 +478,7 @@ enum Answer<'a> {
 }
 
 impl Tree {
-    /// Asks for rows, ascending, with their places among all. A test has one code, that of a match.
+    /// Evaluates rows, ascending, with their positions in the result. A test has one code, that of a match.
     fn read_rows(
         &mut self,
         rows: impl Iterator<Item = (usize, u32)>,
@@ -485,7 +488,7 @@ impl Tree {
         page: &mut PageReader<'_>,
         found: &mut Groups,
     ) -> Result<(), EngineError> {
-        // Row by row, so that the cursors only step forward.
+        // Row by row, so that the cursors only move forward.
         let mut cursors = Cursors::new(page);
         for (place, row) in rows {
             let root = roots.get(row as usize).map_or(usize::MAX, |root| *root as usize);
@@ -517,7 +520,7 @@ impl Tree {
                     }
                 }
             };
-            // Only where few columns decide about one group, or about a match.
+            // Only if few columns decide about one group, or about a match.
             if let Some(at) = quick {
                 self.answers[at] = answer;
             }
@@ -525,7 +528,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The node that knows about a row, or a number beyond all.
+    /// The node with the plan for a row, or a number beyond all nodes.
     #[inline]
     fn leaf(
         &mut self,
@@ -552,7 +555,7 @@ impl Tree {
         }
     }
 
-    /// Where the quick answer about a row is, if there may be one.
+    /// Position of the quick answer for a row, if there can be one.
     #[inline]
     fn quick_place(
         &self,
@@ -573,7 +576,7 @@ impl Tree {
         Ok(other.map(|other| (start + code * second_len + other) as usize))
     }
 
-    /// Makes room for quick answers where one column, or two, decide about one group.
+    /// Allocates quick answers if one or two columns decide about one group.
     fn make_quick(&mut self, at: usize, windows: &[Asked], groups: usize, template_set: &TemplateSet) {
         let [Asked { columns, has_codes: true, decider: None, .. }] = windows else { return };
         let codes_of = |(column, _): &(u32, usize)| match &template_set.columns[*column as usize].kind {
@@ -598,7 +601,7 @@ impl Tree {
         self.answers.resize(self.answers.len() + pairs, QUICK_NEW);
     }
 
-    /// Asks the windows of a template, and remembers what they answer if it is to.
+    /// Runs the windows of a template, and caches the answers if possible.
     #[inline]
     fn ask<'w>(
         &'w mut self,
@@ -639,7 +642,7 @@ impl Tree {
                     let remembers = remembers && *has_codes && !memo.is_full();
                     let start = found.len() as u32;
                     if !remembers {
-                        // What is remembered stays in front.
+                        // Cached answers stay at the front.
                         work.found.clear();
                     }
                     let to = if remembers { &mut *found } else { &mut work.found };
@@ -671,7 +674,7 @@ impl Tree {
         Ok(Answer::No)
     }
 
-    /// Finds out about a flat template.
+    /// Plans a flat template.
     fn plan(&mut self, at: usize, work: &mut Work<'_>, template_set: &TemplateSet) {
         let node = std::mem::replace(&mut self.nodes[at], TemplateNode::Unknown);
         let Some(template) = node.template(template_set) else { return };
@@ -685,8 +688,8 @@ impl Tree {
         };
         let Some(origin) = windows.iter().map(|window| window.context).min() else { return };
         let Some(reach) = windows.iter().map(Window::reach).max() else { return };
-        // Where nothing around a match counts, the parts that windows lie in are all there is to know. Many templates
-        // have the same there.
+        // If nothing around a match matters, the parts that contain the windows are sufficient. They are the same in
+        // many templates.
         let is_all = match work.planner.looks_ahead() {
             true => false,
             false => !work.planner.looks_around() || origin == TemplatePosition { part: 0, offset: 0 },
@@ -704,7 +707,7 @@ impl Tree {
         let planned = windows.clone();
         let mut asked = Vec::with_capacity(windows.len());
         for mut window in windows {
-            // Of a match that is there the groups are told. Where codes tell all, one look is enough.
+            // The groups follow from the fact that there is a match. If codes decide everything, one lookup is enough.
             let reads_long = |part: &usize| match inside.parts().get(*part) {
                 Some(FlatPart::Variable(column, _)) => !has_few_codes(template_set, *column),
                 _ => false,
@@ -743,7 +746,7 @@ impl Tree {
         self.nodes[at] = TemplateNode::Windows(Box::new(Leaf { template: inside, planned, windows: asked }));
     }
 
-    /// New nodes, one for each template of a variable.
+    /// Adds one node for each template of a variable.
     fn branch(&mut self, template: FlatTemplate, part: usize, column: u32, count: usize) -> TemplateNode {
         let key = template.key();
         if let Some(first) = self.branches.get(&key) {
@@ -760,7 +763,7 @@ impl Tree {
     }
 }
 
-/// Whether the values of a column have codes, few enough to remember what comes of each.
+/// Whether the values of a column have codes, few enough to cache an answer for each.
 pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
     match &template_set.columns[column as usize].kind {
         ColumnKind::Dictionary { .. } => true,
@@ -769,7 +772,7 @@ pub(super) fn has_few_codes(template_set: &TemplateSet, column: u32) -> bool {
     }
 }
 
-/// Parts of a template whose values decide the wanted groups of a window.
+/// Parts of a template whose values decide the requested groups of a window.
 fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     let Some(places) = &window.groups else { return window.read.clone() };
     let lies_in = |part: &usize| {
@@ -780,8 +783,8 @@ fn parts_read(window: &Window, groups: &[(usize, String)]) -> Vec<usize> {
     (0..last).filter(lies_in).collect()
 }
 
-/// Appends the codes of the groups for the values that `value` writes, and says whether there is a match; `None` if there
-/// are too many texts.
+/// Appends the groups' codes for the values that `value` writes, and returns whether there is a match; `None` if there
+/// are too many distinct texts.
 fn evaluate(
     template: &FlatTemplate,
     window: &Window,
@@ -818,7 +821,7 @@ fn evaluate(
 }
 
 impl Work<'_> {
-    /// Takes the codes of a row in these columns; `false` where it lacks one.
+    /// Reads the codes of a row in these columns; `false` if one is missing.
     #[inline]
     pub(super) fn take_codes(
         &mut self,
@@ -837,7 +840,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Takes the values of these columns and parts for the codes at hand, as [`Cursors::code`] gives them.
+    /// Reads the values of these columns and parts for the current codes, as [`Cursors::code`] returned them.
     fn take_values(
         &mut self,
         columns: &[(u32, usize)],

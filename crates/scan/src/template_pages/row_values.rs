@@ -1,6 +1,6 @@
 //! Values of single rows in the columns that a pattern reads.
 //!
-//! Not here: what they are read for ([`super::rex`], [`super::decider`]).
+//! Not here: patterns ([`super::rex`], [`super::decider`]).
 
 use std::sync::Arc;
 
@@ -13,10 +13,10 @@ use quarry_store::Segment;
 use super::cursors::Cursors;
 use super::page::PageReader;
 
-/// Dictionaries of a slab by column, as far as they were needed.
+/// Dictionaries of a slab by column, loaded on first use.
 pub(super) type Dictionaries = HashMap<u32, Arc<Dictionary>, FixedState>;
 
-/// A row and where its values are.
+/// A row with access to its values.
 pub(super) struct RowOf<'a, 'p> {
     pub row: u32,
     pub cursors: &'a mut Cursors,
@@ -25,23 +25,23 @@ pub(super) struct RowOf<'a, 'p> {
     pub dictionaries: &'a mut Dictionaries,
 }
 
-/// The values of one row in the columns that decide.
+/// The values of one row in the deciding columns.
 pub(super) struct RowValues<'a, 'p> {
-    /// Those that are known, and the parts they are.
+    /// Values already known, each with its part of the template.
     pub known: Vec<(usize, Vec<u8>)>,
-    /// Columns, and the parts they are.
+    /// Columns, each with its part of the template.
     pub columns: &'a [(u32, usize)],
     pub row: u32,
     pub cursors: &'a mut Cursors,
     pub page: &'a mut PageReader<'p>,
     pub segment: &'a Arc<dyn Segment>,
     pub dictionaries: &'a mut Dictionaries,
-    /// Whether the row has all that was asked for so far.
+    /// Whether the row had all values requested so far.
     pub outcome: Result<bool, EngineError>,
 }
 
 impl RowValues<'_, '_> {
-    /// Appends the value that is this part.
+    /// Appends the value of a part.
     pub(super) fn append(&mut self, part: usize, text: &mut Vec<u8>) {
         if let Some((_, value)) = self.known.iter().find(|(known, _)| *known == part) {
             text.extend_from_slice(value);
@@ -64,7 +64,7 @@ impl RowValues<'_, '_> {
     }
 }
 
-/// Appends a text of a dictionary, which is read when it is first needed.
+/// Appends a text of a dictionary, which is read on first use.
 pub(super) fn append_text(
     column: u32,
     code: u32,

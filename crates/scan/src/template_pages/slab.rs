@@ -1,8 +1,8 @@
-//! What a search has worked out about one slab: where fields lie, what words and conditions say of its columns.
+//! What a search has worked out about one slab: field locations, and plans for words and conditions on its columns.
 //!
-//! All of it is made when first needed and shared by the workers. A source's way of cutting fields is its *class*; a
-//! class and a template together are a *key*, by which places of fields are looked up. Slabs with one class need no
-//! metadata for that.
+//! Everything is computed on first use and shared by the workers. The way a source's fields are extracted is its
+//! *class*; a class and a template together form a *key*, by which field locations are looked up. Slabs with one class
+//! need no metadata for this.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -36,24 +36,24 @@ use crate::event_fields::is_given;
 use crate::fields::{Class, Extract, FieldRules};
 use crate::spath::PushedPath;
 
-/// Slabs a search remembers; they are read one after the other.
+/// Slabs that a search keeps; they are read one after the other.
 const SLABS_KEPT: usize = 64;
 
-/// The slabs a search has begun to read.
+/// The slabs that a search has started to read.
 #[derive(Default)]
 pub(crate) struct Slabs {
     begun: Mutex<Vec<Known>>,
-    /// What holds of slabs for every search.
+    /// Facts about slabs that hold for every search.
     template_set: Arc<KnownTemplates>,
 }
 
-/// A segment and its slab, if that is shaped.
+/// A segment with its slab, or `None` if its texts are plain.
 type Known = (Arc<dyn Segment>, Option<Arc<Slab>>);
 
-/// A dictionary column, the end of a key and which of the texts hold it.
+/// A dictionary column, the end of a key, and for each text whether it contains that.
 type CodesWith = (u32, KeyEnd, Arc<[bool]>);
 
-/// What is known of a template slab.
+/// What is known about a template slab.
 pub(super) struct Slab {
     pub segment: Arc<dyn Segment>,
     pub template_set: Arc<TemplateSet>,
@@ -63,51 +63,52 @@ pub(super) struct Slab {
     /// Class of each metadata.
     class_of: Vec<u32>,
     classes: usize,
-    /// Patterns that make wanted fields, in an order that suits every class, and which of them each class has.
+    /// Patterns that produce requested fields, in an order compatible with every class, and which of them each class
+    /// has.
     extracts: Vec<Arc<Extract>>,
     extracts_of: Vec<Vec<bool>>,
-    /// As events hold them, by name.
+    /// Stored fields by name.
     fields: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Where the fields lie that other fields are only other names of.
+    /// Locations of fields that are aliases of others.
     aliases: HashMap<String, Arc<FieldLocations>, FixedState>,
-    /// Where what is at the paths of a search lies, in their order.
+    /// Locations of the values at the search's paths, in their order.
     paths: Vec<Arc<FieldLocations>>,
     computed: Option<Arc<ComputedFields>>,
-    /// Fields that are read for those that are computed or found by patterns.
+    /// Fields that computed fields or patterns read.
     computed_of: Vec<String>,
     words: Vec<OnceLock<SharedPlan>>,
     tests: Vec<OnceLock<Arc<FieldPlan>>>,
     by_value: OnceLock<Option<ByValue>>,
     values: Mutex<HashMap<u32, ArrayRef, FixedState>>,
-    /// Which texts of a dictionary hold the end of a key.
+    /// By dictionary: which texts contain the end of a key.
     codes_with: Mutex<Vec<CodesWith>>,
-    /// What patterns found in the values of fields, by the pattern's address and group.
+    /// Results of patterns on field values, by the pattern's address and group.
     derived: Mutex<HashMap<(usize, usize), Arc<DistinctMemo>, FixedState>>,
     metadata: Mutex<HashMap<String, Arc<columns::MetadataColumn>, FixedState>>,
     lengths: OnceLock<Arc<KnownLengths>>,
 }
 
-/// Where a field lies in the texts of a slab.
+/// Location of a field in the texts of a slab.
 pub(super) struct FieldLocations {
     /// By key.
     pub places: Vec<ValueLocation>,
-    /// The column whose values are the field's, if that says it all.
+    /// The one column that holds all values of the field, if there is one.
     pub column: Option<u32>,
-    /// Whether the text tells in some template, perhaps not for each row.
+    /// Whether some template needs the text, at least for some rows.
     pub by_text: bool,
-    /// Columns of which a row may have several, where only its text tells.
+    /// Columns of which a row may have several; such rows need their text.
     pub repeating: Vec<u32>,
-    /// By key the columns of which a value may hold the field's name as a key, so that only the text tells; without
-    /// such a value the place is right. Empty for nowhere.
+    /// By key: columns whose values may contain the field's name as a key. Rows with such a value need their text; in
+    /// all others the location is right. Empty if there are none.
     pub doubts: Vec<Box<[u32]>>,
-    /// What such a value holds.
+    /// The bytes that such a value contains.
     pub key_end: KeyEnd,
-    /// By key whether a pattern may make it and only the values tell where; the place is that of a value it has
-    /// otherwise. Empty for nowhere.
+    /// By key: whether a pattern may produce the field at a position that depends on values; the location then applies
+    /// if the pattern finds nothing. Empty if there are none.
     pub patterned: Vec<bool>,
-    /// Where all its values lie, if that is known.
+    /// All columns that hold its values, if known.
     pub columns: Option<ValueColumns>,
-    /// How it is made where its place is [`ValueLocation::Derived`].
+    /// How it is derived, for [`ValueLocation::Derived`].
     pub derived: Option<Derived>,
 }
 
@@ -125,13 +126,13 @@ impl FieldLocations {
             && self.places.iter().all(|place| *place == ValueLocation::Absent)
     }
 
-    /// Whether a pattern may make it in events of this key, at a place that the template does not tell.
+    /// Whether a pattern may produce it in events of this key at a position that depends on values.
     #[inline]
     pub(super) fn is_patterned(&self, key: u32) -> bool {
         self.patterned.get(key as usize) == Some(&true)
     }
 
-    /// Rows of a page, ascending, that have several values; their texts tell what the field is.
+    /// Rows of a page, ascending, with several values; these need their text.
     pub(super) fn repeated(&self, page: &mut PageReader<'_>) -> Result<Vec<u32>, EngineError> {
         if self.repeating.is_empty() {
             return Ok(Vec::new());
@@ -146,20 +147,20 @@ impl FieldLocations {
         Ok((0u32..).zip(counts).filter(|(_, count)| *count > 1).map(|(row, _)| row).collect())
     }
 
-    /// Whether values may hold its name as a key in events of this key.
+    /// Whether values may contain its name as a key in events of this key.
     #[inline]
     pub(super) fn is_doubted(&self, key: u32) -> bool {
         self.doubts.get(key as usize).is_some_and(|columns| !columns.is_empty())
     }
 
-    /// Whether events of this key have it in a pattern's groups or else only in their text.
+    /// Whether events of this key have it only through a pattern or in their text.
     #[inline]
     pub(super) fn is_text_or_pattern(&self, key: u32) -> bool {
         self.is_patterned(key) && self.places.get(key as usize) == Some(&ValueLocation::Text)
     }
 }
 
-/// What is asked of a slab.
+/// What a search needs to know about a slab.
 pub(super) struct Asked<'a> {
     pub rules: &'a FieldRules,
     pub names: &'a [String],
@@ -170,7 +171,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl Slabs {
-    /// No slab yet; `template_set` has what earlier searches worked out.
+    /// No slab yet; `template_set` holds the results of earlier searches.
     pub(crate) fn new(template_set: Arc<KnownTemplates>) -> Slabs {
         Slabs { begun: Mutex::default(), template_set }
     }
@@ -271,7 +272,7 @@ impl Slab {
         })
     }
 
-    /// Number of ways in which its sources are cut.
+    /// Number of extraction classes of its sources.
     pub(super) fn classes(&self) -> usize {
         self.classes
     }
@@ -287,39 +288,39 @@ impl Slab {
         self.class_of.get(meta as usize).copied().unwrap_or(0) * self.templates as u32 + template
     }
 
-    /// The class of an event of this key.
+    /// The class of an event with this key.
     #[inline]
     pub(super) fn class_of_key(&self, key: u32) -> usize {
         key as usize / self.templates.max(1)
     }
 
-    /// Patterns that make wanted fields; of an event, earlier ones win.
+    /// Patterns that produce requested fields; earlier ones take precedence.
     pub(super) fn extracts(&self) -> &[Arc<Extract>] {
         &self.extracts
     }
 
-    /// Whether a pattern has to be asked for this field as events hold it.
+    /// Whether a pattern must be evaluated for this stored field.
     pub(super) fn is_asked_for(&self, name: &str) -> bool {
         self.held(name).is_some_and(|field| !field.patterned.is_empty())
     }
 
-    /// Whether a pattern has to be asked for any field.
+    /// Whether a pattern must be evaluated for any field.
     pub(super) fn asks_patterns(&self) -> bool {
         self.fields.values().any(|field| !field.patterned.is_empty())
     }
 
-    /// Which classes have a pattern.
+    /// By class: whether it has this pattern.
     pub(super) fn classes_of(&self, extract: &Arc<Extract>) -> Vec<bool> {
         let at = self.extracts.iter().position(|known| Arc::ptr_eq(known, extract));
         self.extracts_of.iter().map(|has| at.is_some_and(|at| has[at])).collect()
     }
 
-    /// Where a field lies as events hold it, before rules; `None` for a field that is not read.
+    /// Location of a field before search-time rules; `None` for a field that is not read.
     pub(super) fn held(&self, name: &str) -> Option<&FieldLocations> {
         self.fields.get(name).map(Arc::as_ref)
     }
 
-    /// Where a field lies; `None` for a field that is computed or was not asked for.
+    /// Location of a field; `None` for a field that is computed or was not requested.
     pub(super) fn field(&self, name: &str) -> Option<&FieldLocations> {
         match self.aliases.get(name) {
             Some(field) => Some(field.as_ref()),
@@ -328,12 +329,12 @@ impl Slab {
         }
     }
 
-    /// Whether a field that an event was given when it was indexed plays a part.
+    /// Whether an index-time field of this name matters.
     pub(super) fn reads(&self, name: &str) -> bool {
         self.fields.contains_key(name) || self.aliases.contains_key(name) || self.is_given_by_rules(name)
     }
 
-    /// Where what is at the paths of the search lies.
+    /// Locations of the values at the search's paths.
     pub(super) fn paths(&self) -> &[Arc<FieldLocations>] {
         &self.paths
     }
@@ -342,44 +343,44 @@ impl Slab {
         self.computed.as_ref().is_some_and(|computed| computed.gives().iter().any(|given| given == name))
     }
 
-    /// Whether a field is computed of columns by rules.
+    /// Whether rules compute a field from columns.
     pub(super) fn is_computed(&self, name: &str) -> bool {
         !self.aliases.contains_key(name) && self.is_given_by_rules(name)
     }
 
-    /// Whether a condition has to compute the field for single rows: by rules, or as patterns find it.
+    /// Whether a condition must compute the field row by row: by rules, or because patterns find it.
     pub(super) fn is_computed_for(&self, name: &str) -> bool {
         self.is_computed(name) || self.field(name).is_some_and(|field| !field.patterned.is_empty())
     }
 
-    /// What rules compute.
+    /// Fields computed by rules.
     pub(super) fn computed(&self) -> Option<&ComputedFields> {
         self.computed.as_deref()
     }
 
-    /// What has to be read for fields that are computed.
+    /// Fields that computed fields read.
     pub(super) fn computed_of(&self) -> &[String] {
         &self.computed_of
     }
 
-    /// How word number `at` is answered.
+    /// Plan for word number `at`.
     pub(super) fn word(&self, at: usize, word: &Word) -> Result<SharedPlan, EngineError> {
         made_once(self.words.get(at), || {
             word.plan(&self.template_set, &self.facts, self.segment.as_ref()).map(Arc::new)
         })
     }
 
-    /// How test number `at` is answered.
+    /// Plan for field test number `at`.
     pub(super) fn test(&self, at: usize, test: &conditions::FieldTest) -> Result<Arc<FieldPlan>, EngineError> {
         made_once(self.tests.get(at), || test.plan(self).map(Arc::new))
     }
 
-    /// What the condition says by the value of one column, if that tells all.
+    /// Answers of the condition by value of one column, if a single column decides.
     pub(super) fn by_value(&self, conditions: &conditions::Conditions) -> Result<Option<ByValue>, EngineError> {
         made_once(Some(&self.by_value), || conditions.by_value(self))
     }
 
-    /// The texts of a dictionary as one array, the same each time.
+    /// The texts of a dictionary as one array, always the same.
     pub(super) fn values(&self, column: u32) -> Result<ArrayRef, EngineError> {
         let mut known = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(values) = known.get(&column) {
@@ -391,7 +392,7 @@ impl Slab {
         Ok(values)
     }
 
-    /// Which texts of a dictionary hold the end of a key, worked out once.
+    /// By dictionary text: whether it contains the end of a key; computed once.
     pub(super) fn codes_with(&self, column: u32, end: &KeyEnd) -> Result<Arc<[bool]>, EngineError> {
         let mut known = self.codes_with.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, holds)) = known.iter().find(|(of, known, _)| *of == column && known == end) {
@@ -402,18 +403,18 @@ impl Slab {
         Ok(holds)
     }
 
-    /// What is known of how long values are.
+    /// What is known about the lengths of values.
     pub(super) fn lengths(&self) -> Arc<KnownLengths> {
         Arc::clone(self.lengths.get_or_init(|| Arc::new(KnownLengths::of(&self.template_set))))
     }
 
-    /// What a pattern found in the values of a field so far, the same each time.
+    /// Memo of a pattern's results on the values of a field, always the same.
     pub(super) fn found_in(&self, derived: &Derived) -> Arc<DistinctMemo> {
         let mut known = self.derived.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry((Arc::as_ptr(&derived.rule).addr(), derived.group)).or_default())
     }
 
-    /// The distinct texts of a metadata field, the same each time.
+    /// The distinct texts of a metadata field, always the same.
     pub(super) fn metadata(&self, field: &str) -> Arc<columns::MetadataColumn> {
         let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(column) = known.get(field) {
@@ -425,8 +426,8 @@ impl Slab {
     }
 }
 
-/// Where the fields lie that names stand for which are only aliases in all events of a slab. What patterns have to be asked
-/// for is found under its own name only.
+/// Locations of fields that are mere aliases in all events of a slab. Fields that need a pattern are found only under
+/// their own name.
 fn aliases_of(
     computed: &ComputedFields,
     fields: &HashMap<String, Arc<FieldLocations>, FixedState>,
@@ -448,7 +449,7 @@ fn made_once<T: Clone>(
     let Some(place) = place else { return make() };
     match place.get() {
         Some(made) => Ok(made.clone()),
-        // Two workers may both make it; one is kept.
+        // Two workers may both build it; one result is kept.
         None => {
             let made = make()?;
             Ok(place.get_or_init(|| made).clone())
@@ -456,7 +457,7 @@ fn made_once<T: Clone>(
     }
 }
 
-/// Whether two classes cut alike.
+/// Whether two classes extract the same way.
 pub(super) fn is_same(a: &Class, b: &Class) -> bool {
     fn are_same<T>(a: &[Arc<T>], b: &[Arc<T>]) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| Arc::ptr_eq(a, b))
@@ -467,8 +468,8 @@ pub(super) fn is_same(a: &Class, b: &Class) -> bool {
         && are_same(&a.reports, &b.reports)
 }
 
-/// The patterns of all classes in one order, and which of them each class has. A class that has them in another order
-/// is left to its texts.
+/// The patterns of all classes in one order, and which of them each class has. A class with a different order is
+/// extracted from text.
 fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     let mut all: Vec<Arc<Extract>> = Vec::new();
     for Class { cutting, of_text: extracts, of_fields, .. } in classes.iter_mut() {
@@ -497,7 +498,7 @@ fn join_extracts(classes: &mut [Class]) -> (Vec<Arc<Extract>>, Vec<Vec<bool>>) {
     (all, by_class)
 }
 
-/// What can be asked about the values of a slab's columns.
+/// Gives access to the values of a slab's columns.
 struct KnownColumns<'a> {
     json: &'a JsonColumns<'a>,
     dictionary: &'a dyn Fn(u32) -> Option<Arc<Dictionary>>,
@@ -510,7 +511,7 @@ fn fields_of(
     names: &[String],
     known: &KnownColumns<'_>,
 ) -> Vec<FieldLocations> {
-    // The fields that wanted ones are made of.
+    // Includes the fields that requested fields are derived from.
     let mut all = names.to_vec();
     for rule in classes.iter().flat_map(|class| &class.of_fields) {
         if !all.contains(&rule.field) {
@@ -530,7 +531,7 @@ fn fields_of(
         for template in templates {
             let asked = AskedTemplate::new(template_set, template);
             let mut found = places(template_set, template, *cutting, &all, known.json);
-            // A value of JSON joins what a pattern found instead of giving way.
+            // A JSON value is added to what a pattern found instead of yielding to it.
             let joins = may_be_json(template_set, template, *cutting);
             if !cutting.by_pattern {
                 put_reports(&reports, &asked, &all, joins, &mut found);
@@ -563,7 +564,7 @@ fn fields_of(
     named.collect()
 }
 
-/// Where what is at a path lies, which is the same for each class.
+/// Location of the value at a path, which is the same for every class.
 fn path_of(
     template_set: &TemplateSet,
     templates: &[Template],
@@ -601,8 +602,7 @@ fn repeating(places: &[ValueLocation]) -> Vec<u32> {
     columns
 }
 
-/// Puts in what transforms make of the texts of a template: the first that finds a field wins, also over what is cut out
-/// automatically.
+/// Applies the transforms of a template: the first that finds a field wins, also over automatic extraction.
 fn put_reports(
     reports: &[ReportPlanner<'_>],
     template: &AskedTemplate<'_>,
@@ -621,7 +621,7 @@ fn put_reports(
     }
 }
 
-/// Puts in what the patterns of a field say of a template, and gives whether one has to be asked by value.
+/// Applies the patterns of a field to a template, and returns whether one must be evaluated by value.
 fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     match rule {
         RulePlace::Nowhere => false,
@@ -634,7 +634,7 @@ fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
             false
         }
         RulePlace::ByValue => {
-            // What the pattern leaves empty is all that may be in doubt.
+            // Only what the pattern leaves empty can be in doubt.
             if !found.doubt.is_empty() {
                 *found = ValueLocation::Text.into();
             }
@@ -643,7 +643,7 @@ fn put_rule(rule: RulePlace, joins: bool, found: &mut FieldLocation) -> bool {
     }
 }
 
-/// The columns that values lie in by their places, and those below them.
+/// The columns that values lie in according to their locations, and the columns below them.
 fn value_columns(
     template_set: &TemplateSet,
     templates: &[Template],
@@ -676,7 +676,7 @@ fn value_columns(
             ValueLocation::Nested(nested) if !is_escaped => {
                 nested.values.iter().for_each(|value| reach(&[TemplatePart::Variable(value.column)]));
             }
-            // The value is written otherwise than it reads.
+            // The value is stored in a different form.
             ValueLocation::Escaped(_) | ValueLocation::Nested(_) | ValueLocation::Derived | ValueLocation::Text => {
                 reach(&templates[at % templates.len()].parts)
             }
@@ -693,7 +693,7 @@ fn variables(parts: &[TemplatePart]) -> impl Iterator<Item = u32> + '_ {
     })
 }
 
-/// The column whose values are the field's in every template that may hold one of it, and in no other place is a value.
+/// The column that holds the field in every template that may have it, if the field has no other value anywhere.
 fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[ValueLocation]) -> Option<u32> {
     let column = places.iter().find_map(ValueLocation::column)?;
     let top = top_of(template_set, column);
@@ -701,8 +701,8 @@ fn only_column(template_set: &TemplateSet, templates: &[Template], places: &[Val
     places.iter().enumerate().all(agrees).then_some(column)
 }
 
-/// Whether values of `column` are the field's in the texts of a template in which it is at `place`; `top` is the variable of
-/// templates that the column lies in.
+/// Whether values of `column` are the field's in a template that has it at `place`; `top` is the template variable that
+/// contains the column.
 pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, top: u32) -> bool {
     match place {
         ValueLocation::Absent => !template.names(top),
@@ -710,7 +710,7 @@ pub(super) fn agrees(place: &ValueLocation, column: u32, template: &Template, to
     }
 }
 
-/// The column of a variable of the texts' templates that this column is, or lies below.
+/// The top-level variable that is this column or contains it.
 pub(super) fn top_of(template_set: &TemplateSet, column: u32) -> u32 {
     let mut top = column;
     while let Some(parent) = template_set.columns.get(top as usize).and_then(|column| column.parent) {

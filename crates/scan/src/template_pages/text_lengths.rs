@@ -1,10 +1,10 @@
-//! How many characters texts have, by the parts they are made of: none is rebuilt for it.
+//! Lengths of texts in characters, added up from their parts without rebuilding any text.
 //!
-//! What all values of a column have in common is told once per slab: a number of a fixed width, a dictionary whose texts are
-//! equally long. Such columns are not read; what they add is part of the templates that name them. The values of the others
-//! are added column by column.
+//! Lengths common to all values of a column are computed once per slab: fixed-width numbers, dictionaries with texts of
+//! equal length. Such columns are not read; their length counts towards the templates that contain them. The lengths of
+//! other columns are added column by column.
 //!
-//! Not here: lengths of texts that are plain ([`crate::text_values`]).
+//! Not here: lengths of plain texts ([`crate::text_values`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,16 +18,17 @@ use quarry_event::template::{
 use super::page::{PageReader, Rows};
 use crate::text_values::char_count;
 
-/// Texts of a dictionary up to which all are counted at the first row; of a longer one each row's.
+/// Dictionary size up to which all entries are measured at the first row; entries of a larger one are measured row by
+/// row.
 const COUNTED_MAX: usize = 65_536;
 
-/// What is known of the lengths of a slab's columns.
+/// What is known about the lengths of a slab's columns.
 pub(super) struct KnownLengths {
-    /// By column, where all its values have as many characters.
+    /// By column: the length, if it is the same for all values.
     fixed: Vec<Option<u32>>,
-    /// By column of templates what each adds by itself: its literals and the variables whose length is fixed.
+    /// By template column: for each template the length of its literals and fixed-length variables.
     templates: BTreeMap<u32, Vec<u32>>,
-    /// By column the characters of each text of its dictionary, as far as that was asked.
+    /// By column: the length of each dictionary entry, as far as requested.
     dictionaries: Mutex<BTreeMap<u32, Arc<[u32]>>>,
 }
 
@@ -35,7 +36,7 @@ impl KnownLengths {
     pub(super) fn of(template_set: &TemplateSet) -> KnownLengths {
         let mut fixed: Vec<Option<u32>> = vec![None; template_set.columns.len()];
         let mut of_templates = BTreeMap::new();
-        // The columns of variables come behind the one whose templates name them.
+        // The columns of variables come after the column whose templates contain them.
         for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else {
                 fixed[number] = fixed_length(column);
@@ -59,7 +60,7 @@ impl KnownLengths {
         self.fixed.get(column as usize).is_some_and(Option::is_some)
     }
 
-    /// The characters of each text of a dictionary; `None` for a long one.
+    /// Lengths of the texts of a dictionary; `None` for a large one.
     fn of_dictionary(&self, column: u32, page: &PageReader<'_>) -> Result<Option<Arc<[u32]>>, EngineError> {
         let mut known = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counts) = known.get(&column) {
@@ -75,7 +76,7 @@ impl KnownLengths {
     }
 }
 
-/// The number of characters of the texts in these rows.
+/// The lengths of the texts in these rows.
 pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<ArrayRef, EngineError> {
     let known = page.slab.lengths();
     let mut lengths = vec![0u32; page.len()];
@@ -105,7 +106,7 @@ pub(super) fn text_lengths(rows: &Rows, page: &mut PageReader<'_>) -> Result<Arr
     Ok(Arc::new(of_rows.collect::<Int64Array>()))
 }
 
-/// Adds what the values of a column have by themselves.
+/// Adds the lengths of a column's values.
 fn add_column(
     column: u32,
     values: &PageColumn,
@@ -158,10 +159,10 @@ fn add(values: &PageColumn, of_values: impl Iterator<Item = u32>, lengths: &mut 
     }
 }
 
-/// Every byte that is a character.
+/// All bytes that are a character by themselves.
 const ASCII: ByteSet = ByteSet::from_words([u64::MAX, u64::MAX, 0, 0]);
 
-/// How many characters each value of a column has, if that is the same for all.
+/// The length of a column's values, if it is the same for all.
 fn fixed_length(column: &Column) -> Option<u32> {
     let traits = &column.traits;
     match &column.kind {
@@ -183,7 +184,7 @@ fn fixed_length(column: &Column) -> Option<u32> {
     }
 }
 
-/// Characters of a number as it is written, which are bytes.
+/// Length of a number as written; its characters are bytes.
 #[inline]
 fn written_length(format: NumberFormat, number: i64, text: &mut Vec<u8>) -> u32 {
     if format == NumberFormat::Integer {

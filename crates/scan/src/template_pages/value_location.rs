@@ -1,10 +1,12 @@
-//! Where the value of a field lies in the texts of one template: told once per template, read off columns per event.
+//! Location of a field's value in the texts of a template, determined once per template and read from columns per
+//! event.
 //!
-//! Not here: how it is found ([`super::fields`], [`super::json`], [`super::extracts`]) and read ([`super::columns`]).
+//! Not here: how it is determined ([`super::fields`], [`super::json`], [`super::extracts`]) and read
+//! ([`super::columns`]).
 
 use quarry_event::template::TemplatePart;
 
-/// Where the value of a field lies in the texts of one template.
+/// Location of a field's value in the texts of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ValueLocation {
     /// Nowhere.
@@ -13,23 +15,23 @@ pub(super) enum ValueLocation {
     Constant(Box<str>),
     /// It is the value of this column.
     Variable(u32),
-    /// Literals and variables in this order.
+    /// A sequence of literals and variables.
     Composite(Box<[TemplatePart]>),
-    /// The same, written with the escapes of JSON.
+    /// The same, with JSON escapes.
     Escaped(Box<[TemplatePart]>),
     /// Below variables that may be empty.
     Nested(Nested),
-    /// A pattern makes it of the value of another field, whose place is told ([`super::derived`]).
+    /// A pattern extracts it from the value of another field, whose location is known ([`super::derived`]).
     Derived,
     /// Only the text tells.
     Text,
 }
 
-/// The value of whichever of some columns has one, each below a variable that may be empty; absent where none has.
+/// The value of whichever of several columns has one, each below a variable that may be empty; absent if none has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nested {
     pub values: Box<[NestedValue]>,
-    /// Whether several of them may have a value in a row, where only the text tells.
+    /// Whether several of them may have a value in a row; such rows need their text.
     pub may_repeat: bool,
 }
 
@@ -37,7 +39,7 @@ pub(super) struct Nested {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NestedValue {
     pub column: u32,
-    /// Whether its values are written with the escapes of JSON.
+    /// Whether its values have JSON escapes.
     pub is_escaped: bool,
 }
 
@@ -48,7 +50,7 @@ impl Nested {
 }
 
 impl ValueLocation {
-    /// The value made of these parts, of which no two literals are neighbours.
+    /// The value composed of these parts, in which no two literals are adjacent.
     pub(super) fn of_parts(parts: &[TemplatePart]) -> ValueLocation {
         let variables = || parts.iter().filter(|part| matches!(part, TemplatePart::Variable(_)));
         match parts {
@@ -58,7 +60,7 @@ impl ValueLocation {
                 Ok(text) => ValueLocation::Constant(text.into()),
                 Err(_) => ValueLocation::Text,
             },
-            // A column is read once per value.
+            // Each column is read once per value.
             _ if variables().enumerate().any(|(at, one)| variables().take(at).any(|known| known == one)) => {
                 ValueLocation::Text
             }
@@ -66,7 +68,7 @@ impl ValueLocation {
         }
     }
 
-    /// Whether the values of this column, as they are written, are the field's.
+    /// Whether the values of this column, as written, are the field's.
     pub(super) fn is_value_of(&self, column: u32) -> bool {
         match self {
             ValueLocation::Variable(known) => *known == column,
@@ -77,7 +79,7 @@ impl ValueLocation {
         }
     }
 
-    /// The one column whose values are the field's, if that is all there is.
+    /// The one column whose values are the field's, if there is nothing else.
     pub(super) fn column(&self) -> Option<u32> {
         match self {
             ValueLocation::Variable(column) => Some(*column),
@@ -89,7 +91,7 @@ impl ValueLocation {
         }
     }
 
-    /// Where it is if it may be at either place; two places at once are told apart by row.
+    /// The location of a value that may be at either location; two at once are resolved by row.
     pub(super) fn or(self, other: ValueLocation) -> ValueLocation {
         match (self, other) {
             (ValueLocation::Absent, place) | (place, ValueLocation::Absent) => place,

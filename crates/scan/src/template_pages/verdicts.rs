@@ -1,13 +1,13 @@
-//! What a condition says of events by the value of one column.
+//! Results of a condition that depends on the value of one column.
 
 use super::outcome::YES;
 
-/// What a condition says of an event by its value in one column.
+/// The result for an event, by its value in one column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ByValue {
-    /// The same whatever it is.
+    /// The same for all values.
     Same(u8),
-    /// By the place of the value among the counted ones of the column; `rest` of events that have none.
+    /// By position of the value among the column's counted values; `rest` applies to events without one.
     Values { column: u32, answers: Vec<u8>, rest: u8 },
 }
 
@@ -22,7 +22,7 @@ impl ByValue {
         }
     }
 
-    /// Both together, answer by answer; `None` if they look at two columns.
+    /// Combines both, answer by answer; `None` if they depend on different columns.
     pub(super) fn join(self, other: ByValue, both: fn(u8, u8) -> u8) -> Option<ByValue> {
         Some(match (self, other) {
             (ByValue::Same(a), ByValue::Same(b)) => ByValue::Same(both(a, b)),

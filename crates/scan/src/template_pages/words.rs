@@ -1,11 +1,12 @@
-//! Words, phrases and wildcard words on templates and columns instead of text.
+//! Words, phrases and wildcards evaluated on templates and columns instead of text.
 //!
-//! A match lies in a literal, in the value of a variable, or across an edge between them. Literals and dictionary texts are
-//! looked at once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a match
-//! at all. What may lie across an edge, or is bounded by bytes that are not known, is a *maybe*: the rows are then
-//! decided by their text. Nothing here says yes or no where the text could say otherwise.
+//! A match lies in a literal, in the value of a variable, or across an edge between them. Literals and dictionary texts
+//! are examined once per slab, numbers and plain texts once per page, and only if the bytes of their column allow a
+//! match. Anything that may lie across an edge, or is bounded by unknown bytes, is a *maybe*; those rows are decided by
+//! their text. A yes or no here always agrees with the text.
 //!
-//! Percent-encoded breakers (`%20`) make a bound depend on bytes further away. Where one may be near, only maybe is said.
+//! Percent-encoded breakers (`%20`) make a bound depend on bytes further away; where one may be near, the answer is
+//! maybe.
 
 use std::sync::Arc;
 
@@ -23,16 +24,16 @@ use super::outcome::{MAYBE, NO, Outcome, YES};
 use super::page::PageReader;
 use super::verdicts::ByValue;
 
-/// Bytes that texts hold often, most common first.
+/// Bytes ordered by their usual frequency in texts, most common first.
 const COMMON: &[u8] = b" 0e1a2ti3os4n5r6/7.8:9-d=lcpmu\"fghbvwky_x,[]()jqz{}";
-/// A byte no pattern holds and that is no breaker.
+/// A byte that no pattern contains and that is not a breaker.
 const STRANGER: u8 = 0xff;
 
-/// A word to look for.
+/// A word to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     probes: Vec<Probe>,
-    /// Only the text can tell.
+    /// Always needs the text.
     opaque: bool,
 }
 
@@ -41,14 +42,14 @@ pub(super) struct Word {
 struct Probe {
     needle: Box<[u8]>,
     fold: bool,
-    /// All breakers, and which of them bound a match.
+    /// All breakers; `bounds` says which of them bound a match.
     breakers: ByteSet,
     bounds: Bounds,
-    /// Whether some byte is a breaker itself.
+    /// Whether it contains a breaker.
     holds_breaker: bool,
     /// Finds it anywhere.
     occurs: WordPattern,
-    /// The whole pattern, if this is all of it.
+    /// The complete pattern, if this run is all of it.
     whole: Option<Whole>,
 }
 
@@ -60,18 +61,18 @@ struct Whole {
     trailing_star: bool,
 }
 
-/// How one probe is answered for a column in one slab.
+/// Evaluation of one probe on a column of a slab.
 #[derive(Debug)]
 enum ProbePlan {
     /// The same for every value.
     Same(u8),
-    /// By the code of the text.
+    /// By dictionary code.
     Codes(Vec<u8>),
-    /// Number by number: this one only, or none.
+    /// Number by number: this number only, or none.
     Equals(i64),
     /// Value by value.
     Each(Around),
-    /// By the template, and by the variables' values where these say more.
+    /// By template, and by the values of variables that can raise the answer.
     Templates { base: Vec<u8>, children: Vec<Child> },
 }
 
@@ -80,28 +81,28 @@ struct Child {
     column: u32,
     around: Around,
     node: ProbePlan,
-    /// For which templates it counts.
+    /// By template: whether this variable matters.
     counts: Vec<bool>,
-    /// Whether these are all that name the column.
+    /// Whether these are all templates that contain the column.
     covers: bool,
 }
 
-/// What was found in a page.
+/// Results in a page.
 enum PageAnswers {
-    /// One answer for every value.
+    /// One answer for all values.
     Same(u8),
-    /// Rows whose answer is not no, ascending.
+    /// Rows whose answer is yes or maybe, ascending.
     Rows(Vec<(u32, u8)>),
 }
 
-/// How a word is answered in one slab.
+/// Evaluation of a word in one slab.
 #[derive(Debug)]
 pub(super) struct WordPlan {
     nodes: Vec<ProbePlan>,
 }
 
 impl Word {
-    /// A word as the search has it.
+    /// A word as written in the search.
     pub(super) fn new(pattern: &str, bound: WordBound, case_sensitive: bool) -> Word {
         let texts: Vec<&str> = pattern.split('*').filter(|part| !part.is_empty()).collect();
         let fold = !case_sensitive;
@@ -123,11 +124,11 @@ impl Word {
             occurs: WordPattern::new(&format!("*{text}*"), WordBound::Whole, case_sensitive),
             whole: alone.then(|| whole.clone()),
         });
-        // Letters beyond ASCII change their bytes with their case.
+        // Non-ASCII letters change their bytes with their case.
         Word { probes: probes.collect(), opaque: fold && !pattern.is_ascii() }
     }
 
-    /// How it is answered in a slab.
+    /// Plans the word for a slab.
     pub(super) fn plan(
         &self,
         template_set: &TemplateSet,
@@ -146,7 +147,7 @@ impl Word {
 
     /// The answer for every event of a page.
     pub(super) fn run(&self, plan: &WordPlan, page: &mut PageReader<'_>) -> Result<Outcome, EngineError> {
-        // No probe: an empty word is in every text.
+        // Without probes: an empty word is in every text.
         let mut all = Outcome::Same(YES);
         for (at, node) in plan.nodes.iter().enumerate() {
             if all.is_same(NO) {
@@ -171,7 +172,7 @@ impl Word {
 }
 
 impl WordPlan {
-    /// The answers by the value of one column, if that tells all.
+    /// The answers by value of one column, if a single column decides.
     pub(super) fn by_value(&self, template_set: &TemplateSet) -> Option<ByValue> {
         match self.nodes.as_slice() {
             [node] => node.by_value(0, template_set),
@@ -214,12 +215,12 @@ impl Probe {
             || (self.fold && (set.contains(mine.to_ascii_lowercase()) || set.contains(mine.to_ascii_uppercase())))
     }
 
-    /// Whether a value with these traits can hold it.
+    /// Whether a value with these traits can contain it.
     fn fits(&self, traits: &ValueTraits) -> bool {
         self.needle.len() <= traits.max_len as usize && self.needle.iter().all(|byte| self.in_set(*byte, traits.bytes))
     }
 
-    /// Whether it would have to be the beginning or the end of a value, as nothing inside bounds words, and cannot be.
+    /// Whether it would have to be at the start or end of a value, as nothing inside bounds words, but cannot be.
     fn is_too_short(&self, traits: &ValueTraits) -> bool {
         let Some(Whole { leading_star, trailing_star, .. }) = &self.whole else { return false };
         let (Some(first), Some(last)) = (self.needle.first(), self.needle.last()) else { return false };
@@ -230,7 +231,7 @@ impl Probe {
                 || (!leading_star && !trailing_star && self.needle.len() < traits.min_len as usize))
     }
 
-    /// Places where it begins in a text.
+    /// Positions at which it begins in a text.
     fn places<'a>(&'a self, text: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
         let common = |byte: u8| COMMON.iter().position(|known| *known == byte.to_ascii_lowercase());
         let rank = |at: &usize| common(self.needle[*at]).map_or(0, |rank| COMMON.len() - rank);
@@ -247,7 +248,7 @@ impl Probe {
         })
     }
 
-    /// The answer for a text between what is `around`; `scratch` is free to use.
+    /// The answer for a text with surroundings `around`; `scratch` is a reusable buffer.
     fn answer(&self, text: &[u8], around: Around, scratch: &mut Vec<u8>) -> u8 {
         if text.len() < self.needle.len() || !self.occurs.is_match(text) {
             return NO;
@@ -293,7 +294,7 @@ impl Probe {
                 return Ok(found_of(&values, numbers.iter().map(|number| if number == wanted { YES } else { NO })));
             }
         };
-        // The templates are not read where variables alone decide.
+        // The template codes are not read if the variables alone decide.
         let needs_codes = base.iter().any(|answer| *answer != NO);
         let mut all =
             if needs_codes { self.run(&ProbePlan::Codes(base.clone()), column, page)? } else { PageAnswers::Same(NO) };
@@ -316,7 +317,7 @@ impl Probe {
         Ok(all)
     }
 
-    /// Looks at every value of a page.
+    /// Examines every value of a page.
     fn each(&self, column: u32, around: Around, page: &mut PageReader<'_>) -> Result<PageAnswers, EngineError> {
         let values = page.column(column)?;
         let mut scratch = Vec::new();
@@ -331,11 +332,11 @@ impl Probe {
                 found_of(&values, answers)
             }
             (ColumnValues::Texts { bytes, ends }, _) => {
-                // All texts at once, and only those that hold it one by one.
+                // All texts are searched at once; only those that contain it are examined one by one.
                 let mut rows: Vec<(u32, u8)> = Vec::new();
                 let mut done = 0;
                 for at in self.places(bytes) {
-                    // Its value has been looked at.
+                    // Its value has already been examined.
                     if done > 0 && at < ends[done - 1] as usize {
                         continue;
                     }
@@ -373,15 +374,15 @@ fn found_of(values: &PageColumn, answers: impl Iterator<Item = u8>) -> PageAnswe
     PageAnswers::Rows(found.map(|(place, answer)| (row_at(values, place), answer)).collect())
 }
 
-/// The rows whose code has another answer than no.
+/// The rows whose code has an answer other than no.
 fn found_by_code(values: &PageColumn, codes: &[u32], answers: &[u8]) -> PageAnswers {
-    // The pass over all codes is free of branches; few pass it as a rule.
+    // The pass over all codes is branch-free; few rows pass it.
     let each: Vec<u8> = codes.iter().map(|code| answer_of(answers, *code)).collect();
     let sure = memchr::memchr2_iter(YES, MAYBE, &each);
     PageAnswers::Rows(sure.map(|place| (row_at(values, place), each[place])).collect())
 }
 
-/// The rows of a variable whose template lets it count.
+/// The rows of a variable whose template lets it matter.
 fn counted(
     child: &Child,
     parent: u32,
@@ -401,7 +402,7 @@ fn counted(
     Ok(rows)
 }
 
-/// The larger answer of each row.
+/// The larger answer for each row.
 fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
     if a.is_empty() || b.is_empty() {
         return if a.is_empty() { b } else { a };
@@ -412,7 +413,7 @@ fn joined(mut a: Vec<(u32, u8)>, b: Vec<(u32, u8)>) -> Vec<(u32, u8)> {
     a
 }
 
-/// Makes the nodes of one probe.
+/// Plans one probe for the columns of a slab.
 struct Planner<'a> {
     probe: &'a Probe,
     template_set: &'a TemplateSet,
@@ -445,7 +446,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Digits are sought in numbers without writing these where nothing in a number bounds a word.
+    /// Digits are searched for in numbers without formatting them, if nothing in a number bounds a word.
     fn numbers(&self, format: NumberFormat, min: i64, around: Around) -> ProbePlan {
         let needle = &self.probe.needle;
         let digits = needle.iter().all(u8::is_ascii_digit);
@@ -458,7 +459,7 @@ impl Planner<'_> {
         let is_one_word = match format {
             NumberFormat::Integer => min >= 0,
             NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => true,
-            // Four parts cannot begin anywhere else.
+            // A full address cannot begin anywhere else.
             NumberFormat::Ip4 => format.parse(needle).is_some(),
             _ => false,
         };
@@ -513,7 +514,7 @@ impl Planner<'_> {
                 }
             }
         }
-        // What a template has decided itself need not be looked up.
+        // What a template has already decided need not be looked up.
         children.retain_mut(|child| {
             child.counts.iter_mut().zip(&base).for_each(|(counts, answer)| *counts &= *answer != YES);
             child.counts.contains(&true)
@@ -571,7 +572,7 @@ impl Planner<'_> {
     }
 }
 
-/// Most digits in a row.
+/// Longest run of digits.
 fn longest_run(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { digits, .. } => usize::from(digits).max(4),
@@ -580,5 +581,5 @@ fn longest_run(layout: TimeLayout) -> usize {
     }
 }
 
-/// Shared plans of one slab.
+/// A plan shared by the workers of one slab.
 pub(super) type SharedPlan = Arc<WordPlan>;

@@ -1,6 +1,6 @@
-//! The condition of a few rows of a page: their own values are read and tested, and no other.
+//! The condition for a few rows of a page: only their own values are read and tested.
 //!
-//! Words are left to the text, which is soon made of a few rows.
+//! Words are left to the text, which is cheap to rebuild for a few rows.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::template_pages::page::{PageReader, Rows};
 use crate::template_pages::value_location::ValueLocation;
 
 impl Conditions {
-    /// The answers for some rows, in their order.
+    /// The answers for some rows, in order.
     pub(in crate::template_pages) fn of_rows(
         &self,
         rows: &[u32],
@@ -73,7 +73,7 @@ impl FieldTest {
         for (place, row) in rows.iter().enumerate() {
             let key = keys[*row as usize];
             match field.places.get(key as usize) {
-                // What a pattern finds is tested in the text.
+                // Values found by a pattern are tested on the text.
                 _ if field.is_patterned(key) || field.is_doubted(key) || repeated.binary_search(row).is_ok() => {}
                 Some(ValueLocation::Absent) => each[place] = NO,
                 Some(
