@@ -1,7 +1,7 @@
-//! Blocks: the only thing an object consists of besides its header and trailer.
+//! Blocks: the unit that an object consists of, besides its header and trailer.
 //!
-//! Sixteen bytes of head (kind, codec, version, a zero, raw length, checksum) and a payload. The checksum covers the
-//! payload and, as its seed, the first eight bytes of the head, so that no byte of a block goes unchecked.
+//! A block is a 16-byte head (kind, codec, version, a zero byte, raw length, checksum) and a payload. The checksum
+//! covers the payload and is seeded with the first eight bytes of the head, so every byte of a block is checked.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use crate::wire::{Cursor, Malformed, put_varint};
 pub(crate) const BLOCK_HEAD_BYTES: usize = 16;
 /// Layout version of every block kind so far.
 const BLOCK_VERSION: u8 = 1;
-/// zstd level of everything but text and columns: directories and term dictionaries gain little from more.
+/// zstd level of everything except text and columns; directories and term dictionaries gain little from a higher one.
 pub(crate) const STRUCTURE_LEVEL: i32 = 1;
-/// Bytes that are not compressed to one in so many hardly repeat.
+/// Bytes that compress to no less than one third hardly repeat.
 const HARDLY_COMPRESSED: usize = 3;
 
-/// What a block holds. New kinds take new numbers; a reader that meets an unknown one says so.
+/// Contents of a block. New kinds get new numbers; a reader reports an unknown one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum BlockKind {
@@ -55,7 +55,7 @@ pub(crate) struct BlockAt {
 }
 
 impl BlockAt {
-    /// Its bytes in the object.
+    /// Byte range in the object.
     pub(crate) fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(u64::from(self.stored_len))
     }
@@ -88,7 +88,7 @@ impl BlockKind {
         BlockKind::ALL.into_iter().find(|kind| *kind as u8 == code)
     }
 
-    /// Whether it is worth the level asked for.
+    /// Whether the requested compression level pays off.
     fn holds_text(self) -> bool {
         use BlockKind::{ColumnDictionary, ColumnPool, Shape, Text};
         matches!(self, Text | Shape | ColumnDictionary | ColumnPool)
@@ -123,7 +123,7 @@ impl BlockKind {
 const CODEC_STORED: u8 = 0;
 /// Payload is one zstd frame.
 const CODEC_ZSTD: u8 = 1;
-/// Payload is a list of parts, each stored or one zstd frame: for streams whose bytes differ in kind.
+/// Payload is a list of parts, each stored or one zstd frame; for streams of different kinds of bytes.
 const CODEC_PARTS: u8 = 2;
 
 thread_local! {
@@ -152,7 +152,7 @@ impl BlockWriter {
         })
     }
 
-    /// Appends a block, compressed where that is smaller. Returns its stored bytes, head included.
+    /// Appends a block, compressed if that is smaller. Returns its stored size, including the head.
     pub(crate) fn write(&mut self, kind: BlockKind, raw: &[u8]) -> Result<usize, BucketError> {
         let compressor = if kind.holds_text() { &mut self.text } else { &mut self.structure };
         let smaller = compress(compressor, raw, &mut self.scratch)?;
@@ -160,19 +160,19 @@ impl BlockWriter {
         Ok(put_block(&mut self.object, kind, codec, raw.len(), payload))
     }
 
-    /// Appends a block whose bytes are already packed; trying to compress them would only cost time.
+    /// Appends a block of bytes that are already packed, without trying to compress them.
     pub(crate) fn write_stored(&mut self, kind: BlockKind, raw: &[u8]) -> usize {
         put_block(&mut self.object, kind, CODEC_STORED, raw.len(), raw)
     }
 
-    /// The bytes compressed as texts are, for blocks that say themselves what is compressed; `None` where that is not
+    /// Compresses bytes like text, for blocks that record by themselves what is compressed; `None` if that is not
     /// smaller.
     pub(crate) fn compressed(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         Ok(compress(&mut self.text, raw, &mut self.scratch)?.then_some(&self.scratch[..]))
     }
 
-    /// The same as small as it gets: of bytes that hardly repeat, ids for example, an entropy coding alone makes less than
-    /// a search for matches.
+    /// The same with the smallest result: for bytes that hardly repeat, such as ids, entropy coding alone beats a
+    /// search for matches.
     pub(crate) fn compressed_best(&mut self, raw: &[u8]) -> Result<Option<&[u8]>, BucketError> {
         let is_smaller = compress(&mut self.text, raw, &mut self.scratch)?;
         if self.scratch.len() * HARDLY_COMPRESSED < raw.len() {
@@ -183,7 +183,7 @@ impl BlockWriter {
         Ok((is_smaller || is_fast_smaller).then_some(&best[..]))
     }
 
-    /// Appends a block of parts, each compressed on its own.
+    /// Appends a block of separately compressed parts.
     pub(crate) fn write_parts(&mut self, kind: BlockKind, parts: &[&[u8]]) -> Result<usize, BucketError> {
         assert!(u8::try_from(parts.len()).is_ok(), "a byte holds the number of parts");
         let mut payload = vec![parts.len() as u8];
@@ -199,7 +199,7 @@ impl BlockWriter {
     }
 }
 
-/// Compresses `raw` into `scratch`; false where that gains nothing.
+/// Compresses `raw` into `scratch`; false if that gains nothing.
 fn compress(
     compressor: &mut zstd::bulk::Compressor<'static>,
     raw: &[u8],
@@ -229,8 +229,8 @@ fn head_word(kind: u8, codec: u8, version: u8, raw_len: u32) -> u64 {
     u64::from(kind) | u64::from(codec) << 8 | u64::from(version) << 16 | u64::from(raw_len) << 32
 }
 
-/// Whether a wrong checksum ends a read. Not while fuzzing: no mutated byte would ever reach a decoder, and those must
-/// bear anything on their own.
+/// Whether a wrong checksum ends a read. Not during fuzzing, where no mutated byte would otherwise reach a decoder, and
+/// decoders must tolerate arbitrary bytes.
 pub(crate) fn checksums_decide() -> bool {
     #[cfg(test)]
     let decide = tests::CHECKSUMS_DECIDE.get();
@@ -239,7 +239,7 @@ pub(crate) fn checksums_decide() -> bool {
     decide
 }
 
-/// A block whose checksum is right and whose kind is the expected one.
+/// A block with a valid checksum and the expected kind.
 #[derive(Debug)]
 pub(crate) struct Block<'a> {
     place: BlockPosition,
@@ -248,7 +248,7 @@ pub(crate) struct Block<'a> {
     payload: &'a [u8],
 }
 
-/// Checks the head and checksum of the block that fills `bytes`. `raw_limit` bounds what decoding may allocate.
+/// Checks head and checksum of the block that fills `bytes`. `raw_limit` bounds the memory that decoding may allocate.
 pub(crate) fn open_block<'a>(
     bytes: &'a [u8],
     kind: BlockKind,
@@ -298,7 +298,7 @@ impl<'a> Block<'a> {
         Ok(raw)
     }
 
-    /// Decodes into `raw`, which must be `raw_len` long.
+    /// The bytes of an uncompressed block.
     pub(crate) fn decode_into(&self, raw: &mut [u8]) -> Result<(), BucketError> {
         let decoded = match self.codec {
             CODEC_STORED | CODEC_ZSTD => decode_part(self.payload, self.codec == CODEC_ZSTD, raw),

@@ -1,4 +1,4 @@
-//! The whole bucket, read and held against every rule: what `bucket verify` runs.
+//! Full check of a bucket against every rule of the format, as `bucket verify` runs it.
 
 use quarry_event::template::{ValueTraits, is_json_scalar, is_string_content};
 use quarry_event::{PageColumns, PageSet};
@@ -12,7 +12,7 @@ use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::write::fingerprint_of;
 
 impl BucketReader {
-    /// Reads everything: every checksum and every structural rule, and that no byte belongs to nothing.
+    /// Reads everything; checks every checksum and structural rule, and that every byte belongs to a block.
     pub fn check(&self) -> Result<(), BucketError> {
         let place = BlockPosition::of("header", 0);
         if self.source.fetch(place, HEADER_BYTES)?[..] != header() {
@@ -37,8 +37,8 @@ impl BucketReader {
         self.check_cover(blocks)
     }
 
-    /// Reads each column of each page on its own, holds its values against its traits and counts, and adds the blocks to `blocks`;
-    /// returns those that are shared.
+    /// Reads each column of each page separately, checks its values against its traits and counts, and adds the blocks
+    /// to `blocks`; returns the shared ones.
     fn check_columns(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<Vec<BlockAt>, BucketError> {
         let (Some(at), Some(columns)) = (self.parts()[slab].shape.at, self.columns(slab)?) else {
             return Ok(Vec::new());
@@ -68,7 +68,7 @@ impl BucketReader {
         Ok(columns.layout.shared_blocks())
     }
 
-    /// A slab's pages must not be empty and only the last may be short.
+    /// Checks that no page of a slab is empty and only the last one is short.
     fn check_slab_facts(&self, slab: usize) -> Result<(), BucketError> {
         let info = &self.slabs()[slab];
         let place = BlockPosition::of("slab head", self.parts()[slab].head.offset).in_slab(slab);
@@ -100,7 +100,7 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads both term dictionaries whole, gives each term's hash to `visit` and adds their blocks to `blocks`.
+    /// Reads both term dictionaries, passes each term's hash to `visit` and adds their blocks to `blocks`.
     pub(crate) fn check_term_dictionaries(
         &self,
         slab: usize,
@@ -130,7 +130,7 @@ impl BucketReader {
         Ok(())
     }
 
-    /// Reads the locator whole, looks up every rare token in it and adds its blocks to `blocks`.
+    /// Reads the locator, looks up every rare token in it and adds its blocks to `blocks`.
     fn check_locator(&self, slab: usize, blocks: &mut Vec<BlockAt>) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
             return Ok(());
@@ -140,8 +140,8 @@ impl BucketReader {
         self.check_located(slab, &mut |_| {})
     }
 
-    /// Requires that the locator of a slab, if it has one, tells the pages of every rare token, and gives the hash of
-    /// each to `visit`, repetitions included.
+    /// Checks that a slab's locator, if there is one, finds the pages of every rare token; passes the hash of each to
+    /// `visit`, with repetitions.
     pub(crate) fn check_located(&self, slab: usize, visit: &mut dyn FnMut(u64)) -> Result<(), BucketError> {
         let Some(locator) = self.locator(slab)? else {
             return self.for_each_rare(slab, false, &mut |hash, _| {
@@ -167,7 +167,7 @@ impl BucketReader {
         }
     }
 
-    /// The blocks must fill the space between header and trailer without gap or overlap.
+    /// Checks that the blocks fill the space between header and trailer without gaps or overlap.
     fn check_cover(&self, mut blocks: Vec<BlockAt>) -> Result<(), BucketError> {
         blocks.sort_unstable_by_key(|at| at.offset);
         let mut end = HEADER_BYTES as u64;
@@ -176,7 +176,7 @@ impl BucketReader {
             if at.offset != end {
                 return Err(place.corrupt(format!("the block before it ends at byte {end}")));
             }
-            // Pages read their blocks by kind; a block of any other kind in a page is only met here.
+            // Pages read their blocks by kind, so a block of an unexpected kind is only noticed here.
             let bytes = self.source.fetch(place, at.stored_len as usize)?;
             open_block(&bytes, at.kind, place, u32::MAX as usize)?;
             end = at.offset.saturating_add(u64::from(at.stored_len));
@@ -190,7 +190,7 @@ impl BucketReader {
     }
 }
 
-/// Whether all that is said of every value of a column holds for this one.
+/// Whether the traits of a column hold for this value.
 fn keeps_traits(value: &[u8], traits: &ValueTraits) -> bool {
     let len = value.len() as u64;
     let ends_fit = |(first, last): (&u8, &u8)| traits.firsts.contains(*first) && traits.lasts.contains(*last);

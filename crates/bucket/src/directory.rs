@@ -1,6 +1,6 @@
-//! What is read first: the trailer, the bucket's directory and one head per slab.
+//! Structures read first: the trailer, the bucket's directory and one head per slab.
 //!
-//! The head of a slab holds its metadata, its pages with the place of each block, and the place of its term
+//! The head of a slab holds its metadata, its pages with the position of each block, and the position of its term
 //! dictionaries.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::wire::{Cursor, Malformed, put_run, put_signed, put_varint};
 
 /// First and last bytes of every bucket.
 const MAGIC: &[u8; 8] = b"QRYBUCKT";
-/// Version of the container: header, trailer, directory and slab heads. Blocks have their own.
+/// Version of the container: header, trailer, directory and slab heads. Blocks have versions of their own.
 const FORMAT_VERSION: u32 = 1;
 /// Magic, version, four zeroes.
 pub(crate) const HEADER_BYTES: usize = 16;
@@ -74,20 +74,20 @@ pub(crate) struct PageHead {
     pub(crate) time_min: TimeNs,
     pub(crate) time_max: TimeNs,
     pub(crate) raw_bytes: u64,
-    /// Metadata codes that occur, ascending. Only filled by the writer.
+    /// Metadata codes that occur, ascending. Filled by the writer only.
     pub(crate) codes: Vec<u32>,
-    /// The same as a set. Only filled by the reader.
+    /// The same as a set. Filled by the reader only.
     pub(crate) metas: MetaSet,
-    /// Blocks in the order they lie in the object, one after the other.
+    /// Blocks in the order in which they are stored, consecutive.
     pub(crate) blocks: Vec<BlockAt>,
 }
 
-/// All of a slab but its blocks.
+/// Everything about a slab except its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SlabHead {
     pub(crate) metas: Arc<[Metadata]>,
     pub(crate) pages: Vec<PageHead>,
-    /// Blocks of the slab as a whole: the term dictionaries' directories.
+    /// Blocks of the slab as a whole: the directories of its term dictionaries.
     pub(crate) blocks: Vec<BlockAt>,
 }
 
@@ -180,7 +180,7 @@ fn read_page_facts(cursor: &mut Cursor<'_>, metas: usize) -> Result<PageHead, Ma
 /// The bucket's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
-    /// All but `object_bytes`, which the object itself tells.
+    /// Everything but `object_bytes`, which follows from the object itself.
     pub(crate) summary: BucketSummary,
     /// Offset and stored length of each slab's head.
     pub(crate) slabs: Vec<(u64, u32)>,

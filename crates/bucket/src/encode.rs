@@ -1,9 +1,9 @@
-//! From event batches to a bucket's two objects.
+//! Encoder: from event batches to a bucket's two objects.
 //!
-//! Page by page: its tokens go into the term table, its columns and text blocks to the end of the object. After the
-//! last page of a slab follow the columns of its texts, where they fall apart into some, and its term dictionaries;
-//! after the last slab the heads, the directory and the trailer, so that one read of the tail tells a reader everything
-//! it needs for the next.
+//! For each page, its tokens go into the term table, and its columns and text blocks to the end of the object. After
+//! the last page of a slab follow the columns of its texts, if they were split into any, and its term dictionaries;
+//! after the last slab the slab heads, the directory and the trailer. One read of the tail thus tells a reader
+//! everything it needs for the next read.
 
 use bytes::Bytes;
 use quarry_event::{EventBatch, IndexedField, TimeNs};
@@ -34,9 +34,9 @@ use crate::term_dictionary::{Namespace, field_term};
 pub struct EncodeOptions {
     /// zstd level of the text column: 1 when sealing, 3 to 9 when compacting.
     pub zstd_level: i32,
-    /// Whether texts may be taken apart into columns where they fall apart well; else they are stored as they are.
+    /// Whether texts may be split into templates and columns if they split well; otherwise they are stored as text.
     pub shaped: bool,
-    /// Whether slabs that are taken apart say in which pages their rare tokens are: worth it where a bucket stays.
+    /// Whether template slabs get a locator, which tells the pages of rare tokens; worthwhile in a bucket that stays.
     pub located: bool,
 }
 
@@ -53,37 +53,37 @@ pub struct EncodedBucket {
     pub object: Bytes,
     /// The term filter sidecar, read by [`crate::TermFilter`].
     pub filter: Bytes,
-    /// What the catalog keeps.
+    /// The bucket's entry for the catalog.
     pub summary: BucketSummary,
 }
 
 /// The input of one slab.
 #[derive(Clone, Copy, Debug)]
 pub struct SlabSource<'a> {
-    /// Its events; at most `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
+    /// Its events, at most `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
     pub events: &'a EventBatch,
     /// `_indextime` of each event, or `None` when `events.index_time` holds for all.
     pub index_times: Option<&'a [TimeNs]>,
 }
 
 impl<'a> SlabSource<'a> {
-    /// The events of a batch that came in at once.
+    /// The events of a batch that arrived at once.
     pub fn of(events: &'a EventBatch) -> SlabSource<'a> {
         SlabSource { events, index_times: None }
     }
 }
 
-/// Encodes one slab per batch. Each batch must keep within `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
+/// Encodes one slab per batch. Each batch must respect `MAX_SLAB_EVENTS` and `MAX_SLAB_RAW_BYTES`.
 pub fn encode(slabs: &[EventBatch], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
     let sources: Vec<SlabSource<'_>> = slabs.iter().map(SlabSource::of).collect();
     encode_slabs(&sources, options)
 }
 
-/// As [`encode`], for slabs whose events came in at different times.
+/// Like [`encode`], for slabs whose events arrived at different times.
 pub fn encode_slabs(slabs: &[SlabSource<'_>], options: &EncodeOptions) -> Result<EncodedBucket, BucketError> {
     let mut encoder = BucketEncoder::new(options)?;
     let raw_bytes: usize = slabs.iter().map(|slab| slab.events.raw.len()).sum();
-    // Logs shrink to a third or less; growing the object would copy it.
+    // Logs usually shrink to a third or less; growing the object later would copy it.
     encoder.blocks.object.reserve(raw_bytes / 3 + 4_096);
     slabs.iter().try_for_each(|slab| encoder.add_slab(slab))?;
     encoder.finish()
@@ -96,7 +96,7 @@ fn within(value: usize, what: &'static str, limit_name: &'static str, limit: usi
     Err(BucketError::Limit { what, value: value as u64, limit_name, limit: limit as u64 })
 }
 
-/// Encodes a bucket slab by slab: in memory are the slab that is added and what the bucket will be.
+/// Encodes a bucket slab by slab; memory holds the slab being added and the encoded bucket.
 pub struct BucketEncoder {
     options: EncodeOptions,
     blocks: BlockWriter,
@@ -112,7 +112,7 @@ pub struct BucketEncoder {
 }
 
 impl BucketEncoder {
-    /// An encoder of no slab yet.
+    /// An encoder without slabs.
     pub fn new(options: &EncodeOptions) -> Result<BucketEncoder, BucketError> {
         Ok(BucketEncoder {
             options: *options,
@@ -128,17 +128,17 @@ impl BucketEncoder {
         })
     }
 
-    /// Slabs that were added.
+    /// Number of slabs added.
     pub fn slabs(&self) -> usize {
         self.heads.len()
     }
 
-    /// Bytes the object has at most, with what was added so far.
+    /// Upper bound of the object's size, given the slabs added so far.
     pub fn object_bytes(&self) -> usize {
         self.blocks.object.len() + self.shared.ordinary_bytes()
     }
 
-    /// Adds a slab. After an error the encoder is of no use any more.
+    /// Adds a slab. After an error the encoder must not be used any more.
     pub fn add_slab(&mut self, slab: &SlabSource<'_>) -> Result<(), BucketError> {
         within(self.heads.len() + 1, "slabs of a bucket", "MAX_SLABS", MAX_SLABS)?;
         let head = self.slab(&CheckedSlab::new(slab, self.heads.len())?)?;
@@ -235,7 +235,7 @@ impl BucketEncoder {
         head.blocks.push(BlockAt { kind, offset, stored_len });
     }
 
-    /// Adds the page's terms to the tables; those of texts that are columns are added for the whole slab.
+    /// Adds the page's terms to the tables; terms of texts that are stored as columns are added for the whole slab.
     fn terms(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>) {
         if !page.shaped {
             self.tokens.start_page(page.number);
@@ -249,7 +249,8 @@ impl BucketEncoder {
         }
     }
 
-    /// Text blocks of whole events, each closed before it exceeds its target; a longer event has one of its own.
+    /// Writes text blocks of whole events. Each is closed before it exceeds its target; a longer event gets a block of
+    /// its own.
     fn text(&mut self, slab: &CheckedSlab<'_>, page: &PageSource<'_>, head: &mut PageHead) -> Result<(), BucketError> {
         let end_of = |row: usize| slab.events.ends[row] as usize;
         let mut start = if page.start == 0 { 0 } else { end_of(page.start - 1) };
@@ -270,7 +271,7 @@ impl BucketEncoder {
         Ok(())
     }
 
-    /// Writes the term dictionaries of the slab whose terms the tables hold. An empty one is left out.
+    /// Writes the term dictionaries of the slab whose terms are in the tables. An empty one is omitted.
     fn term_dictionaries(&mut self, pages: usize) -> Result<Vec<BlockAt>, BucketError> {
         let mut blocks = Vec::new();
         for table in [&mut self.tokens, &mut self.fields] {
@@ -289,7 +290,7 @@ impl BucketEncoder {
         Ok(blocks)
     }
 
-    /// The bucket of all slabs that were added.
+    /// Completes the bucket.
     pub fn finish(self) -> Result<EncodedBucket, BucketError> {
         let BucketEncoder { mut blocks, shared, mut heads, filter, summary, mut scratch, .. } = self;
         for (slab, at) in shared.finish(&mut blocks)? {
@@ -326,11 +327,11 @@ struct PageSource<'a> {
     start: usize,
     end: usize,
     fields: &'a [IndexedField],
-    /// Its texts are columns of the slab.
+    /// Whether its texts are columns of the slab.
     shaped: bool,
 }
 
-/// The texts as columns, where they fall apart well.
+/// The texts as columns, if they split well.
 fn shape_of(events: &EventBatch) -> Option<TemplateSlab> {
     #[cfg(test)]
     let split_slab = tests::SHAPER.get().unwrap_or(split_slab);

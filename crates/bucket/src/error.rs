@@ -1,4 +1,4 @@
-//! What can go wrong with a bucket, with the place of the damage and what to do about it.
+//! Errors of reading and writing a bucket, with the position of the damage and the remedy.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use crate::wire::Malformed;
 /// Failure to write or read a bucket.
 #[derive(Debug, thiserror::Error)]
 pub enum BucketError {
-    /// The object's bytes could not be fetched; trying again may help.
+    /// The object's bytes could not be fetched; a retry may help.
     #[error("bucket object cannot be read: {0}; retry, then check the storage")]
     Read(#[from] ReadError),
-    /// The bytes are not what was written. Other slabs and buckets still answer.
+    /// The bytes are not what was written. Other slabs and buckets can still be searched.
     #[error(
         "bucket is damaged at {place}: {reason}; restore the object from a copy or take the bucket out of the index"
     )]
@@ -22,7 +22,7 @@ pub enum BucketError {
         /// What does not fit.
         reason: String,
     },
-    /// Written by a newer version: whole, but not readable here.
+    /// Written by a newer version; intact, but not readable here.
     #[error("bucket needs a newer quarry at {place}: {reason}; upgrade this node before reading it")]
     Unsupported {
         /// Where.
@@ -30,7 +30,7 @@ pub enum BucketError {
         /// The unknown version, kind or codec.
         reason: String,
     },
-    /// An event batch breaks the rules stated at `EventBatch`: a bug of the caller.
+    /// An event batch violates the rules stated at `EventBatch`: a bug of the caller.
     #[error("event batch of slab {slab} cannot be encoded: {reason}")]
     InvalidBatch {
         /// Slab number within the bucket.
@@ -50,7 +50,7 @@ pub enum BucketError {
         /// Its value.
         limit: u64,
     },
-    /// The encoded bucket does not decode to its input: keep the input (WAL) and report.
+    /// The encoded bucket does not decode to its input: keep the input (WAL) and report the bug.
     #[error("encoded bucket differs from its input at {place}: {what}; the input is kept, please report this")]
     Mismatch {
         /// Where.
@@ -71,7 +71,7 @@ impl HasKind for BucketError {
     }
 }
 
-/// Position inside a bucket, as far as it is known.
+/// Position in a bucket, as far as known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockPosition {
     /// Slab number.
@@ -100,7 +100,7 @@ impl BlockPosition {
         BlockPosition { page: Some(page as u32), ..self }
     }
 
-    /// What was decoded here, or damage.
+    /// Turns malformed data into damage at this position.
     pub(crate) fn decoded<T>(self, outcome: Result<T, Malformed>) -> Result<T, BucketError> {
         outcome.map_err(|malformed| self.corrupt(malformed.0))
     }
@@ -143,7 +143,7 @@ pub enum ReadError {
         offset: u64,
         /// Number of bytes asked for.
         len: usize,
-        /// What the storage said, with the object's name.
+        /// Error text of the storage, with the object's name.
         reason: String,
     },
 }

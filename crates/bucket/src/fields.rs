@@ -1,8 +1,8 @@
-//! Index-time fields of a page: sparse rows, pooled names and values.
+//! Index-time fields of a page: sparse rows with pooled names and values.
 //!
-//! Fields do not get a column each: a source may invent thousands of names. All fields of a page lie in one or more
-//! blocks, each with its own small dictionary of names; names beyond the dictionary's limit are written beside their
-//! values, so that an explosion of names costs bytes and no memory.
+//! Fields do not get columns of their own, since a source may produce thousands of names. All fields of a page are
+//! stored in one or more blocks, each with a small dictionary of names. Names beyond the dictionary's limit are written
+//! next to their values, so that an explosion of names costs bytes but no memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use crate::wire::{Cursor, Malformed, put_run, put_varint};
 const STREAMS: usize = 5;
 /// Name number of a name beyond the dictionary.
 const BESIDE: u64 = 0;
-/// Bytes a field block decodes to at most: a full block and one more field of the greatest size.
+/// Maximum decoded size of a field block: a full block and one more field of the greatest size.
 pub(crate) const MAX_FIELD_BLOCK_BYTES: usize =
     TARGET_FIELD_BLOCK_BYTES + MAX_FIELD_BYTES + MAX_FIELD_BLOCK_ENTRIES * 16;
 
-/// Writes the fields of one page, rows counted from `first_row`. Returns the stored bytes of each block.
+/// Writes the fields of one page, with rows counted from `first_row`. Returns the stored size of each block.
 pub(crate) fn write_fields(
     fields: &[IndexedField],
     first_row: u32,
@@ -100,7 +100,7 @@ fn parse_streams(
     while names.remaining() > 0 {
         dictionary.push(names.text("name of a field", MAX_FIELD_BYTES)?.into());
     }
-    // An entry takes two bytes of this stream at least.
+    // An entry takes at least two bytes of this stream.
     let count = rows.count("number of fields", MAX_FIELD_BLOCK_ENTRIES.min(rows.remaining() / 2))?;
     let mut row = 0;
     fields.reserve(count);

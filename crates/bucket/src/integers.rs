@@ -1,7 +1,7 @@
 //! Columns of 64-bit integers: constant, frame of reference, or deltas, bit-packed.
 //!
-//! Times in milliseconds and lengths of lines need 10 to 25 bits each this way. The number of values is not stored:
-//! it is the number of events of the page. All arithmetic wraps, so that any i64 comes back.
+//! Timestamps in milliseconds and line lengths take 10 to 25 bits each this way. The number of values is not stored; it
+//! is the number of events of the page. All arithmetic wraps, so that every i64 round-trips.
 
 mod bits;
 
@@ -45,7 +45,7 @@ pub(crate) fn encode_integers(values: &[i64], out: &mut Vec<u8>) {
     }
 }
 
-/// Decodes `count` values and requires that nothing follows them.
+/// Decodes `count` values; an error if anything follows them.
 pub(crate) fn decode_integers(bytes: &[u8], count: usize) -> Result<Vec<i64>, Malformed> {
     let mut cursor = Cursor::new(bytes);
     let values = read_integers(&mut cursor, count)?;
@@ -84,19 +84,19 @@ pub(crate) fn read_integers(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec
     })
 }
 
-/// Encoded integers of which single ones are read.
+/// Random access to encoded integers.
 #[derive(Clone, Debug)]
 pub(crate) enum IntegersAt {
     /// All the same.
     Constant(i64),
     /// Multiples of `unit` above `min`.
     Frame { min: i64, unit: u64, offsets: PackedAt },
-    /// Decoded, as each hangs on those before it.
+    /// Decoded, as each depends on the previous ones.
     Decoded(Vec<i64>),
 }
 
 impl IntegersAt {
-    /// The `count` integers that `cursor`, which reads `chunk`, is at.
+    /// Reads `count` integers at the position of `cursor`, which reads `chunk`.
     pub(crate) fn read(chunk: &Bytes, cursor: &mut Cursor<'_>, count: usize) -> Result<IntegersAt, Malformed> {
         let mut ahead = cursor.clone();
         let mode = ahead.u8("integer mode")?;
@@ -112,7 +112,7 @@ impl IntegersAt {
         Ok(IntegersAt::Frame { min, unit, offsets: PackedAt::read(chunk, cursor, count, u64::BITS)? })
     }
 
-    /// Integer number `at`, of which there are more.
+    /// Integer number `at`, which must exist.
     pub(crate) fn get(&self, at: usize) -> i64 {
         match self {
             IntegersAt::Constant(value) => *value,
@@ -122,7 +122,7 @@ impl IntegersAt {
     }
 }
 
-/// Whether one of `wanted` is among `count` encoded values; `None` where the mode is another than a frame.
+/// Whether one of `wanted` is among `count` encoded values; `None` if the mode is not frame of reference.
 pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Result<Option<bool>, Malformed> {
     let mut cursor = Cursor::new(bytes);
     if cursor.u8("integer mode")? != FRAME {
@@ -130,7 +130,7 @@ pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Resul
     }
     let min = cursor.signed("integer minimum")?;
     let unit = cursor.varint("integer unit")?;
-    // Offsets wrap when they are multiplied, but those that were encoded never did.
+    // Multiplying arbitrary offsets may wrap, but those of encoded values never did.
     let offset = |number: i64| {
         let distance = number.wrapping_sub(min) as u64;
         (unit != 0 && number >= min && distance.is_multiple_of(unit)).then(|| distance / unit)
@@ -142,7 +142,7 @@ pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Resul
         return Ok(Some(false));
     };
     let other = offsets[1].unwrap_or(one);
-    // Without an early way out, several values are compared at once.
+    // Without an early exit, several values are compared at once.
     if u32::from(width) <= u32::BITS {
         let (one, other) = (one as u32, other as u32);
         let holds = unpack_codes(&mut cursor, count)?
@@ -162,15 +162,15 @@ pub(crate) fn frame_holds(bytes: &[u8], count: usize, wanted: [i64; 2]) -> Resul
     Ok(Some(values.iter().fold(false, |found, value| found | (*value == one) | (*value == other))))
 }
 
-/// Smallest and largest value; zeroes where there is none.
+/// Smallest and largest value; zeroes if there are none.
 pub(crate) fn range_of(values: &[i64]) -> (i64, i64) {
     let Some(first) = values.first() else { return (0, 0) };
     values.iter().fold((*first, *first), |(min, max), value| (min.min(*value), max.max(*value)))
 }
 
-/// Times are often whole milliseconds or seconds; a common divisor is taken out first.
+/// The largest common unit. Times are often whole milliseconds or seconds, so a common divisor is factored out first.
 pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
-    // Divisors that the compiler knows become multiplications.
+    // A divisor known at compile time becomes a multiplication.
     fn divides<const UNIT: u64>(values: &[i64], min: i64) -> bool {
         values.iter().all(|value| (value.wrapping_sub(min) as u64).is_multiple_of(UNIT))
     }
@@ -185,7 +185,7 @@ pub(crate) fn common_unit(values: &[i64], min: i64) -> u64 {
     }
 }
 
-/// How far each value lies above `min`, in units that [`common_unit`] gave.
+/// Distance of each value from `min`, in units returned by [`common_unit`].
 pub(crate) fn offsets_of(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
     fn divided<const UNIT: u64>(values: &[i64], min: i64) -> Vec<u64> {
         values.iter().map(|value| value.wrapping_sub(min) as u64 / UNIT).collect()
@@ -198,7 +198,7 @@ pub(crate) fn offsets_of(values: &[i64], min: i64, unit: u64) -> Vec<u64> {
     }
 }
 
-/// Smallest and largest step, or `None` where a step does not fit an i64.
+/// Smallest and largest delta; `None` if a delta does not fit an i64.
 fn delta_range(offsets: &[u64]) -> Option<(i64, i64)> {
     let (mut low, mut high, mut wild) = (i64::MAX, i64::MIN, false);
     for pair in offsets.windows(2) {

@@ -1,14 +1,14 @@
 //! The bucket container: slabs, text column, term dictionary, term filter; bytes in, bytes out.
 //!
-//! A bucket is one immutable object of one or more slabs plus a small sidecar, the term filter. [`encode`] makes
-//! both from event batches, [`verify_against`] decodes them again and compares before anybody forgets the input, and
-//! [`BucketReader`] answers from range reads: directory first, then only the blocks a search needs. The layout is
-//! drawn in docs/formats/bucket.md.
+//! A bucket is one immutable object with one or more slabs, plus a small sidecar, the term filter. [`encode`] makes
+//! both from event batches. [`verify_against`] decodes them and compares before the input may be dropped.
+//! [`BucketReader`] answers from range reads: the directory first, then only the blocks that a search needs.
+//! docs/formats/bucket.md describes the layout.
 //!
-//! Not here: files, sockets, clocks, caches and the choice of what becomes a bucket (blob and store do that).
+//! Not here: files, sockets, clocks, caches, and which events form a bucket (blob, store).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-// The fuzz entry, which a unit test shares, names this crate from outside.
+// The fuzz entry, which a unit test shares, uses this crate's external name.
 #[cfg(test)]
 extern crate self as quarry_bucket;
 

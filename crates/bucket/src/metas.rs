@@ -1,4 +1,4 @@
-//! A slab's metadata: the dictionary of its distinct values and, per page, the set that occurs.
+//! Metadata of a slab: the dictionary of distinct values and, per page, the set that occurs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl MetaSet {
     }
 }
 
-/// Writes the dictionary; a text that occurs again is a reference to its first occurrence.
+/// Writes the dictionary; a repeated text is a reference to its first occurrence.
 pub(crate) fn put_metas(metas: &[Metadata], out: &mut Vec<u8>) {
     let mut known: HashMap<&str, u64, FixedState> = HashMap::default();
     assert!(metas.len() <= MAX_SLAB_EVENTS, "a slab has no more metadata than events");
@@ -116,7 +116,7 @@ pub(crate) fn text_of(meta: &Metadata, field: MetaField) -> &str {
     }
 }
 
-/// Whether `text` matches a pattern whose `*` stands for any run of characters; case does not count.
+/// Case-insensitive match of a pattern in which `*` stands for any run of characters.
 pub(crate) fn matches_pattern(text: &str, pattern: &str) -> bool {
     let (lowered, pattern) = (fold_case(text), fold_case(pattern));
     let Some((head, tail)) = pattern.split_once('*') else {
@@ -125,7 +125,7 @@ pub(crate) fn matches_pattern(text: &str, pattern: &str) -> bool {
     let Some(mut left) = lowered.strip_prefix(head) else {
         return false;
     };
-    // The last piece must end the text; the ones between may be taken at their first occurrence.
+    // The last piece must end the text; the pieces between can be matched at their first occurrence.
     let (middle, last) = tail.rsplit_once('*').unwrap_or(("", tail));
     for piece in middle.split('*') {
         match left.find(piece) {
@@ -136,7 +136,7 @@ pub(crate) fn matches_pattern(text: &str, pattern: &str) -> bool {
     left.ends_with(last)
 }
 
-/// Events of one metadata entry of one slab.
+/// Number of events of one metadata entry of a slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MetaCount {
     pub(crate) events: u64,

@@ -1,4 +1,4 @@
-//! Mutated buckets with checksums that do not count: the decoders themselves bear anything.
+//! Mutation tests: buckets with random damage and checksums disabled, so that the decoders themselves are tested.
 
 #[path = "../../../fuzz/entries/bucket_reader.rs"]
 mod entry;
@@ -40,7 +40,7 @@ fn decoders_bear_any_bytes() {
     CHECKSUMS_DECIDE.set(false);
     let seeds = seeds();
     mutations::for_each_mutation(&seeds, 4_000, entry::run);
-    // Lengths stay right here, so that the damage reaches the decoders and not only the block heads.
+    // Lengths remain valid here, so that the damage reaches the decoders and not only the block heads.
     for seed in &seeds {
         for at in 0..seed.len() {
             for value in [0, 1, 0x7f, 0xff, seed[at] ^ 1, seed[at].wrapping_add(1)] {

@@ -1,10 +1,11 @@
-//! Tokens that no term dictionary lists, in the columns of template slabs: which pages hold one, and that the filter
-//! knows all.
+//! Pages with rare tokens: searches the columns of template slabs for tokens that are not in the term dictionary, and
+//! checks that the term filter knows all of them.
 //!
-//! The store asks the term filter first, so that columns are read only in slabs that most likely hold the token. A
-//! compacted slab's locator tells the pages of most tokens (`crate::locator`), so that no column is read at all.
+//! The store asks the term filter first, so that columns are read only in slabs that most likely contain the token. In
+//! a compacted slab, the locator returns the pages of most tokens (`crate::locator`), so that no column is read at all.
 //!
-//! Not here: what is rare (`crate::term_dictionary::rare_tokens`) and how a value is tested (`crate::term_dictionary::scan`).
+//! Not here: which tokens are rare (`crate::term_dictionary::rare_tokens`); testing values
+//! (`crate::term_dictionary::scan`).
 
 use quarry_event::PageSet;
 use quarry_event::template::{Column, ColumnKind, ColumnValues, NumberFormat, TemplateSet};
@@ -19,18 +20,20 @@ use crate::term_dictionary::hash::hash_term;
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, is_rare_column, numbers_are_located};
 use crate::term_dictionary::scan::{NumberTest, RareTest, Wanted};
 
-/// Where other conditions left so few pages, looking for one more token in their columns costs more than these pages.
+/// If other conditions leave at most this many pages, searching columns for another token costs more than reading the
+/// pages.
 const FEW_PAGES: u32 = 4;
 
 impl BucketReader {
-    /// Whether other conditions left so few pages of a slab that one more is not worth asking for in columns.
+    /// Whether other conditions leave so few pages of a slab that searching its columns for another token does not pay
+    /// off.
     pub(crate) fn are_few(&self, slab: usize, among: PageSet) -> bool {
         among != PageSet::first(self.slabs()[slab].pages.len()) && among.0.count_ones() <= FEW_PAGES
     }
 
-    /// Whether the term dictionary should be asked. The tokens of a value that is all in rare columns it does not list;
-    /// it is asked all the same where numbers have several tokens, which are in most pages: that is told sooner than
-    /// seen.
+    /// Whether the term dictionary should be asked. It does not list the tokens of a value whose columns are all rare.
+    /// But if numbers consist of several tokens, which occur in most pages, it is asked anyway: that answer comes
+    /// sooner than reading columns.
     pub(crate) fn is_listed(&self, asked: Asked<'_>) -> Result<bool, BucketError> {
         let (Some(within), Some(columns)) = (asked.within, self.columns(asked.slab)?) else { return Ok(true) };
         let columns = &columns.layout.template_set.columns;
@@ -38,8 +41,8 @@ impl BucketReader {
         Ok(within.literals || !within.columns.iter().all(is_rare))
     }
 
-    /// Where a field's values are addresses in columns of their own, tests for this one; its four tokens would be in
-    /// every page. `None` where values have other forms too.
+    /// Tests for an IP address if all values of the field are stored in address columns; its four tokens would occur in
+    /// every page. `None` if values also have other forms.
     pub(crate) fn address_tests(
         &self,
         asked: Asked<'_>,
@@ -76,7 +79,7 @@ impl BucketReader {
         }
     }
 
-    /// Pages of `among` of whose rare columns some may hold what is wanted. None of a slab of plain text.
+    /// Pages of `among` whose rare columns may contain what is wanted. Empty for a slab of plain text.
     pub(crate) fn rare_pages(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         let Some(columns) = self.columns(slab)? else {
@@ -141,8 +144,8 @@ impl BucketReader {
         Ok(found)
     }
 
-    /// Gives the hash of every rare token of a slab to `visit`, repetitions included, as its columns hold them now: where
-    /// `per_page`, with the page if a locator tells it.
+    /// Passes the hash of every rare token of a slab to `visit`, with repetitions, as its columns hold them; with
+    /// `per_page`, including the page if a locator covers the token.
     pub(crate) fn for_each_rare(
         &self,
         slab: usize,
@@ -191,7 +194,7 @@ impl BucketReader {
     }
 }
 
-/// Whether the term dictionary leaves out what the values of a column are, each a token of its own if it is a number.
+/// Whether the term dictionary omits the values of a column, each of which is a single token if it is a number.
 fn is_one_rare_token(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, .. } => {
@@ -201,7 +204,7 @@ fn is_one_rare_token(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator lists the tokens of a rare column.
+/// Whether a locator covers the tokens of a rare column.
 fn is_located_column(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { format, min, max } => numbers_are_located(format, min, max, column.values),
@@ -209,7 +212,7 @@ fn is_located_column(column: &Column) -> bool {
     }
 }
 
-/// The tests of the columns that a locator lists.
+/// The tests for columns that a locator covers.
 fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Asked<'_>) -> Vec<(u32, RareTest<'a>)> {
     let located = (0u32..).zip(&template_set.columns);
     let located = located.filter(|(number, column)| asked.concerns(*number) && is_located_column(column));
@@ -217,10 +220,10 @@ fn located_tests<'a>(template_set: &TemplateSet, wanted: Wanted<'a>, asked: Aske
     tests.filter(|(_, test)| !matches!(test, RareTest::Never)).collect()
 }
 
-/// What is looked for in the values of a column.
+/// What to search for in the values of a column.
 enum Sought<'a> {
     Values(RareTest<'a>),
-    /// Codes of a shared dictionary, ascending: only the entries were tested.
+    /// Codes of a shared dictionary, ascending, so that only its entries had to be tested.
     Codes(Vec<u32>),
 }
 
@@ -238,7 +241,7 @@ impl<'a> Sought<'a> {
         }
     }
 
-    /// Whether a value of this column may be what is looked for.
+    /// Whether a value of this column may match.
     fn is_met(&self, column: u32, page: &mut TemplatePage) -> Result<bool, BucketError> {
         match self {
             Sought::Values(test) => {

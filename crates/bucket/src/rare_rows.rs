@@ -1,8 +1,8 @@
-//! The rows of a page that may hold rare tokens: few, as a rule, for a search for one id.
+//! Candidate rows of a page for rare tokens: usually few, as in a search for one id.
 //!
-//! A token that the term dictionary does not list for a page is in a value of one of the rare columns of that page, if
-//! it is there at all; the rows of these values are all that can match. What this costs is a term dictionary page and a
-//! column or two, so it is worth asking where few pages are left.
+//! If a token that the term dictionary does not list for a page occurs there at all, it is in one of the page's rare
+//! columns; only the rows of these values can match. This costs a term dictionary page and a column or two, so it pays
+//! off when few pages are left.
 
 use quarry_event::template::ColumnValues;
 use quarry_event::{FieldColumns, TermQuery};
@@ -14,12 +14,12 @@ use crate::reader::{Asked, BucketReader, in_order_of_rarity};
 use crate::term_dictionary::scan::{RareTest, Wanted};
 use crate::term_dictionary::{cut_term, field_term};
 
-/// Tokens of a query that are looked for at most before it is said that the rows are not known.
+/// Maximum number of tokens of a query that are looked up before the rows count as unknown.
 const MOST_TOKENS: usize = 2;
 
 impl BucketReader {
-    /// Rows of a page that may hold a match, ascending: a superset of the truth. `None` where that is not known, or
-    /// where there are more than `most`. Panics when there is no such page, as slice indexing does.
+    /// Rows of a page that may hold a match, ascending: a superset of the matches. `None` if that is unknown, or if
+    /// there are more than `most`. Panics if there is no such page, as slice indexing does.
     pub fn candidate_rows(
         &self,
         slab: usize,
@@ -66,7 +66,7 @@ impl BucketReader {
             }
             TermQuery::Or(parts) => {
                 let mut all = Vec::new();
-                // Columns are looked into last.
+                // Columns are searched last.
                 let (late, early): (Vec<_>, Vec<_>) =
                     parts.iter().partition(|part| matches!(part, TermQuery::Token(_) | TermQuery::Value { .. }));
                 for part in early.into_iter().chain(late) {
@@ -81,7 +81,7 @@ impl BucketReader {
         }
     }
 
-    /// No row where no event of the page has this index-time field; else it is not known which have.
+    /// No row if no event of the page has this index-time field; otherwise it is unknown which events have it.
     fn rows_with_field(&self, slab: usize, page: usize, term: &[u8]) -> Result<Option<Vec<u32>>, BucketError> {
         let pages = match self.term_dictionary(slab, &self.parts()[slab].fields)? {
             Some(term_dictionary) => term_dictionary.find(&self.source, term)?,
@@ -141,13 +141,13 @@ impl BucketReader {
         Ok((rows.len() <= most).then_some(rows))
     }
 
-    /// Places of the values of a column that pass its test.
+    /// Positions of the values of a column that pass its test.
     fn places(&self, column: u32, test: &RareTest<'_>, page: &mut TemplatePage) -> Result<Vec<usize>, BucketError> {
         if page.count(column) == 0 {
             return Ok(Vec::new());
         }
         if let (Some(numbers), Some((dictionary, 0))) = (test.numbers(), page.shared(column)?) {
-            // Entries ascend by their first component, so that the codes are found at once.
+            // Entries ascend by their first component, so the codes are found directly.
             let wanted = dictionary.codes_of(0, numbers);
             let codes = page.shared_codes(column)?;
             let (Some(first), Some(last)) = (wanted.first(), wanted.last()) else { return Ok(Vec::new()) };
@@ -163,13 +163,13 @@ impl BucketReader {
     }
 }
 
-/// Places of the values that pass.
+/// Positions of the values that pass.
 pub(crate) fn places_where<T>(values: &[T], passes: impl Fn(&T) -> bool) -> Vec<usize> {
     values.iter().enumerate().filter(|(_, value)| passes(value)).map(|(at, _)| at).collect()
 }
 
 impl RareTest<'_> {
-    /// Places of the values that pass.
+    /// Positions of the values that pass.
     fn places(&self, values: &ColumnValues) -> Vec<usize> {
         match (values, self.numbers()) {
             (ColumnValues::Numbers(numbers), Some([one, other])) => {

@@ -1,11 +1,10 @@
-//! Reading ahead: what a search reads of one page of a slab, it fetches of the pages that follow at the same time.
+//! Read-ahead: what a search reads of one page of a slab is fetched for the following pages in the same request.
 //!
-//! A request to a store that is far away takes as long as megabytes of its answer do. Which columns a search reads is
-//! found out while it reads the first page; the chunks of a column lie one after the other, so those of the other pages
-//! come in the same request. A search that may end at any time begins with single pages and takes more at once the
-//! further it goes.
+//! A request to remote storage takes as long as transferring megabytes. Which columns a search reads is known after the
+//! first page; the chunks of a column are consecutive, so those of other pages come with the same request. A search
+//! that may end at any time starts with single pages and fetches more at once the further it gets.
 //!
-//! Not here: reading segments side by side (scan), and what stays on the local disk (blob).
+//! Not here: reading segments concurrently (scan); caching on local disk (blob).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,26 +16,26 @@ use quarry_event::PageSet;
 
 use crate::block::{BlockAt, BlockKind};
 
-/// Bytes that are held for one slab; beyond, no more is fetched than a page needs.
+/// Maximum bytes held for one slab; beyond that, only what a page needs is fetched.
 const HELD_BYTES_MAX: u64 = 64 << 20;
-/// Bytes that are held for all slabs that share a [`ReadAheadBudget`].
+/// Maximum bytes held for all slabs that share a [`ReadAheadBudget`].
 const ALL_HELD_BYTES_MAX: u64 = 256 << 20;
-/// Bytes between two ranges that are fetched along with them, for one request less.
+/// Gap between two ranges up to which it is fetched along, to save a request.
 const GAP_BYTES: u64 = 32 << 10;
-/// Pages of a slab up to which each is fetched whole.
+/// Number of pages of a slab up to which each is fetched as a whole.
 const FEW_PAGES: u32 = 2;
-/// How many times as many pages are fetched at once with every page that was opened.
+/// Factor by which the number of pages fetched at once grows with every page opened.
 const GROWTH: usize = 4;
 
-/// Bytes that all searches of a store hold of slabs that they read ahead.
+/// Memory budget of read-ahead, shared by all searches of a store.
 #[derive(Clone, Debug, Default)]
 pub struct ReadAheadBudget(Arc<AtomicU64>);
 
-/// Pages of one slab that a search is going to read, and what was fetched of them.
+/// Pages of one slab that a search is going to read, and the data fetched for them.
 #[derive(Debug)]
 pub(crate) struct ReadAhead {
     pages: PageSet,
-    /// All of them are going to be read.
+    /// Whether all of them are going to be read.
     is_certain: bool,
     /// Blocks of every page of the slab.
     blocks: Vec<Vec<BlockAt>>,
@@ -46,12 +45,12 @@ pub(crate) struct ReadAhead {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What was fetched, by where it starts.
+    /// Fetched data by start offset.
     held: BTreeMap<u64, Bytes>,
     bytes: u64,
     opened: PageSet,
     done: PageSet,
-    /// Columns that were read.
+    /// Columns read so far.
     columns: BTreeSet<u32>,
 }
 
@@ -65,7 +64,7 @@ impl ReadAhead {
         ReadAhead { pages, is_certain, blocks, budget: budget.clone(), state: Mutex::default() }
     }
 
-    /// The page is not read any more; what is held goes with the last.
+    /// The page will not be read any more; after the last page, the data is dropped.
     pub(crate) fn done_with(&self, page: usize) {
         let mut state = self.locked();
         state.done.0 |= PageSet::one(page).0;
@@ -82,8 +81,8 @@ impl ReadAhead {
         (to <= bytes.len()).then(|| bytes.slice(from..to))
     }
 
-    /// The page, and those that are to be fetched with it, in the order in which they are wanted: those before it first,
-    /// as searches go from the newest to the oldest.
+    /// The page and those to be fetched with it, in the order in which they are needed: those before it first, as
+    /// searches go from newest to oldest.
     pub(crate) fn pages_with(&self, page: usize) -> Vec<usize> {
         let opened = {
             let mut state = self.locked();
@@ -100,12 +99,12 @@ impl ReadAhead {
         std::iter::once(page).chain(others).take(most.max(1)).collect()
     }
 
-    /// Whether events of so few pages are read that each is better fetched whole.
+    /// Whether so few pages are read that each is better fetched as a whole.
     pub(crate) fn is_for_few_events(&self) -> bool {
         !self.is_certain && self.pages.0.count_ones() <= FEW_PAGES
     }
 
-    /// These columns and, where not all pages were fetched with the first, those that were read of earlier pages.
+    /// These columns and, unless all pages were fetched with the first one, those read in earlier pages.
     pub(crate) fn with_earlier(&self, columns: Vec<u32>) -> Vec<u32> {
         if self.is_certain {
             return columns;
@@ -115,15 +114,14 @@ impl ReadAhead {
         state.columns.iter().copied().collect()
     }
 
-    /// Where blocks of these kinds are in the page and in those that are fetched with it.
+    /// Ranges of blocks of these kinds in the page and in those fetched with it.
     pub(crate) fn blocks_with(&self, page: usize, wanted: &dyn Fn(BlockKind) -> bool) -> Vec<Range<u64>> {
         let pages = self.pages_with(page);
         let blocks = pages.iter().filter_map(|page| self.blocks.get(*page)).flatten();
         blocks.filter(|at| wanted(at.kind)).map(BlockAt::range).collect()
     }
 
-    /// The ranges that are to be fetched, ascending, apart from each other and without what is held; none where they are
-    /// more than may be held.
+    /// The ranges to fetch: ascending, disjoint, without what is held; none if they exceed the budget.
     pub(crate) fn missing(&self, mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
         ranges.retain(|range| !range.is_empty() && self.get(range).is_none());
         ranges.sort_unstable_by_key(|range| range.start);
@@ -142,7 +140,7 @@ impl ReadAhead {
         merged
     }
 
-    /// Holds what was fetched.
+    /// Holds fetched data.
     pub(crate) fn hold(&self, start: u64, bytes: Bytes) {
         let mut state = self.locked();
         let held = bytes.len() as u64;

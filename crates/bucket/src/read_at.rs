@@ -1,4 +1,4 @@
-//! How a reader gets at an object's bytes: by range, from wherever they live.
+//! Byte access to an object by range, wherever it is stored.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub trait ReadAt: Send + Sync {
     /// Size of the object in bytes.
     fn len(&self) -> u64;
 
-    /// Whether the object holds no byte.
+    /// Whether the object is empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -19,7 +19,7 @@ pub trait ReadAt: Send + Sync {
     /// Exactly `len` bytes from `offset`; a range past the end is [`ReadError::PastEnd`].
     fn read_at(&self, offset: u64, len: usize) -> Result<Bytes, ReadError>;
 
-    /// The bytes of several ranges, in their order. Where each read waits for a network, they are read at once.
+    /// The bytes of several ranges, in their order. Remote stores read them concurrently.
     fn read_ranges(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, ReadError> {
         let read = |range: &Range<u64>| {
             let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
@@ -28,19 +28,19 @@ pub trait ReadAt: Send + Sync {
         ranges.iter().map(read).collect()
     }
 
-    /// Requests that were sent over a network to read it so far.
+    /// Number of network requests sent for it so far.
     fn requests(&self) -> u64 {
         0
     }
 
-    /// Gives away bytes of the object's end that came when it was opened, with their offset, so that whoever keeps them
-    /// need not read them; `None` where none did, and the next time.
+    /// Returns bytes of the object's end that were received when it was opened, with their offset, so that a cache need
+    /// not read them again. `None` if there are none, and on later calls.
     fn take_end(&self) -> Option<(u64, Bytes)> {
         None
     }
 }
 
-/// An object that is already in memory; ranges share its bytes.
+/// An object in memory; ranges share its bytes.
 #[derive(Clone, Debug)]
 pub struct MemoryObject(pub Bytes);
 

@@ -1,7 +1,7 @@
-//! Reading a bucket by range: directory first, then only the blocks a search needs.
+//! Reading a bucket by range: directory first, then only the blocks that a search needs.
 //!
-//! Opening reads the tail. A page's blocks lie one after the other, columns before text, so that the usual read of a
-//! page is one range. Term dictionary directories are read at their first use and kept.
+//! Opening reads the tail. A page's blocks are consecutive, columns before text, so that the usual read of a page is
+//! one range. Term dictionary directories are read on first use and cached.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -27,21 +27,21 @@ use crate::term_dictionary::read::TermDictionary;
 use crate::term_dictionary::scan::Wanted;
 use crate::term_dictionary::{Namespace, cut_term, field_term};
 
-/// Blocks of one page with at most this many unneeded bytes between them are fetched in one read.
+/// Gap between blocks of a page up to which they are fetched in one read.
 const MAX_READ_GAP_BYTES: u64 = 64 << 10;
-/// Tokens of so many bytes and more are equally rare.
+/// Token length from which on all tokens count as equally rare.
 const LONG_TOKEN_BYTES: usize = 6;
-/// Bytes an integer column of a page decodes from at most: 64 bits a value and some for the head.
+/// Maximum decoded bytes of an integer column of a page: 64 bits per value and a header.
 pub(crate) const MAX_INTEGER_BLOCK_BYTES: usize = MAX_PAGE_EVENTS * 8 + 64;
 
-/// An open bucket. Clones share what was read of it.
+/// An open bucket. Clones share everything read so far.
 #[derive(Clone, Debug)]
 pub struct BucketReader {
     pub(crate) source: ObjectSource,
     opened: Arc<Opened>,
 }
 
-/// What is known of a bucket without its events.
+/// Metadata of a bucket.
 #[derive(Debug)]
 struct Opened {
     summary: BucketSummary,
@@ -51,7 +51,7 @@ struct Opened {
     shared: Arc<SharedCache>,
 }
 
-/// What only the reader knows of a slab.
+/// Parts of a slab that only the reader knows.
 #[derive(Debug)]
 pub(crate) struct SlabParts {
     pub(crate) head: BlockAt,
@@ -63,21 +63,21 @@ pub(crate) struct SlabParts {
     pub(crate) locator: LocatorSlot,
 }
 
-/// Where the rare tokens of a slab are, opened when first asked; `at` is `None` where that is not noted.
+/// Locator of a slab, opened on first use; `at` is `None` if it has none.
 #[derive(Debug)]
 pub(crate) struct LocatorSlot {
     pub(crate) at: Option<BlockAt>,
     opened: OnceLock<Locator>,
 }
 
-/// The columns of a slab, opened when first asked; `at` is `None` where the pages hold plain text.
+/// The columns of a slab, opened on first use; `at` is `None` if the pages hold plain text.
 #[derive(Debug)]
 pub(crate) struct ColumnsSlot {
     pub(crate) at: Option<BlockAt>,
     opened: OnceLock<Arc<SlabColumns>>,
 }
 
-/// A term dictionary that is opened when first asked; `at` is `None` where the slab has no such term.
+/// A term dictionary, opened on first use; `at` is `None` if the slab has no such terms.
 #[derive(Debug)]
 pub(crate) struct TermDictionarySlot {
     namespace: Namespace,
@@ -85,7 +85,7 @@ pub(crate) struct TermDictionarySlot {
     opened: OnceLock<TermDictionary>,
 }
 
-/// What is known of a slab without reading it.
+/// Metadata of a slab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlabInfo {
     /// Row of its first event within the bucket.
@@ -96,7 +96,7 @@ pub struct SlabInfo {
     pub metas: Arc<[Metadata]>,
 }
 
-/// What is known of a page without reading it.
+/// Metadata of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageInfo {
     /// Row of its first event within the bucket.
@@ -109,30 +109,30 @@ pub struct PageInfo {
     pub time_max: TimeNs,
     /// Bytes of text.
     pub raw_bytes: u64,
-    /// Which of the slab's metadata occur.
+    /// Which of the slab's metadata codes occur.
     pub metas: MetaSet,
 }
 
-/// Where tokens are looked for.
+/// Where to search for tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The slab.
     pub slab: usize,
-    /// Where values of fields lie in it.
+    /// Locations of field values in the slab.
     pub fields: &'a dyn FieldColumns,
-    /// Where the tokens lie, as they are tokens of a value of one field.
+    /// Restricts the search to these columns if the tokens are those of a field's value.
     pub within: Option<&'a ValueColumns>,
 }
 
 impl Asked<'_> {
-    /// Whether what is asked for may lie in a column.
+    /// Whether the tokens may be in this column.
     pub(crate) fn concerns(&self, column: u32) -> bool {
         self.within.is_none_or(|within| within.columns.contains(&column))
     }
 }
 
 impl BucketReader {
-    /// Opens a bucket: reads and checks its directory, no event.
+    /// Opens a bucket: reads and checks its directory, but no events.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<BucketReader, BucketError> {
         let source = ObjectSource::open(object)?;
         let trailer_at = BlockPosition::of("trailer", source.len().saturating_sub(TRAILER_BYTES as u64));
@@ -165,8 +165,8 @@ impl BucketReader {
         Ok(BucketReader { source, opened: Arc::new(opened) })
     }
 
-    /// The bucket for a search that is going to read these pages of a slab, all of them where that `is_certain`: what it
-    /// reads of one page is fetched of others in the same request, as far as `budget` allows. Panics when there is no such
+    /// The bucket for a search that is going to read these pages of a slab; `is_certain` if it will read all of them.
+    /// What it reads of one page is fetched for others in the same request, within `budget`. Panics if there is no such
     /// slab, as slice indexing does.
     pub fn reading_ahead(
         &self,
@@ -179,12 +179,12 @@ impl BucketReader {
         BucketReader { source: self.source.reading_ahead(Arc::new(ahead)), opened: Arc::clone(&self.opened) }
     }
 
-    /// Requests that were sent over a network to read the bucket so far, as far as its object counts them.
+    /// Number of network requests sent for the bucket so far, if its object counts them.
     pub fn requests(&self) -> u64 {
         self.source.requests()
     }
 
-    /// A page of a slab that is read ahead is not read any more.
+    /// A page of a slab with read-ahead will not be read any more.
     pub fn done_with(&self, page: usize) {
         if let Some(search) = self.source.search() {
             search.done_with(page);
@@ -247,13 +247,13 @@ impl BucketReader {
         &self.opened.parts
     }
 
-    /// Whether events of slab `slab` have index-time fields. Panics when there is no such slab, as slice indexing does.
+    /// Whether events of slab `slab` have index-time fields. Panics if there is no such slab, as slice indexing does.
     pub fn has_fields(&self, slab: usize) -> bool {
         self.opened.parts[slab].fields.at.is_some()
     }
 
-    /// Pages of slab `slab` that may hold a match: a superset of the truth. A slab that does not exist has none. Tokens of
-    /// a field's value are looked for where `fields` says that such values lie.
+    /// Pages of slab `slab` that may hold a match: a superset of the matches. A slab that does not exist has none.
+    /// Tokens of a field's value are only searched where `fields` locates such values.
     pub fn candidate_pages(
         &self,
         slab: usize,
@@ -268,7 +268,7 @@ impl BucketReader {
         Ok(PageSet(self.pages_of(asked, query, all)?.0 & all.0))
     }
 
-    /// Pages of `among` that `query` keeps.
+    /// Pages of `among` that may match `query`.
     fn pages_of(&self, asked: Asked<'_>, query: &TermQuery, among: PageSet) -> Result<PageSet, BucketError> {
         let slab = asked.slab;
         let parts = &self.opened.parts[slab];
@@ -310,7 +310,8 @@ impl BucketReader {
         Ok(PageSet(found & among.0))
     }
 
-    /// Pages whose texts hold what is wanted: by the term dictionary, and by a look at the columns it leaves out.
+    /// Pages whose texts contain what is wanted, according to the term dictionary and, for tokens it omits, the
+    /// columns.
     fn pages_with(&self, asked: Asked<'_>, wanted: Wanted<'_>, among: PageSet) -> Result<u64, BucketError> {
         let slab = asked.slab;
         if self.are_few(slab, among) && self.opened.parts[slab].shape.at.is_some() {
@@ -329,7 +330,7 @@ impl BucketReader {
         Ok(found | if left.is_empty() { 0 } else { self.rare_pages(asked, wanted, left)? })
     }
 
-    /// Pages that hold all that is asked.
+    /// Pages that may match all queries.
     fn pages_of_all(&self, asked: Asked<'_>, queries: &[TermQuery], among: PageSet) -> Result<PageSet, BucketError> {
         let mut found = among;
         for query in in_order_of_rarity(queries) {
@@ -365,7 +366,7 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| term_dictionary)))
     }
 
-    /// Where the rare tokens of a slab are; `None` where that is not noted.
+    /// The locator of a slab; `None` if it has none.
     pub(crate) fn locator(&self, slab: usize) -> Result<Option<&Locator>, BucketError> {
         let slot = &self.opened.parts[slab].locator;
         let Some(at) = slot.at else {
@@ -379,7 +380,7 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| locator)))
     }
 
-    /// The columns of a slab; `None` where its pages hold plain text.
+    /// The columns of a slab; `None` if its pages hold plain text.
     pub(crate) fn columns(&self, slab: usize) -> Result<Option<&Arc<SlabColumns>>, BucketError> {
         let slot = &self.opened.parts[slab].shape;
         let Some(at) = slot.at else {
@@ -393,13 +394,13 @@ impl BucketReader {
         Ok(Some(slot.opened.get_or_init(|| Arc::new(columns))))
     }
 
-    /// How the texts of a slab are made of columns; `None` where its pages hold plain text. Panics when there is no
-    /// such slab, as slice indexing does.
+    /// Templates and columns of a slab's texts; `None` if its pages hold plain text. Panics if there is no such slab,
+    /// as slice indexing does.
     pub fn template_set(&self, slab: usize) -> Result<Option<Arc<TemplateSet>>, BucketError> {
         Ok(self.columns(slab)?.map(|columns| columns.layout.template_set.clone()))
     }
 
-    /// The texts of a dictionary column, read once and kept; none of any other column. Panics when there is no such
+    /// The texts of a dictionary column, read once and cached; empty for any other column. Panics if there is no such
     /// slab, as slice indexing does.
     pub fn dictionary(&self, slab: usize, column: u32) -> Result<Arc<Dictionary>, BucketError> {
         match self.columns(slab)? {
@@ -408,13 +409,13 @@ impl BucketReader {
         }
     }
 
-    /// Opens a page to read single columns; `None` where it holds plain text. Panics when there is no such page, as
-    /// slice indexing does.
+    /// Opens a page to read single columns; `None` if it holds plain text. Panics if there is no such page, as slice
+    /// indexing does.
     pub fn template_page(&self, slab: usize, page: usize) -> Result<Option<TemplatePage>, BucketError> {
         self.template_page_of(&self.source, slab, page, None)
     }
 
-    /// Makes the texts of a page of a template slab; none of any other.
+    /// Rebuilds the texts of a page of a template slab; empty for any other.
     pub(crate) fn rebuild(
         &self,
         slab: usize,
@@ -451,23 +452,23 @@ impl BucketReader {
         Ok(Some(TemplatePage::new(columns.clone(), source.clone(), facts)))
     }
 
-    /// Whether a page holds index-time fields. Panics when there is no such page, as slice indexing does.
+    /// Whether a page holds index-time fields. Panics if there is no such page, as slice indexing does.
     pub fn holds_fields(&self, slab: usize, page: usize) -> bool {
         self.opened.parts[slab].pages[page].iter().any(|at| at.kind == BlockKind::Fields)
     }
 
-    /// Reads the wanted columns of one page. Panics when there is no such page, as slice indexing does.
+    /// Reads the requested columns of a page. Panics if there is no such page, as slice indexing does.
     pub fn read_page(&self, slab: usize, page: usize, columns: PageColumns) -> Result<Page, BucketError> {
         PageRead { reader: self, slab, page }.read(columns)
     }
 
-    /// Which of the slab's metadata each event of a page has.
+    /// The metadata code of each event of a page.
     pub fn page_metas(&self, slab: usize, page: usize) -> Result<Vec<u32>, BucketError> {
         PageRead { reader: self, slab, page }.metas()
     }
 }
 
-/// One read of one page.
+/// A single read of a page.
 struct PageRead<'a> {
     reader: &'a BucketReader,
     slab: usize,
@@ -529,7 +530,7 @@ impl PageRead<'_> {
         self.place(&at.unwrap_or(BlockAt { kind, offset: 0, stored_len: 0 })).corrupt(reason)
     }
 
-    /// Fetches the wanted blocks, neighbours in one read.
+    /// Fetches the requested blocks, adjacent ones in one read.
     fn fetch(&self, wanted: &dyn Fn(BlockKind) -> bool) -> Result<Vec<(BlockAt, Bytes)>, BucketError> {
         if let Some(search) = self.reader.source.search() {
             self.reader.source.fetch_for_search(search.blocks_with(self.page, wanted))?;
@@ -605,8 +606,8 @@ fn of_kind(blocks: &[(BlockAt, Bytes)], kind: BlockKind) -> impl Iterator<Item =
     blocks.iter().filter(move |(at, _)| at.kind == kind).map(|(at, bytes)| (at, bytes))
 }
 
-/// Metadata is asked first: it needs no read and often leaves nothing to ask. Then long tokens, which are in few pages;
-/// of two long ones the first, as ids are sorted by what they begin with.
+/// Metadata queries first: they need no read and often leave nothing to do. Then long tokens, which are in few pages;
+/// of two long ones the first, as ids are sorted by their prefix.
 pub(crate) fn in_order_of_rarity(queries: &[TermQuery]) -> Vec<&TermQuery> {
     let mut in_order: Vec<&TermQuery> = queries.iter().collect();
     in_order.sort_by_key(|query| match query {

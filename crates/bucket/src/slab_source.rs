@@ -1,4 +1,4 @@
-//! The writer's side of trust: an event batch is held against its rules before a byte of it is written.
+//! Checks an event batch against its rules before any of it is written.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::encode::SlabSource;
 use crate::error::BucketError;
 use crate::limits::{MAX_FIELD_BYTES, MAX_METADATA_BYTES, MAX_SLAB_EVENTS, MAX_SLAB_RAW_BYTES};
 
-/// A slab's input that keeps every rule of `EventBatch` and every limit.
+/// Input of a slab that satisfies every rule of `EventBatch` and every limit.
 pub(crate) struct CheckedSlab<'a> {
     pub(crate) events: &'a EventBatch,
     index_times: Vec<TimeNs>,
@@ -62,7 +62,7 @@ fn check_rules(source: &SlabSource<'_>) -> Result<(), BatchFault> {
 /// The slab's own metadata codes: those in use, in order of first appearance.
 pub(crate) struct MetaCodes {
     pub(crate) metas: Vec<Metadata>,
-    /// From the batch's code to the slab's; unused ones stay at their start value and are never asked for.
+    /// Maps codes of the batch to codes of the slab; unused ones keep their initial value and are never read.
     code_of: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The bytes of an open object: its tail, kept since opening, and ranges fetched when needed.
+//! Bytes of an open object: its tail, kept since opening, and ranges fetched on demand.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::limits::TAIL_READ_BYTES;
 use crate::read_ahead::ReadAhead;
 use crate::read_at::ReadAt;
 
-/// An object with its last bytes at hand.
+/// An object with its tail in memory.
 #[derive(Clone)]
 pub(crate) struct ObjectSource {
     object: Arc<dyn ReadAt>,
     len: u64,
     tail: Bytes,
-    /// Ranges fetched for one look at many pages: where they start and their bytes.
+    /// Ranges fetched for a pass over many pages: start and bytes.
     ahead: Vec<(u64, Bytes)>,
-    /// What a search reads of a slab, where the object is far away.
+    /// Read-ahead of a search, for remote objects.
     search: Option<Arc<ReadAhead>>,
 }
 
@@ -48,17 +48,17 @@ impl ObjectSource {
         self.object.requests()
     }
 
-    /// The same object for a search that reads ahead.
+    /// The same object for a search with read-ahead.
     pub(crate) fn reading_ahead(&self, search: Arc<ReadAhead>) -> ObjectSource {
         ObjectSource { search: Some(search), ..self.clone() }
     }
 
-    /// What the search reads ahead, where it does.
+    /// The read-ahead of the search, if any.
     pub(crate) fn search(&self) -> Option<&Arc<ReadAhead>> {
         self.search.as_ref()
     }
 
-    /// Fetches ranges that many of the next reads lie in, at once.
+    /// Fetches ranges that cover many of the next reads, in one go.
     pub(crate) fn fetch_ahead(&mut self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
         ranges.retain(|range| range.end <= self.len);
         let fetched = self.object.read_ranges(&ranges)?;
@@ -66,18 +66,18 @@ impl ObjectSource {
         Ok(())
     }
 
-    /// Whether a range can be had without a request.
+    /// Whether a range is available without a request.
     pub(crate) fn is_at_hand(&self, range: &Range<u64>) -> bool {
         range.start >= self.len - self.tail.len() as u64
             || range.is_empty()
             || self.search.as_ref().is_some_and(|search| search.get(range).is_some())
     }
 
-    /// Fetches those of the ranges that are not at hand, at once, and holds them for the search; nothing where none reads
-    /// ahead.
+    /// Fetches the ranges that are not available, in one go, and holds them for the search; does nothing without
+    /// read-ahead.
     pub(crate) fn fetch_for_search(&self, mut ranges: Vec<Range<u64>>) -> Result<(), BucketError> {
         let Some(search) = &self.search else { return Ok(()) };
-        // What lies outside is told of by who reads it.
+        // Ranges outside the object are reported by the actual read.
         let tail_start = self.len - self.tail.len() as u64;
         ranges.retain(|range| range.start < tail_start && range.end <= self.len);
         let missing = search.missing(ranges);

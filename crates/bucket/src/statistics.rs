@@ -1,4 +1,4 @@
-//! Where the bytes of a bucket are, for statistics and development.
+//! Storage statistics of a bucket.
 
 use crate::block::{BlockAt, BlockKind};
 use crate::columns::Layout;
@@ -6,7 +6,7 @@ use crate::error::BucketError;
 use crate::reader::BucketReader;
 
 impl BucketReader {
-    /// Stored bytes of each kind of block of slab `slab`, for statistics. Reads the term dictionary directories.
+    /// Stored bytes by kind of block of slab `slab`. Reads the term dictionary directories.
     pub fn stored_bytes_by_kind(&self, slab: usize) -> Result<Vec<(&'static str, u64)>, BucketError> {
         let parts = &self.parts()[slab];
         let mut blocks: Vec<BlockAt> = vec![parts.head];
@@ -29,7 +29,7 @@ impl BucketReader {
         Ok(blocks.chunk_by(|a, b| a.kind == b.kind).map(of_kind).collect())
     }
 
-    /// Shared blocks of a slab that no slab before it has.
+    /// Shared blocks of a slab that no earlier slab has.
     fn first_shared(&self, slab: usize, layout: &Layout) -> Result<Vec<BlockAt>, BucketError> {
         let mut blocks = layout.shared_blocks();
         blocks.sort_unstable_by_key(|at| at.offset);
@@ -43,9 +43,9 @@ impl BucketReader {
         Ok(blocks)
     }
 
-    /// Stored bytes of each column of slab `slab`, its dictionary included; none where its pages hold plain text. What
-    /// several columns share counts for the first of them, what slabs share for the first of those. Small columns are
-    /// pooled: of these it is the bytes before compression.
+    /// Stored bytes of each column of slab `slab`, including its dictionary; empty if its pages hold plain text. Shared
+    /// bytes count for the first column, or slab, that uses them. Small columns are pooled and counted by their size
+    /// before compression.
     pub fn stored_bytes_by_column(&self, slab: usize) -> Result<Vec<u64>, BucketError> {
         let Some(columns) = self.columns(slab)? else {
             return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What the catalog keeps of a bucket, so that most questions about it need no read of the object.
+//! Summary of a bucket for the catalog, so that most questions about it need no read of the object.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ pub struct BucketSummary {
     pub sources: Vec<ValueSummary>,
     /// Distinct sourcetypes.
     pub sourcetypes: Vec<ValueSummary>,
-    /// Whether some field had more or longer values than the lists hold: then a value may occur and not be listed.
+    /// Whether some field had more or longer values than the lists can hold, so that a value may occur without being
+    /// listed.
     pub values_cut: bool,
 }
 
@@ -59,7 +60,7 @@ pub struct ValueSummary {
 
 type Values = HashMap<Arc<str>, MetaCount, FixedState>;
 
-/// Gathers a summary slab by slab.
+/// Builds a summary slab by slab.
 #[derive(Debug, Default)]
 pub(crate) struct SummaryBuilder {
     summary: BucketSummary,
@@ -89,7 +90,7 @@ impl SummaryBuilder {
         }
     }
 
-    /// The summary, but for the sizes of the objects.
+    /// The summary without the sizes of the objects.
     pub(crate) fn finish(self) -> BucketSummary {
         let mut summary = self.summary;
         if let Some(all) = self.all {

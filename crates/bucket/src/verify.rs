@@ -1,9 +1,9 @@
-//! Decode and compare: the proof that lets the store forget the WAL.
+//! Verification: decode and compare, after which the store may delete the WAL.
 //!
 //! Every column of every event is read back through the ordinary reader and compared with the input. The term
-//! dictionaries are decoded whole; an order-free sum over all terms and pages must equal the one taken before they were
-//! sorted and coded, and the filter must know every term. It must also know every token of the columns that no term
-//! dictionary lists; all of these are taken apart and looked up once more.
+//! dictionaries are decoded completely; an order-independent sum over all terms and pages must equal the one computed
+//! before sorting and encoding. The filter must contain every term, as well as every token of the columns that the term
+//! dictionaries omit; these tokens are computed again and looked up.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::filter::TermFilter;
 use crate::read_at::MemoryObject;
 use crate::reader::BucketReader;
 
-/// Encodes slabs and proves that they decode to the same events. Slabs whose columns do not are a fault of the shaper:
-/// they are encoded once more, with their texts as they are, and the fault is given beside the bucket.
+/// Encodes slabs and proves that they decode to the same events. A slab whose columns do not is a bug of the template
+/// builder: the bucket is encoded again with plain texts, and the fault is returned with it.
 pub fn encode_verified(
     slabs: &[SlabSource<'_>],
     options: &EncodeOptions,
@@ -46,7 +46,7 @@ pub fn verify_slabs(encoded: &EncodedBucket, slabs: &[SlabSource<'_>]) -> Result
     verifier.finish()
 }
 
-/// Decodes a bucket slab by slab and compares it with what it was made from.
+/// Decodes a bucket slab by slab and compares it with its input.
 #[derive(Debug)]
 pub struct BucketVerifier {
     reader: BucketReader,
@@ -128,7 +128,7 @@ fn verify_slab(reader: &BucketReader, number: usize, slab: &SlabSource<'_>) -> R
     Ok(())
 }
 
-/// Whether texts and where they end are those of the rows of `slab` from `start`.
+/// Whether these texts and their ends are those of the rows of `slab` from `start`.
 fn same_texts((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>) -> bool {
     let events = slab.events;
     let Some(given) = events.ends.get(start..start + ends.len()) else { return false };
@@ -138,7 +138,7 @@ fn same_texts((raw, ends): (&[u8], &[u32]), start: usize, slab: &SlabSource<'_>)
         && ends.iter().zip(given).all(|(read, given)| read + raw_start == *given)
 }
 
-/// First column of `page` but the texts that differs from the rows of `slab` from `start`.
+/// The first column of `page`, other than the texts, that differs from the rows of `slab` from `start`.
 fn difference(page: &Page, start: usize, slab: &SlabSource<'_>) -> Option<&'static str> {
     let events = slab.events;
     let rows = start..start + page.len();

@@ -1,9 +1,8 @@
-//! Plain bytes in and out: little-endian integers, varints and length-prefixed runs.
+//! Reading and writing plain bytes: little-endian integers, varints and length-prefixed runs.
 //!
-//! A [`Cursor`] never panics and never allocates; whoever allocates takes the size from [`Cursor::count`], which
-//! holds it against a limit first.
+//! A [`Cursor`] never panics and never allocates; callers allocate by [`Cursor::count`], which checks a limit first.
 
-/// What does not fit in a run of bytes; the caller adds the place.
+/// Why bytes are malformed; the caller adds the position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) String);
 
@@ -24,7 +23,7 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Signed numbers near zero of either sign become short varints.
+/// Zigzag encoding: numbers near zero of either sign become short varints.
 pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
@@ -107,7 +106,7 @@ impl<'a> Cursor<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// A count or length that must not exceed `limit`.
+    /// Reads a count or length that must not exceed `limit`.
     pub(crate) fn count(&mut self, what: &str, limit: usize) -> Result<usize, Malformed> {
         let value = self.varint(what)?;
         match usize::try_from(value) {
@@ -116,7 +115,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A length-prefixed run of at most `limit` bytes.
+    /// Reads a length-prefixed run of at most `limit` bytes.
     pub(crate) fn run(&mut self, what: &str, limit: usize) -> Result<&'a [u8], Malformed> {
         let len = self.count(what, limit)?;
         self.take(len, what)
@@ -127,7 +126,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(run).map_err(|_| Malformed(format!("{what} is not UTF-8")))
     }
 
-    /// Everything must have been read.
+    /// Checks that everything has been read.
     pub(crate) fn finish(&self, what: &str) -> Result<(), Malformed> {
         match self.bytes.len() {
             0 => Ok(()),

@@ -1,14 +1,14 @@
-//! Numbers written out fast, into cells of a fixed size that are copied whole.
+//! Fast formatting of numbers into fixed-size cells that are copied as a whole.
 //!
-//! What is written is what `NumberFormat::write` writes. Here digits come eight at a time out of one multiplication
-//! chain, dates are kept until the day changes, and no byte is pushed on its own. Rebuilding a page writes millions of
-//! numbers, so that this decides how fast texts come back.
+//! The output equals that of `NumberFormat::write`. Here eight digits at a time come from one chain of multiplications,
+//! dates are cached until the day changes, and no byte is pushed separately. Rebuilding a page formats millions of
+//! numbers, so this determines how fast texts are rebuilt.
 
 use quarry_event::template::{NumberFormat, TimeLayout};
 
-/// Bytes of a cell; no number of a valid form is longer.
+/// Bytes of a cell; no number in a valid format is longer.
 pub(super) const CELL_BYTES: usize = 32;
-/// Numbers written at a time: their cells stay in the first-level cache.
+/// Numbers formatted at once; their cells fit the first-level cache.
 pub(super) const CELLS: usize = 64;
 
 const EIGHT_DIGITS: u64 = 100_000_000;
@@ -16,7 +16,7 @@ const NS_PER_SEC: i64 = 1_000_000_000;
 const NS_PER_DAY: i64 = 86_400 * NS_PER_SEC;
 const ZEROES: u64 = 0x3030_3030_3030_3030;
 
-/// Some numbers in written form, one per cell.
+/// Formatted numbers, one per cell.
 #[derive(Debug)]
 pub(super) struct Cells {
     pub(super) bytes: [[u8; CELL_BYTES]; CELLS],
@@ -24,7 +24,7 @@ pub(super) struct Cells {
     day: Day,
 }
 
-/// What times of one day start with.
+/// Date prefix shared by the times of one day.
 #[derive(Debug, Default)]
 struct Day {
     number: Option<i64>,
@@ -36,7 +36,7 @@ impl Cells {
         Box::new(Cells { bytes: [[0; CELL_BYTES]; CELLS], lens: [0; CELLS], day: Day::default() })
     }
 
-    /// Writes up to [`CELLS`] numbers.
+    /// Formats up to [`CELLS`] numbers.
     pub(super) fn fill(&mut self, format: NumberFormat, numbers: &[i64]) {
         let cells = self.bytes.iter_mut().zip(&mut self.lens).zip(numbers);
         match format {
@@ -62,7 +62,7 @@ impl Cells {
 /// The decimal digits of a number below [`EIGHT_DIGITS`], the first in the lowest byte.
 #[inline(always)]
 fn eight(number: u64) -> u64 {
-    // Halves of four digits, then quarters of two, then digits, all at once; quotients by multiplication.
+    // Halves of four digits, then pairs, then digits, all in parallel; division is done by multiplication.
     let halves = (number / 10_000) | (number % 10_000) << 32;
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
     let pairs = hundreds | (halves - hundreds * 100) << 16;
@@ -70,7 +70,7 @@ fn eight(number: u64) -> u64 {
     tens | (pairs - tens * 10) << 8
 }
 
-/// Writes eight bytes at a place of a cell.
+/// Writes eight bytes at an offset of a cell.
 #[inline(always)]
 fn put_word(word: u64, cell: &mut [u8; CELL_BYTES], at: usize) {
     if let Some(to) = cell.get_mut(at..at + 8) {
@@ -78,7 +78,7 @@ fn put_word(word: u64, cell: &mut [u8; CELL_BYTES], at: usize) {
     }
 }
 
-/// Writes a number in at least so many digits at a place of a cell; returns where it ends.
+/// Writes a number with at least `least` digits at an offset of a cell; returns its end.
 #[inline(always)]
 fn put(number: u64, least: u8, cell: &mut [u8; CELL_BYTES], at: usize) -> u8 {
     if number < EIGHT_DIGITS && least <= 8 {
@@ -164,7 +164,7 @@ fn time(nanos: i64, layout: TimeLayout, day: &mut Day, cell: &mut [u8; CELL_BYTE
     }
     cell[..12].copy_from_slice(&day.text);
     let (second, fraction) = (within / NS_PER_SEC as u64, within % NS_PER_SEC as u64);
-    // `00:00:00`: three pairs of digits with a byte between.
+    // `00:00:00`: three pairs of digits with a byte between them.
     let pairs = (second / 3_600) | ((second / 60 % 60) << 24) | ((second % 60) << 48);
     let tens = ((pairs * 103) >> 10) & 0x000f_0000_0f00_000f;
     put_word((tens | (pairs - tens * 10) << 8) | CLOCK, cell, start);
@@ -200,7 +200,7 @@ static HEX_PAIRS: [[u8; 2]; 256] = {
     pairs
 };
 
-/// Numbers of one byte with a point behind, and how many bytes that is.
+/// Numbers of one byte followed by a point, and the length of that text.
 static BYTE_TEXTS: [([u8; 4], u8); 256] = {
     let mut texts = [([0; 4], 0); 256];
     let mut at = 0;

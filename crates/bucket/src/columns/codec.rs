@@ -1,8 +1,8 @@
-//! Chunks: the values of one column in one page.
+//! Chunks: encoded values of one column in one page.
 //!
-//! A chunk starts with its mode. Codes and numbers are packed to the bits they need; with effort, their bytes are also
-//! tried as zstd of byte planes (all lowest bytes, then all second ones) and the smaller form stays. The bytes of texts
-//! are compressed where that helps. How many values there are says the shape block.
+//! A chunk starts with its mode. Codes and numbers are bit-packed; with effort, byte planes (all lowest bytes, then all
+//! second bytes) compressed with zstd are tried as well, and the smaller form is kept. Texts are compressed if that
+//! helps. The number of values is in the shape block.
 
 use std::collections::BTreeSet;
 
@@ -29,33 +29,33 @@ pub(super) const NUMBERS_FEW: u8 = DELTA + 5;
 
 pub(super) const TEXTS_STORED: u8 = 0;
 pub(super) const TEXTS_ZSTD: u8 = 1;
-/// First byte of a chunk of cut texts, where others have the mode of the lengths.
+/// First byte of a chunk of split texts; in other text chunks it is the mode of the lengths.
 pub(super) const TEXTS_CUT: u8 = DELTA + 1;
 
-/// Bytes of text below which a frame of zstd cannot gain anything.
+/// Texts smaller than this cannot gain from a zstd frame.
 const MIN_ZSTD_BYTES: usize = 64;
-/// Planes are slower to read than packed bits: they must save one in so many bytes.
+/// Planes are slower to read than packed bits: they must save at least 1/16 of the bytes.
 const PLANES_SAVE: usize = 16;
 /// Skewed numbers are, too.
 const SKEWED_SAVE: usize = 24;
-/// When sealing they must save one in so many: what is sealed is searched most, and compacted soon.
+/// When sealing they must save at least 1/5: recent data is searched most, and compacted soon.
 const SEALED_PLANES_SAVE: usize = 5;
-/// Values that tell whether planes are worth trying on a whole chunk when sealing.
+/// Number of values in the sample that decides whether planes are tried on a whole chunk when sealing.
 const PLANES_SAMPLE: usize = 512;
-/// Distinct numbers that are few.
+/// Number of distinct numbers up to which they are stored as a table.
 const FEW_NUMBERS: usize = 200;
 
-/// How hard a chunk writer tries.
+/// Effort of a chunk writer.
 pub(super) enum Effort<'a> {
-    /// No compression: the chunk goes to a pool, which is compressed as a whole.
+    /// No compression: the chunk goes to a pool that is compressed as a whole.
     Plain,
-    /// Packed numbers, planes where a sample of them becomes much smaller, texts with zstd.
+    /// Packed numbers, planes if a sample of them becomes much smaller, and texts with zstd.
     Seal(&'a mut BlockWriter),
     /// Everything.
     All(&'a mut BlockWriter),
 }
 
-/// Appends the chunk of some codes.
+/// Appends a chunk of codes.
 pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec<u8>) -> Result<(), BucketError> {
     let max = codes.iter().copied().max().unwrap_or(0);
     if codes.iter().all(|code| *code == max) {
@@ -79,7 +79,7 @@ pub(super) fn encode_codes(codes: &[u32], effort: &mut Effort<'_>, out: &mut Vec
     }
 }
 
-/// Appends the chunk of some numbers. `times` are those of the same events, where every event has a number.
+/// Appends a chunk of numbers. `times` are those of the same events, if every event has a number.
 pub(super) fn encode_numbers(
     numbers: &[i64],
     times: Option<&[i64]>,
@@ -136,10 +136,10 @@ fn constant_difference(numbers: &[i64], times: &[i64]) -> Option<i64> {
     (numbers.len() == times.len() && numbers.iter().zip(times).all(same)).then_some(difference)
 }
 
-/// A chunk that is packed, and is replaced by what is clearly smaller.
+/// A packed chunk, to be replaced by a clearly smaller encoding.
 struct Chunk<'a> {
     start: usize,
-    /// Its bytes when it was packed.
+    /// Its packed size.
     packed: usize,
     out: &'a mut Vec<u8>,
 }
@@ -149,7 +149,8 @@ impl Chunk<'_> {
         Chunk { start, packed: out.len() - start, out }
     }
 
-    /// Takes another form if it is smaller than the present one, and than the packed one by one byte in `save`.
+    /// Adopts another encoding if it is smaller than the current one and saves at least one byte in `save` over the
+    /// packed one.
     fn replace(&mut self, save: usize, parts: &[&[u8]]) {
         let len: usize = parts.iter().map(|part| part.len()).sum();
         if len < self.out.len() - self.start && len < self.packed - self.packed / save {
@@ -158,7 +159,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// A code of the values' frequencies.
+    /// Tries frequency coding.
     fn try_skewed(&mut self, mode: u8, head: &[u8], values: &[u64], width: u32) {
         let mut skewed = Vec::new();
         if encode_skewed(values, width, SKEWED_SAVE, &mut skewed) {
@@ -166,7 +167,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// The same of few numbers wherever they lie.
+    /// Tries a table of few distinct numbers, whatever their range.
     fn try_few(&mut self, numbers: &[i64]) {
         let mut distinct = BTreeSet::new();
         for number in numbers {
@@ -186,8 +187,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// Compressed planes of bytes, if those of the first values are much smaller than packed bits. What was packed as
-    /// steps or runs, in few bits a value, is left alone.
+    /// Tries compressed byte planes if those of the first values are much smaller than packed bits. Deltas and runs,
+    /// which take few bits per value, are left alone.
     fn try_sealed_planes(
         &mut self,
         mode: u8,
@@ -206,7 +207,7 @@ impl Chunk<'_> {
         self.try_planes(mode, head, (values, SEALED_PLANES_SAVE), width, blocks)
     }
 
-    /// Compressed planes of bytes, if they save one byte in so many.
+    /// Tries compressed byte planes if they save at least one byte in `save`.
     fn try_planes(
         &mut self,
         mode: u8,
@@ -222,7 +223,7 @@ impl Chunk<'_> {
     }
 }
 
-/// All lowest bytes of values of so many bits, then all second ones.
+/// All lowest bytes of values of `width` bits, then all second bytes, and so on.
 fn planes_of(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
     assert!(width <= u64::BITS, "a value has eight planes at most");
     let width = width.div_ceil(8) as usize;
@@ -234,7 +235,7 @@ fn planes_of(values: impl Iterator<Item = u64>, width: u32) -> Vec<u8> {
     planes
 }
 
-/// Appends the chunk of texts that lie back to back in `bytes`; `ends` count from `base`.
+/// Appends a chunk of texts concatenated in `bytes`; `ends` count from `base`.
 pub(super) fn encode_texts(
     bytes: &[u8],
     ends: &[u32],
@@ -297,12 +298,12 @@ pub(super) fn decode_codes(chunk: &[u8], count: usize, limit: u32) -> Result<Vec
     Ok(codes)
 }
 
-/// Whether decoding this chunk of numbers takes the times of the events.
+/// Whether decoding this chunk of numbers requires the times of the events.
 pub(super) fn needs_times(chunk: &[u8]) -> bool {
     chunk.first() == Some(&NUMBERS_OF_TIME)
 }
 
-/// Decodes a chunk of `count` numbers. `times` are those of all events of the page, where [`needs_times`] asks so.
+/// Decodes a chunk of `count` numbers. `times` are those of all events of the page; required if [`needs_times`].
 pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Result<Vec<i64>, Malformed> {
     let mut cursor = Cursor::new(chunk);
     let mode = cursor.clone().u8("mode of numbers")?;
@@ -354,7 +355,7 @@ pub(super) fn decode_numbers(chunk: &[u8], count: usize, times: &[i64]) -> Resul
     Ok(numbers)
 }
 
-/// Decompresses planes of bytes, lowest first, of which there are `limit` at most.
+/// Decompresses at most `limit` byte planes, lowest first.
 pub(super) fn read_planes(cursor: &mut Cursor<'_>, count: usize, limit: usize) -> Result<Vec<u8>, Malformed> {
     let width = cursor.u8("number of planes")? as usize;
     if width > limit {
@@ -365,7 +366,7 @@ pub(super) fn read_planes(cursor: &mut Cursor<'_>, count: usize, limit: usize) -
     Ok(planes)
 }
 
-/// Decodes planes of bytes, lowest first, and hands them over.
+/// Decodes byte planes, lowest first, and passes them on.
 fn for_each_plane(
     cursor: &mut Cursor<'_>,
     count: usize,
@@ -379,7 +380,7 @@ fn for_each_plane(
     Ok(())
 }
 
-/// Decodes a chunk of `count` texts of at most `limit` bytes together: the bytes and the end of each text.
+/// Decodes a chunk of `count` texts of at most `limit` bytes in total: the bytes and the end of each text.
 pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let (bytes, ends) = match chunk.split_first() {
         Some((&TEXTS_CUT, cut)) => decode_cut(&mut Cursor::new(cut), count, limit)?,
@@ -392,7 +393,7 @@ pub(super) fn decode_texts(chunk: &[u8], count: usize, limit: u64) -> Result<(Ve
     Ok((bytes, ends))
 }
 
-/// Decodes texts that lie back to back.
+/// Decodes concatenated texts.
 fn decode_whole(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let mut cursor = Cursor::new(chunk);
     let ends = read_ends(&mut cursor, count, limit)?;
@@ -403,7 +404,7 @@ fn decode_whole(chunk: &[u8], count: usize, limit: u64) -> Result<(Vec<u8>, Vec<
     Ok((bytes, ends))
 }
 
-/// Reads the lengths of `count` texts of at most `limit` bytes together as their ends.
+/// Reads the lengths of `count` texts of at most `limit` bytes in total, as their ends.
 pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<Vec<u32>, Malformed> {
     let mut end = 0u64;
     let mut ends = Vec::with_capacity(count);
@@ -417,7 +418,7 @@ pub(super) fn read_ends(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Re
     Ok(ends)
 }
 
-/// Decompresses texts that end there; `None` where what follows is they.
+/// Decompresses texts with these ends; `None` if the bytes that follow are the texts themselves.
 pub(super) fn stored_texts(cursor: &mut Cursor<'_>, ends: &[u32]) -> Result<Option<Vec<u8>>, Malformed> {
     let end = ends.last().map_or(0, |end| *end as usize);
     match cursor.u8("mode of texts")? {

@@ -1,7 +1,7 @@
-//! How often each value of a column occurs in each page, for columns with few distinct values: what a report counts is
-//! answered without reading one of them.
+//! Value counts: how often each value of a column with few distinct values occurs in each page, so that reports that
+//! count are answered without reading the column.
 //!
-//! They lie at the end of the shape block. Blocks written before there were any end with their columns.
+//! They are at the end of the shape block. Blocks of older versions end after the columns.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::limits::MAX_PAGE_EVENTS;
 use crate::templates::{SlabColumn, SlabValues};
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-/// Distinct texts or numbers of a column whose values are counted, at most.
+/// Maximum number of distinct texts or numbers of a counted column.
 const MAX_COUNTED_VALUES: usize = 64;
-/// Templates of one whose templates are: there are few such columns, and words lie in them.
+/// The same for templates of template columns, of which there are few, and which contain words.
 const MAX_COUNTED_TEMPLATES: usize = 512;
 /// A page's count takes two bytes.
 const _: () = assert!(MAX_PAGE_EVENTS <= u16::MAX as usize);
@@ -67,7 +67,7 @@ fn few_numbers(numbers: &[i64]) -> Option<Vec<i64>> {
     (!distinct.is_empty()).then_some(distinct)
 }
 
-/// Appends the counts of the columns that have some.
+/// Appends the counts of the columns that have any.
 pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut Vec<u8>) {
     put_varint(out, template_set.counts.len() as u64);
     for (column, counts) in &template_set.counts {
@@ -83,7 +83,7 @@ pub(super) fn put(template_set: &TemplateSet, stored: &[StoredColumn], out: &mut
     }
 }
 
-/// Reads them; nothing where the block ends.
+/// Reads the counts; none if the block ends here.
 pub(super) fn read(
     cursor: &mut Cursor<'_>,
     template_set: &TemplateSet,

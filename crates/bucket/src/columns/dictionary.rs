@@ -1,7 +1,7 @@
-//! The texts of a dictionary: ascending, so each leaves out what it shares with the one before.
+//! Dictionary encoding: texts in ascending order, each without the prefix it shares with the previous one.
 //!
-//! Bytes of all texts, then shared lengths and lengths of the rests (integers), then the rests back to back. Whoever
-//! stores it may compress the whole.
+//! Total bytes of all texts, then shared lengths and suffix lengths (integers), then the concatenated suffixes. The
+//! caller may compress the result.
 
 use quarry_event::template::Dictionary;
 use quarry_stdx::number::u32_of;
@@ -10,7 +10,7 @@ use crate::integers::{encode_integers, read_integers};
 use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Appends the texts that end at `ends`.
+/// Appends the texts with these ends.
 pub(crate) fn encode_dictionary(bytes: &[u8], ends: &[u32], out: &mut Vec<u8>) {
     assert!(ends.is_sorted(), "texts follow each other");
     assert_eq!(ends.last().map_or(0, |end| *end as usize), bytes.len(), "the last text ends with the bytes");
@@ -31,7 +31,7 @@ pub(crate) fn encode_dictionary(bytes: &[u8], ends: &[u32], out: &mut Vec<u8>) {
     out.extend_from_slice(&parts);
 }
 
-/// Reads `count` texts and checks that they are UTF-8 and ascend.
+/// Reads `count` texts and checks that they are UTF-8 and ascending.
 pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictionary, Malformed> {
     let mut cursor = Cursor::new(encoded);
     let total = cursor.count("bytes of a dictionary", MAX_SLAB_RAW_BYTES)?;
@@ -49,7 +49,7 @@ pub(crate) fn decode_dictionary(encoded: &[u8], count: usize) -> Result<Dictiona
         if common + rest.len() > total - start {
             return Err(Malformed(format!("the texts exceed their {total} bytes")));
         }
-        // Beyond what is shared this text must go on and with a greater byte.
+        // After the shared prefix this text must continue, with a greater byte.
         let ascends = match (bytes[last.clone()].get(common), rest.first()) {
             (None, Some(_)) => true,
             (Some(before), Some(now)) => before < now,

@@ -1,8 +1,8 @@
-//! Short texts with a number in a fixed place, cut in two: `w17eadnotify` is `w`, five hexadecimal digits and one of a
-//! few words.
+//! Short texts with a number at a fixed position, split in two: `w17eadnotify` becomes `w`, five hexadecimal digits and
+//! one of a few words.
 //!
-//! The number is packed to its bits, the rest is a code among the rests of the page, and what all texts begin with is
-//! stored once. Which place and which digits suits is tried for each page; a page that gains nothing is left to zstd.
+//! The number is bit-packed, the rest is a code among the distinct rests of the page, and the common prefix is stored
+//! once. Position and digits are chosen per page; a page that gains nothing is left to zstd.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::integers::{IntegersAt, decode_integers, encode_integers, range_of};
 use crate::limits::MAX_PAGE_EVENTS;
 use crate::wire::{Cursor, Malformed, put_run, put_varint};
 
-/// Texts below which a cut cannot gain anything.
+/// Minimum number of texts for a split to gain anything.
 const MIN_TEXTS: usize = 64;
-/// Longer texts are not cut.
+/// Longer texts are not split.
 const MAX_TEXT_BYTES: usize = 64;
-/// Distinct rests at most: one in so many texts.
+/// Minimum number of texts per distinct rest.
 const TEXTS_PER_REST: usize = 8;
-/// Digits that fit a signed number.
+/// Hexadecimal digits that fit a signed number.
 const HEX_DIGITS_MAX: usize = 15;
 const DECIMAL_DIGITS_MAX: usize = 18;
 
@@ -36,7 +36,7 @@ const NUMBER_LAST: u8 = 1;
 const DECIMAL: u8 = 10;
 const HEX: u8 = 16;
 
-/// Where the number is and how it is written.
+/// Position and format of the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cut {
     side: u8,
@@ -55,13 +55,13 @@ impl Cut {
         (format.is_valid() && usize::from(self.digits) <= digits_max && self.side <= NUMBER_LAST).then_some(format)
     }
 
-    /// Numbers end before this one.
+    /// Exclusive upper bound of the numbers.
     fn limit(self) -> i64 {
         let base: i64 = if self.base == HEX { 16 } else { 10 };
         base.saturating_pow(u32::from(self.digits))
     }
 
-    /// Appends a text made of number and rest.
+    /// Appends the text composed of number and rest.
     fn join(self, format: NumberFormat, number: i64, rest: &[u8], out: &mut Vec<u8>) {
         if self.side == NUMBER_LAST {
             out.extend_from_slice(rest);
@@ -72,7 +72,7 @@ impl Cut {
         }
     }
 
-    /// Number and rest of a text.
+    /// Splits a text into number and rest.
     fn apply(self, text: &[u8]) -> Option<(i64, &[u8])> {
         let digits = usize::from(self.digits);
         let (number, rest) = match self.side {
@@ -86,7 +86,7 @@ impl Cut {
     }
 }
 
-/// Texts that were cut.
+/// Split texts.
 struct Halves<'t> {
     cut: Cut,
     numbers: Vec<i64>,
@@ -94,7 +94,7 @@ struct Halves<'t> {
     codes: Vec<u32>,
 }
 
-/// Encodes texts without their chunk's first byte; `None` where no cut suits them.
+/// Encodes texts without their chunk's first byte; `None` if no split suits them.
 pub(super) fn encode_cut(
     bytes: &[u8],
     ends: &[u32],
@@ -137,7 +137,7 @@ pub(super) fn encode_cut(
     Ok(Some(out))
 }
 
-/// Cuts that all texts bear.
+/// Splits that are possible for all texts.
 fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
     let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let mut cuts = Vec::new();
@@ -155,7 +155,7 @@ fn cuts_of(texts: &[&[u8]]) -> Vec<Cut> {
     cuts
 }
 
-/// The texts cut in two; `None` where there are too many rests.
+/// The split texts; `None` if there are too many distinct rests.
 fn halves<'t>(texts: &[&'t [u8]], cut: Cut) -> Option<Halves<'t>> {
     let mut halves =
         Halves { cut, numbers: Vec::with_capacity(texts.len()), rests: BTreeMap::new(), codes: Vec::new() };
@@ -182,7 +182,7 @@ impl Halves<'_> {
     }
 }
 
-/// Cut texts, taken apart as far as they are stored: their numbers and the codes of their rests are still packed.
+/// Stored form of split texts; numbers and codes are still packed.
 struct Stored<'a> {
     prefix: &'a [u8],
     cut: Cut,
@@ -219,7 +219,7 @@ impl Cut {
     }
 }
 
-/// Cut texts of which single ones are read.
+/// Random access to split texts.
 #[derive(Debug)]
 pub(super) struct CutAt {
     prefix: Bytes,
@@ -231,7 +231,7 @@ pub(super) struct CutAt {
 }
 
 impl CutAt {
-    /// The `count` texts of a chunk without its first byte.
+    /// Reads `count` texts of a chunk without its first byte.
     pub(super) fn read(chunk: &Bytes, count: usize) -> Result<CutAt, Malformed> {
         let stored = Stored::read(&mut Cursor::new(chunk))?;
         let numbers = chunk.slice_ref(stored.numbers);
@@ -259,7 +259,7 @@ impl CutAt {
     }
 }
 
-/// Decodes `count` texts of at most `limit` bytes together.
+/// Decodes `count` texts of at most `limit` bytes in total.
 pub(super) fn decode_cut(cursor: &mut Cursor<'_>, count: usize, limit: u64) -> Result<(Vec<u8>, Vec<u32>), Malformed> {
     let Stored { prefix, cut, format, numbers, rests, codes } = Stored::read(cursor)?;
     let numbers = decode_integers(numbers, count)?;

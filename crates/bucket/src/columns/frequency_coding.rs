@@ -1,30 +1,30 @@
-//! Numbers of which some are frequent, close to the bits they really need.
+//! Entropy coding of numbers some of which are frequent.
 //!
-//! The upper bits of each number are one of up to 256 symbols, and those take as many bits as they are rare: a range
-//! coder with the frequencies of the page (rANS: four states in turn, words of 16 bits). The lower bits, which are as
-//! good as random, are packed. A status that is 200 four times out of five takes 1.4 bits and not four.
+//! The upper bits of each number are one of up to 256 symbols, coded by rANS (a range coder) with the frequencies of
+//! the page: four interleaved states, words of 16 bits. The lower bits, which are nearly random, are bit-packed. A
+//! status that is 200 in four cases out of five takes 1.4 bits instead of four.
 
 use bytes::Bytes;
 
 use crate::integers::{PackedAt, pack, unpack};
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Frequencies add up to two to this.
+/// log2 of the frequency total.
 const SCALE_BITS: u32 = 12;
 const SCALE: u32 = 1 << SCALE_BITS;
-/// Smallest state between two symbols.
+/// Lower bound of a state between two symbols.
 const STATE_MIN: u32 = 1 << 16;
 const STATES: usize = 4;
-/// Upper bits of a number that are a symbol, at most.
+/// Maximum number of upper bits that form a symbol.
 const SYMBOL_BITS_MAX: u32 = 8;
-/// Values below which the frequencies cost more than they tell.
+/// For fewer values, the frequency table costs more than it saves.
 const MIN_VALUES: usize = 256;
-/// Bits a frequency takes, about.
+/// Approximate bits of a frequency in the table.
 const FREQUENCY_BITS: f64 = 10.0;
-/// Bits of states and heads.
+/// Approximate bits of states and headers.
 const HEAD_BITS: f64 = 200.0;
 
-/// Appends the values, each of at most `width` bits, where that is expected to save one bit in `save`; says whether it
+/// Appends the values, each of at most `width` bits, if that is expected to save one bit in `save`; returns whether it
 /// did.
 pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut Vec<u8>) -> bool {
     if values.len() < MIN_VALUES || width == 0 {
@@ -50,7 +50,7 @@ pub(super) fn encode_skewed(values: &[u64], width: u32, save: usize, out: &mut V
     true
 }
 
-/// How often each symbol occurs, up to the last that does.
+/// Count of each symbol, up to the last that occurs.
 fn counts_of(values: &[u64], low_bits: u32) -> Vec<u32> {
     let mut counts = vec![0; 1 << SYMBOL_BITS_MAX];
     values.iter().for_each(|value| counts[(value >> low_bits) as usize & 0xff] += 1);
@@ -65,7 +65,7 @@ fn expected_bits(counts: &[u32], total: usize, low_bits: u32) -> f64 {
     symbols + (total * low_bits as usize) as f64 + FREQUENCY_BITS * counts.len() as f64 + HEAD_BITS
 }
 
-/// The counts scaled to add up to `SCALE`; none that occurs becomes zero.
+/// The counts scaled to a total of `SCALE`; none that occurs becomes zero.
 fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
     let scaled = |count: &u32| match count {
         0 => 0,
@@ -75,7 +75,7 @@ fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
     let mut sum: u32 = frequencies.iter().sum();
     while sum != SCALE {
         let Some(largest) = frequencies.iter_mut().max() else { break };
-        // What is rounded up is one per symbol at most, so that the largest can always give.
+        // Rounding up adds at most one per symbol, so the largest can always give.
         let step = if sum < SCALE { SCALE - sum } else { (sum - SCALE).min(*largest / 2).max(1) };
         if sum < SCALE {
             *largest += step;
@@ -88,7 +88,7 @@ fn normalized(counts: &[u32], total: usize) -> Vec<u32> {
     frequencies
 }
 
-/// Codes symbols that come last first.
+/// Encodes the symbols in reverse order.
 fn put_symbols(symbols: impl Iterator<Item = usize>, count: usize, frequencies: &[u32], out: &mut Vec<u8>) {
     let starts = starts_of(frequencies);
     let mut states = [STATE_MIN; STATES];
@@ -132,8 +132,8 @@ pub(super) fn decode_skewed(cursor: &mut Cursor<'_>, count: usize, limit: u32) -
     Ok(values)
 }
 
-/// Reads how many bits are not part of a symbol, and the frequencies: per slot of the scale the symbol, its frequency
-/// less one, and how far it lies within the symbol.
+/// Reads the number of low bits, and the frequency table: for each slot of the scale its symbol, the symbol's frequency
+/// minus one, and the offset within the symbol.
 fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as usize]) -> Result<u32, Malformed> {
     let low_bits = u32::from(cursor.u8("lower bits")?);
     let symbols = cursor.count("number of symbols", 1 << SYMBOL_BITS_MAX)?;
@@ -154,7 +154,7 @@ fn read_slots(cursor: &mut Cursor<'_>, limit: u32, slots: &mut [u32; SCALE as us
     Ok(low_bits)
 }
 
-/// Skewed numbers of which single ones are read: symbols are decoded up to the last one asked for.
+/// Random access to frequency-coded numbers: symbols are decoded up to the last one requested.
 #[derive(Debug)]
 pub(super) struct SkewedAt {
     slots: Box<[u32; SCALE as usize]>,
@@ -167,7 +167,7 @@ pub(super) struct SkewedAt {
 }
 
 impl SkewedAt {
-    /// The `count` values of at most `limit` bits that `cursor`, which reads `chunk`, is at.
+    /// Reads `count` values of at most `limit` bits at the position of `cursor`, which reads `chunk`.
     pub(super) fn read(
         chunk: &Bytes,
         cursor: &mut Cursor<'_>,
@@ -191,7 +191,7 @@ impl SkewedAt {
         Ok(SkewedAt { slots, states, words, next_word: 0, symbols: Vec::new(), low })
     }
 
-    /// Value number `at`, of which there are more.
+    /// Value number `at`, which must exist.
     pub(super) fn get(&mut self, at: usize) -> u64 {
         if at >= self.symbols.len() {
             self.decode_to(at + 1);
@@ -200,7 +200,7 @@ impl SkewedAt {
         u64::from(symbol) << self.low.width() | self.low.get(at)
     }
 
-    /// Decodes symbols until there are so many.
+    /// Decodes symbols until there are `count`.
     fn decode_to(&mut self, count: usize) {
         let (words, _) = self.words.as_chunks::<2>();
         let mut states = self.states;
@@ -216,13 +216,13 @@ impl SkewedAt {
     }
 }
 
-/// Takes a symbol off a state, which takes the word if one is due.
+/// Takes a symbol from a state, which consumes the word if one is due; returns whether it did.
 #[inline(always)]
 fn take_symbol(slots: &[u32; SCALE as usize], state: &mut u32, word: u32) -> (u32, bool) {
     let slot = slots[(*state & (SCALE - 1)) as usize];
     let (symbol, frequency, within) =
         (slot >> (2 * SCALE_BITS), (slot >> SCALE_BITS & (SCALE - 1)) + 1, slot & (SCALE - 1));
-    // At most what the state was, as the frequency is at most the scale.
+    // Does not exceed the previous state, as the frequency does not exceed the scale.
     let left = frequency * (*state >> SCALE_BITS) + within;
     let is_due = left < STATE_MIN;
     *state = if is_due { left << 16 | word } else { left };
@@ -244,7 +244,7 @@ fn take_symbols(
     let words: Vec<u16> = words.iter().map(|word| u16::from_le_bytes(*word)).collect();
     let mut next = 0;
     let mut take = |state: &mut u32| {
-        // No processor guesses when a word is due, so that one is always taken; past the end, nothing is.
+        // Branch prediction cannot guess when a word is due, so one is always loaded; past the end it is 0.
         let word = u32::from(words.get(next).copied().unwrap_or(0));
         let (symbol, is_due) = take_symbol(slots, state, word);
         next += usize::from(is_due);

@@ -1,4 +1,4 @@
-//! The shape block: what the columns of a slab are and where their values lie.
+//! The shape block: what the columns of a slab are and where their values are stored.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ const POOLED: u8 = 1;
 const BLOCKS: u8 = 2;
 const SHARED: u8 = 3;
 
-/// Bits before the counts of a column: every value of the parent has one; each is whole between the quotes of JSON; each
-/// is a scalar of JSON.
+/// Flag bits before the counts of a column: every value of the parent has a value here; each value is complete between
+/// JSON quotes; each value is a JSON scalar.
 const SAME_COUNTS: u8 = 1;
 const STRING_CONTENTS: u8 = 2;
 const JSON_SCALARS: u8 = 4;
@@ -38,7 +38,7 @@ const ISO: u8 = 5;
 const COMMON: u8 = 6;
 const CLOCK: u8 = 7;
 
-/// All of a shape block.
+/// Contents of a shape block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) template_set: Arc<TemplateSet>,
@@ -50,7 +50,7 @@ pub(crate) struct Layout {
 /// Where the values of a column are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredColumn {
-    /// Values in each page.
+    /// Where the values of a column are stored.
     pub(crate) counts: Vec<u32>,
     pub(crate) values: Stored,
     /// Texts of a dictionary column.
@@ -60,18 +60,18 @@ pub(crate) struct StoredColumn {
 /// The chunks of a column, one per page that has values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stored {
-    /// The column allows for one value only, so nothing is stored.
+    /// The column can have only one value, so nothing is stored.
     Nothing,
-    /// One after the other in a pool.
+    /// Consecutive in a pool.
     Pooled { pool: u32, start: u32, lens: Vec<u32> },
-    /// A block each, one after the other.
+    /// One block each, consecutive.
     Blocks { offset: u64, lens: Vec<u32> },
-    /// Codes, a block for each page, one after the other, shared by all columns that are a component of the same
-    /// entries of a dictionary of the whole bucket.
+    /// Codes, one block per page, consecutive; shared by all columns that are a component of the same entries of a
+    /// bucket-wide dictionary.
     Shared { dictionary: BlockAt, component: u32, offset: u64, lens: Vec<u32> },
 }
 
-/// The texts of a dictionary.
+/// Where the texts of a dictionary are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DictionaryAt {
     Pooled { pool: u32, start: u32, len: u32 },
@@ -79,7 +79,7 @@ pub(crate) enum DictionaryAt {
 }
 
 impl Stored {
-    /// Place of a page's chunk among the column's blocks.
+    /// Position of a page's chunk among the column's blocks.
     pub(crate) fn block_of(offset: u64, lens: &[u32], page: usize) -> BlockAt {
         let before: u64 = lens.iter().take(page).map(|len| u64::from(*len)).sum();
         let stored_len = lens.get(page).copied().unwrap_or(0);
@@ -87,7 +87,7 @@ impl Stored {
     }
 }
 
-/// Whether a column of this kind can only have one value.
+/// Whether a column of this kind can have only one value.
 pub(crate) fn one_value(kind: &ColumnKind) -> bool {
     match kind {
         ColumnKind::Templates(templates) => templates.len() <= 1,
@@ -98,7 +98,7 @@ pub(crate) fn one_value(kind: &ColumnKind) -> bool {
 }
 
 impl Layout {
-    /// Blocks the shape block names that several columns or slabs share; some more than once.
+    /// Blocks in the shape block that several columns or slabs share; some occur more than once.
     pub(crate) fn shared_blocks(&self) -> Vec<BlockAt> {
         let mut blocks = Vec::new();
         for column in &self.stored {
@@ -111,7 +111,7 @@ impl Layout {
         blocks
     }
 
-    /// Blocks the shape block names, but for the shared ones.
+    /// Blocks in the shape block other than the shared ones.
     pub(crate) fn blocks(&self) -> Vec<BlockAt> {
         let mut blocks = self.pools.clone();
         for column in &self.stored {
@@ -157,7 +157,7 @@ impl Layout {
         counts::put(&self.template_set, &self.stored, out);
     }
 
-    /// Reads the shape block of a slab whose pages have so many events.
+    /// Reads the shape block of a slab whose pages have `events` events.
     pub(crate) fn read(bytes: &[u8], events: &[u32]) -> Result<Layout, Malformed> {
         let mut cursor = Cursor::new(bytes);
         let mut layout = Layout::default();
@@ -190,12 +190,12 @@ impl Layout {
     }
 }
 
-/// Parts of some templates together.
+/// Total number of parts of some templates.
 pub(crate) fn parts_of(templates: &[Template]) -> usize {
     templates.iter().map(|template| template.parts.len()).sum()
 }
 
-/// Every column but the first is a variable of its parent, which comes before it, and of no other column.
+/// Checks that every column but the first is a variable of its parent, which precedes it, and of no other column.
 fn check_tree(template_set: &TemplateSet) -> Result<(), Malformed> {
     let mut depths = vec![0usize; template_set.columns.len()];
     for (number, column) in template_set.columns.iter().enumerate() {
@@ -263,7 +263,7 @@ fn read_column(
 }
 
 impl StoredColumn {
-    /// Bytes of its values and its dictionary. `counts` says whether a shared dictionary counts here.
+    /// Bytes of its values and its dictionary. `counts` tells whether a shared dictionary is included.
     pub(crate) fn stored_bytes(&self, counts: &mut dyn FnMut(BlockAt) -> bool) -> u64 {
         let sum = |lens: &[u32]| lens.iter().map(|len| u64::from(*len)).sum::<u64>();
         let values = match &self.values {
@@ -401,7 +401,7 @@ fn put_kind(kind: &ColumnKind, out: &mut Vec<u8>) {
                 put_varint(out, template.parts.len() as u64);
                 for part in &template.parts {
                     match part {
-                        // No variable names the text column, so that its number is free to say: a literal.
+                        // No variable refers to the text column, so its number is free to mark a literal.
                         TemplatePart::Literal(bytes) => {
                             out.push(0);
                             put_run(out, bytes);
@@ -449,7 +449,7 @@ fn read_kind(cursor: &mut Cursor<'_>, columns: usize) -> Result<ColumnKind, Malf
 }
 
 fn read_template(cursor: &mut Cursor<'_>, columns: usize) -> Result<Template, Malformed> {
-    // A literal part takes three bytes, a variable one.
+    // A literal part takes at least three bytes, a variable one.
     let count = cursor.count("parts of a template", cursor.remaining().min(2 * MAX_COLUMNS + 1))?;
     let mut parts = Vec::with_capacity(count);
     for _ in 0..count {

@@ -1,9 +1,9 @@
-//! A few rows of a page: what a search for one id looks at.
+//! Point reads: a few rows of a page, as a search for an id needs.
 //!
-//! Of each column only the values of these rows are read ([`super::random_access`]), a value found by counting the templates in
-//! front of it, and of values that lie in a shared dictionary only those of the rows are looked up, as each may be a
-//! cache miss. What was worked out stays with the page, as several columns of the same rows are asked for. The other
-//! way round, rows are found from the places of values.
+//! Only the values of these rows are read from each column ([`super::random_access`]). A value is found by counting the
+//! templates before it. Of values in a shared dictionary only those of the rows are looked up, since each may be a
+//! cache miss. Results are kept with the page, because several columns of the same rows are usually requested. The
+//! reverse lookup finds rows from the positions of values.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::columns::rebuild::NO_VARIABLE;
 use crate::error::BucketError;
 
-/// Rows up to which values are read this way.
+/// Number of rows up to which values are read this way.
 pub(super) const FEW_ROWS: usize = 16;
 
-/// The values of one column, as far as they are decoded.
+/// The values of one column, as far as decoded.
 #[derive(Debug)]
 enum Decoded {
-    /// Read whole before, or templates that are counted.
+    /// Read completely before, or templates to be counted.
     Whole(Arc<PageColumn>),
     Codes(CodesAt),
     Numbers(NumbersAt),
@@ -44,17 +44,17 @@ enum Value {
     Text(Bytes),
 }
 
-/// What is known of a page for the sake of a few rows.
+/// State of the point reads of a page.
 #[derive(Debug, Default)]
 pub(super) struct PointReads {
-    /// By column; empty before the first is asked for.
+    /// By column; empty before the first request.
     decoded: Vec<Option<Decoded>>,
-    /// Of the rows asked for last: how many values before a place have a template of some group.
+    /// For the rows requested last: group, position, and number of values before it whose template is in the group.
     counts: Vec<(u32, usize, usize)>,
 }
 
 impl TemplatePage {
-    /// The texts of a column in these few rows, each of which must have one.
+    /// The texts of a column in a few rows, each of which must have one.
     pub(super) fn few_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
@@ -70,8 +70,8 @@ impl TemplatePage {
         Ok(Texts { bytes: out.into(), ends })
     }
 
-    /// The values of a column in those of these rows, ascending, that have one. Many rows, or those of a column that
-    /// was read whole, are not picked: there are more rows in the answer.
+    /// The values of a column for those of these ascending rows that have one. If there are many rows, or the column
+    /// was read completely before, the result has more rows than requested.
     pub fn column_of_rows(&mut self, column: u32, rows: &[u32]) -> Result<Arc<PageColumn>, BucketError> {
         let columns = self.columns.clone();
         let Some(facts) = columns.layout.template_set.columns.get(column as usize) else {
@@ -104,7 +104,7 @@ impl TemplatePage {
         Ok(Arc::new(PageColumn { rows: Some(found.into()), values }))
     }
 
-    /// Rows of the events whose values of a column have these places, in the order of the places.
+    /// Rows of the events whose values of a column are at these positions, in the order of the positions.
     pub(crate) fn rows_of_places(&mut self, column: u32, places: Vec<usize>) -> Result<Vec<u32>, BucketError> {
         let columns = self.columns.clone();
         let (mut column, mut places) = (column, places);
@@ -157,7 +157,7 @@ impl TemplatePage {
         Ok(())
     }
 
-    /// The place of a column's value in a row, if it has one there.
+    /// Position of a column's value in a row, if the row has one.
     fn place_of(&mut self, columns: &SlabColumns, column: u32, row: u32) -> Result<Option<usize>, BucketError> {
         let Some(parent) = columns.layout.template_set.columns[column as usize].parent else {
             return Ok(((row as usize) < self.count(TEXT_COLUMN)).then_some(row as usize));
@@ -171,7 +171,7 @@ impl TemplatePage {
         }
     }
 
-    /// The place of a variable's value, given that of the value of `above`, whose template it is part of.
+    /// Position of a variable's value, given the position of the value of `above`, whose template contains it.
     fn place_in(
         &mut self,
         columns: &SlabColumns,
@@ -187,7 +187,7 @@ impl TemplatePage {
         self.counted(columns, variable, parent, place)
     }
 
-    /// How many values of the parent before this place have the column.
+    /// Number of values of the parent before this position whose template contains the column.
     fn counted(&mut self, columns: &SlabColumns, column: u32, parent: u32, place: usize) -> Result<usize, BucketError> {
         let Some(namers) = &columns.namers[column as usize] else { return Ok(place) };
         // Variables of the same templates share their count.
@@ -307,7 +307,7 @@ impl TemplatePage {
 
     fn open_whole(&mut self, column: u32) -> Result<Decoded, BucketError> {
         Ok(Decoded::Whole(match column {
-            // Somebody else wants it, too.
+            // Another caller will want it too.
             TEXT_COLUMN => self.column(column)?,
             _ => Arc::new(PageColumn { rows: None, values: self.values(column)? }),
         }))

@@ -1,10 +1,10 @@
-//! Single values of a chunk, without decoding those around them where its mode allows for that.
+//! Random access to the values of a chunk, without decoding the values around them where the mode allows it.
 //!
-//! Packed integers are read from their bits. What is compressed is decompressed, but not spread out; what hangs on
-//! the values before it (steps, frequent numbers, lengths of texts) is worked out up to the value. A value that is read
-//! is checked as [`super::codec`] checks it; the others are not looked at.
+//! Packed integers are read from their bits. Compressed data is decompressed but not unpacked; values that depend on
+//! earlier ones (deltas, frequency coding, text lengths) are decoded up to the requested one. A value that is read is
+//! checked as in [`super::codec`]; the others are not checked.
 //!
-//! Not here: which chunk, and which place in it (`super::point_reads`).
+//! Not here: which chunk, and which position in it (`super::point_reads`).
 
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ pub(super) enum TextsAt {
     Cut(Box<CutAt>),
 }
 
-/// Codes, or how far numbers lie above the smallest.
+/// Codes, or numbers as the difference from the smallest.
 #[derive(Debug)]
 enum Unsigned {
     Constant(u64),
     Packed(PackedAt),
-    /// All lowest bytes, then all second ones.
+    /// All lowest bytes, then all second bytes, and so on.
     Planes(Vec<u8>),
     Skewed(SkewedAt),
     Decoded(Vec<u64>),
@@ -97,7 +97,7 @@ impl CodesAt {
         Ok(CodesAt { values, count, limit })
     }
 
-    /// So many times the only code there is.
+    /// The only possible code, `count` times.
     pub(super) fn zeros(count: usize) -> CodesAt {
         CodesAt { values: Unsigned::Constant(0), count, limit: 1 }
     }
@@ -116,8 +116,8 @@ impl CodesAt {
 }
 
 impl NumbersAt {
-    /// The `count` numbers of a chunk. `times` are those of all events of the page, where
-    /// [`super::codec::needs_times`] asks so.
+    /// Reads the `count` numbers of a chunk. `times` are those of all events of the page; required if
+    /// [`super::codec::needs_times`].
     pub(super) fn read(chunk: &Bytes, count: usize, times: Option<&Arc<[i64]>>) -> Result<NumbersAt, Malformed> {
         let mut cursor = Cursor::new(chunk);
         let mode = cursor.clone().u8("mode of numbers")?;
@@ -172,7 +172,7 @@ impl NumbersAt {
         Ok(Numbers::Above { min, unit, values })
     }
 
-    /// So many times one number.
+    /// One number, `count` times.
     pub(super) fn constant(number: i64, count: usize) -> NumbersAt {
         NumbersAt { values: Numbers::Plain(IntegersAt::Constant(number)), count }
     }
@@ -197,7 +197,7 @@ impl NumbersAt {
 }
 
 impl TextsAt {
-    /// The `count` texts of a chunk of at most `limit` bytes together.
+    /// Reads the `count` texts of a chunk of at most `limit` bytes in total.
     pub(super) fn read(chunk: &Bytes, count: usize, limit: u64) -> Result<TextsAt, Malformed> {
         if chunk.first() == Some(&TEXTS_CUT) {
             return Ok(TextsAt::Cut(Box::new(CutAt::read(&chunk.slice(1..), count)?)));

@@ -1,7 +1,7 @@
-//! Reading the columns of a slab: the shape block once, dictionaries and pools at first use, chunks when asked for.
+//! Reading the columns of a slab: the shape block once, dictionaries and pools on first use, chunks on request.
 //!
-//! A column's values are decoded without a look at its parent. Which rows they belong to follows from the parent's
-//! templates and is worked out when a single column is wanted; rebuilding whole texts takes the values in order.
+//! A column's values are decoded without looking at its parent. The rows they belong to follow from the parent's
+//! templates and are computed when a single column is requested; rebuilding whole texts uses the values in order.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,12 +26,12 @@ use crate::limits::MAX_SLAB_RAW_BYTES;
 use crate::reader::MAX_INTEGER_BLOCK_BYTES;
 use crate::source::ObjectSource;
 
-/// Bytes of a column that are fetched at once at most.
+/// Maximum bytes of a column fetched at once.
 const MAX_AHEAD_BYTES: u64 = 8 << 20;
-/// Bytes an encoded dictionary has beside its texts at most: two lengths per text and some for the heads.
+/// Maximum bytes of an encoded dictionary besides its texts: two lengths per text and some headers.
 const MAX_DICTIONARY_BYTES: usize = MAX_SLAB_RAW_BYTES + 16 * crate::limits::MAX_SLAB_EVENTS + 64;
 
-/// The columns of one slab, opened.
+/// The opened columns of one slab.
 #[derive(Debug)]
 pub(crate) struct SlabColumns {
     pub(crate) layout: Layout,
@@ -40,16 +40,16 @@ pub(crate) struct SlabColumns {
     shared: Arc<SharedCache>,
     dictionaries: Vec<OnceLock<Arc<Dictionary>>>,
     pub(super) plans: Plans,
-    /// Per column, the templates of its parent that name it; `None` where all do.
+    /// By column: the templates of its parent that contain it; `None` if all do.
     pub(super) namers: Vec<Option<Box<[u32]>>>,
-    /// Per column a number that columns with the same parent and namers share.
+    /// By column: a number shared by columns with the same parent and namers.
     pub(super) namer_groups: Vec<u32>,
     /// Columns whose templates are counted to find the values of a variable.
     pub(super) counted: Vec<bool>,
 }
 
 impl SlabColumns {
-    /// Reads the shape block of a slab whose pages have so many events.
+    /// Reads the shape block of a slab whose pages have `events` events.
     pub(crate) fn open(
         source: &ObjectSource,
         at: BlockAt,
@@ -63,7 +63,7 @@ impl SlabColumns {
         Ok(SlabColumns::of(place.decoded(Layout::read(&raw, events))?, place, shared))
     }
 
-    /// The columns of a shape block at this place.
+    /// The columns of a shape block at this position.
     pub(super) fn of(layout: Layout, place: BlockPosition, shared: Arc<SharedCache>) -> SlabColumns {
         let namers = namers_of(&layout.template_set);
         let mut counted = vec![false; namers.len()];
@@ -85,7 +85,7 @@ impl SlabColumns {
         }
     }
 
-    /// Fetches what lies in these pages of some columns, all at once.
+    /// Fetches the chunks of some columns in these pages in one go.
     pub(crate) fn fetch_ahead(
         &self,
         source: &mut ObjectSource,
@@ -112,8 +112,8 @@ impl SlabColumns {
         source.fetch_ahead(ranges)
     }
 
-    /// Where a search reads ahead: fetches what some columns have in a page and in those that it reads next, with their
-    /// pools and dictionaries.
+    /// When a search reads ahead: fetches the chunks of some columns in a page and in the next pages, with their pools
+    /// and dictionaries.
     pub(super) fn fetch_for_search(
         &self,
         source: &ObjectSource,
@@ -133,8 +133,8 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Where a search reads events of a page or two of a slab: fetches all columns of a page at once, as that takes no
-    /// longer than one of them. Dictionaries of the whole bucket, which are large, are left until they are asked for.
+    /// When a search reads a page or two of a slab: fetches all columns of a page at once, which takes no longer than
+    /// fetching one. Bucket-wide dictionaries are large and are fetched only on request.
     pub(crate) fn fetch_page_for_search(&self, source: &ObjectSource, page: usize) -> Result<(), BucketError> {
         let Some(search) = source.search().filter(|search| search.is_for_few_events()) else { return Ok(()) };
         let mut ranges = search.blocks_with(page, &|kind| matches!(kind, BlockKind::Time | BlockKind::Meta));
@@ -147,7 +147,7 @@ impl SlabColumns {
         source.fetch_for_search(ranges)
     }
 
-    /// Whether the values of a column in a page can be had without a request, or there are none.
+    /// Whether the values of a column in a page are available without a request, or there are none.
     fn is_at_hand(&self, source: &ObjectSource, column: u32, page: usize) -> bool {
         match self.layout.stored.get(column as usize).map(|stored| &stored.values) {
             None | Some(Stored::Nothing) => true,
@@ -160,7 +160,7 @@ impl SlabColumns {
         }
     }
 
-    /// Adds where the values of a column in some pages are, with its pool and dictionary unless these were read.
+    /// Adds the ranges of a column's values in some pages, with its pool and dictionary unless they were read.
     fn add_values(&self, column: u32, pages: &[usize], ranges: &mut Vec<Range<u64>>) {
         let Some(stored) = self.layout.stored.get(column as usize) else { return };
         match &stored.values {
@@ -190,7 +190,7 @@ impl SlabColumns {
         }
     }
 
-    /// A column and those whose values are written out within its own.
+    /// A column and all columns whose values are part of its own.
     pub(super) fn below(&self, column: u32) -> Vec<u32> {
         let columns = &self.layout.template_set.columns;
         let mut is_below = vec![false; columns.len()];
@@ -228,8 +228,7 @@ impl SlabColumns {
         }
     }
 
-    /// The dictionary of the whole bucket that holds a column's values, and their component; `None` where they are
-    /// stored as they are.
+    /// The bucket-wide dictionary of a column's values, and their component; `None` if the values are stored directly.
     pub(crate) fn shared(
         &self,
         source: &ObjectSource,
@@ -243,7 +242,7 @@ impl SlabColumns {
         }
     }
 
-    /// The texts of a dictionary column; of any other column none.
+    /// The texts of a dictionary column; empty for any other column.
     pub(crate) fn dictionary(&self, source: &ObjectSource, column: u32) -> Result<Arc<Dictionary>, BucketError> {
         let stored = self.layout.stored.get(column as usize);
         let (Some(at), Some(lock)) = (stored.and_then(|it| it.dictionary), self.dictionaries.get(column as usize))
@@ -273,7 +272,7 @@ impl SlabColumns {
     }
 }
 
-/// The chunks that a column has in these pages, the first of them in any case.
+/// Adds the chunks of a column in these pages, always including the first page's.
 fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range<u64>>) {
     let mut bytes = 0;
     for page in pages {
@@ -286,7 +285,7 @@ fn add_chunks(offset: u64, lens: &[u32], pages: &[usize], ranges: &mut Vec<Range
     }
 }
 
-/// Per column, the templates of its parent that name it; `None` where all do.
+/// By column: the templates of its parent that contain it; `None` if all do.
 fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     let mut lists: Vec<Vec<u32>> = vec![Vec::new(); template_set.columns.len()];
     let mut totals = vec![0usize; template_set.columns.len()];
@@ -304,14 +303,14 @@ fn namers_of(template_set: &TemplateSet) -> Vec<Option<Box<[u32]>>> {
     namers.collect()
 }
 
-/// Per column the first one that has the same parent and namers.
+/// By column: the first column with the same parent and namers.
 fn groups_of(template_set: &TemplateSet, namers: &[Option<Box<[u32]>>]) -> Vec<u32> {
     let mut known = BTreeMap::new();
     let columns = template_set.columns.iter().zip(namers).zip(0u32..);
     columns.map(|((column, namers), number)| *known.entry((column.parent, namers)).or_insert(number)).collect()
 }
 
-/// One page of a template slab, opened to read single columns. What was read is kept until it is dropped.
+/// One page of a template slab, opened to read single columns. Everything read is kept until it is dropped.
 #[derive(Debug)]
 pub struct TemplatePage {
     pub(super) columns: Arc<SlabColumns>,
@@ -325,13 +324,13 @@ pub struct TemplatePage {
     pub(super) point_reads: PointReads,
 }
 
-/// What opening a page takes from the slab's head.
+/// Data from the slab's head that is needed to open a page.
 pub(crate) struct PageFacts {
     pub(crate) page: usize,
     pub(crate) events: usize,
     pub(crate) raw_bytes: u64,
     pub(crate) time_at: Option<BlockAt>,
-    /// `_time` of each event, where it is read already.
+    /// `_time` of each event, if already read.
     pub(crate) times: Option<Arc<[TimeNs]>>,
 }
 
@@ -352,7 +351,7 @@ impl TemplatePage {
         }
     }
 
-    /// The values of a column; an error where there is no such column.
+    /// The values of a column; an error if it does not exist.
     pub fn column(&mut self, column: u32) -> Result<Arc<PageColumn>, BucketError> {
         match self.read.get(column as usize) {
             Some(Some(read)) => return Ok(read.clone()),
@@ -384,7 +383,7 @@ impl TemplatePage {
         Ok(read)
     }
 
-    /// Where a search reads ahead: fetches a column and, with it, those it is found by, as far as they were not read.
+    /// When a search reads ahead: fetches a column and the parent columns needed to find its rows, unless read.
     fn fetch_with_parents(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());
@@ -394,7 +393,7 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, chain.take_while(|number| self.kept(*number).is_none()), self.page)
     }
 
-    /// The same for a column and all below it.
+    /// The same for a column and all columns below it.
     pub(super) fn fetch_below(&self, column: u32) -> Result<(), BucketError> {
         if self.source.search().is_none() {
             return Ok(());
@@ -403,12 +402,12 @@ impl TemplatePage {
         self.columns.fetch_for_search(&self.source, unread, self.page)
     }
 
-    /// The same for some columns.
+    /// The same for several columns.
     pub(crate) fn fetch_columns(&self, columns: impl Iterator<Item = u32>) -> Result<(), BucketError> {
         self.columns.fetch_for_search(&self.source, columns, self.page)
     }
 
-    /// A column that was read before.
+    /// A column read before.
     pub(super) fn kept(&self, column: u32) -> Option<&Arc<PageColumn>> {
         self.read.get(column as usize).and_then(Option::as_ref)
     }
@@ -417,12 +416,12 @@ impl TemplatePage {
         self.columns.place.in_page(self.page)
     }
 
-    /// Number of values a column says it has here.
+    /// Number of values that a column has in this page.
     pub(crate) fn count(&self, column: u32) -> usize {
         self.columns.layout.stored[column as usize].counts[self.page] as usize
     }
 
-    /// Decodes the values of a column that exists.
+    /// Decodes the values of a column, which must exist.
     pub(crate) fn values(&mut self, column: u32) -> Result<ColumnValues, BucketError> {
         let columns = self.columns.clone();
         let Column { kind, traits, .. } = &columns.layout.template_set.columns[column as usize];
@@ -450,12 +449,12 @@ impl TemplatePage {
         place.decoded(self.decode(kind, &chunk, count, traits))
     }
 
-    /// The shared dictionary of a column's values and their component; `None` where they are stored as they are.
+    /// The shared dictionary of a column's values and their component; `None` if the values are stored directly.
     pub(crate) fn shared(&self, column: u32) -> Result<Option<(Arc<SharedDictionary>, u32)>, BucketError> {
         self.columns.shared(&self.source, column)
     }
 
-    /// The codes of a column whose values are in a shared dictionary.
+    /// The codes of a column with a shared dictionary.
     pub(crate) fn shared_codes(&self, column: u32) -> Result<Vec<u32>, BucketError> {
         let count = self.count(column);
         if count == 0 {
@@ -465,8 +464,8 @@ impl TemplatePage {
         place.decoded(decode_codes(&chunk, count, u32::MAX))
     }
 
-    /// Whether a column of numbers holds one of two, without decoding where that can be told from its packed bits;
-    /// `None` where it cannot, or where there is no such column.
+    /// Whether a number column contains one of two numbers, decided on packed bits without decoding; `None` if that is
+    /// not possible, or there is no such column.
     pub fn holds_number(&self, column: u32, wanted: [i64; 2]) -> Result<Option<bool>, BucketError> {
         let Some(stored) = self.columns.layout.stored.get(column as usize) else { return Ok(None) };
         let (count, stored) = (self.count(column), &stored.values);
@@ -477,7 +476,7 @@ impl TemplatePage {
         place.decoded(frame_holds(&chunk, count, wanted))
     }
 
-    /// The stored values of a column that has some.
+    /// The stored chunk of a column that has values.
     pub(super) fn chunk(&self, column: u32) -> Result<(Bytes, BlockPosition), BucketError> {
         let (chunk, place) = match &self.columns.layout.stored[column as usize].values {
             Stored::Nothing => (Bytes::new(), self.place()),
@@ -550,9 +549,10 @@ impl TemplatePage {
     }
 }
 
-/// Numbers that keep their column's range.
+/// Checks that numbers are within their column's range.
 fn within(numbers: Vec<i64>, min: i64, max: i64) -> Result<ColumnValues, crate::wire::Malformed> {
-    // Differences that are not negative cost less than comparisons; those of a wide range may overflow and prove nothing.
+    // Testing differences for negative values is cheaper than comparing; in a wide range they may overflow and prove
+    // nothing.
     let difference = |number: &i64| number.wrapping_sub(min) | max.wrapping_sub(*number);
     if max.checked_sub(min).is_some() && numbers.iter().fold(0, |all, number| all | difference(number)) >= 0 {
         return Ok(ColumnValues::Numbers(numbers));
@@ -593,7 +593,7 @@ fn rows_of(parent: &PageColumn, namers: &[u32]) -> Arc<[u32]> {
     rows[..len].into()
 }
 
-/// The values of a column that allows for one only.
+/// The values of a column that can have only one value.
 fn only_value(kind: &ColumnKind, count: usize) -> Result<ColumnValues, crate::wire::Malformed> {
     let none = match kind {
         ColumnKind::Templates(templates) => templates.is_empty(),

@@ -1,11 +1,11 @@
-//! Texts from columns: templates filled with the values of their variables.
+//! Rebuilding texts: templates filled with the values of their variables.
 //!
-//! A whole page is filled with every column read from start to end, so that no value is looked up: numbers are written
-//! out some at a time, and each text is a run of copies. Short copies move a fixed number of bytes, which needs no call,
-//! and go on from the true end. A few rows are filled by looking up the place of each value.
+//! A whole page is rebuilt by reading every column from start to end, so that no value is looked up: numbers are
+//! formatted in batches, and each text is a sequence of copies. Short copies move a fixed number of bytes, without a
+//! call, and the next one starts at the true end. A few rows are rebuilt by looking up the position of each value.
 //!
-//! All parts are valid UTF-8 on their own (literals, dictionaries and texts are checked where they are read, numbers
-//! are ASCII), so what they make together is too.
+//! All parts are valid UTF-8 (literals, dictionaries and texts are checked when read, numbers are ASCII), and so is
+//! their concatenation.
 
 use std::sync::Arc;
 
@@ -20,37 +20,37 @@ use crate::columns::read::{SlabColumns, TemplatePage};
 use crate::error::BucketError;
 use crate::wire::Malformed;
 
-/// Bytes a short copy moves.
+/// Bytes moved by a short copy.
 const COPY_BYTES: usize = CELL_BYTES;
 /// No variable.
 pub(super) const NO_VARIABLE: u32 = u32::MAX;
-/// From one row in so many on, the whole page is filled and the rows taken from it.
+/// If at least one row in four is requested, the whole page is rebuilt and the rows are taken from it.
 const WHOLE_FROM: usize = 4;
-/// Steps up to which the only template of a column is put into those that name the column.
+/// Number of steps up to which a column's only template is inlined into the templates that contain the column.
 const INLINED_STEPS: usize = 16;
-/// And bytes of its literals.
+/// And the number of bytes of its literals.
 const INLINED_BYTES: usize = 256;
 
-/// How to fill the columns of a slab.
+/// How to rebuild the columns of a slab.
 #[derive(Debug)]
 pub(crate) struct Plans {
     /// Per column with templates.
     of_columns: Vec<Option<Plan>>,
-    /// Columns that no plan names, as theirs is part of what names them.
+    /// Columns inlined into their parents' plans.
     inlined: Vec<bool>,
 }
 
-/// The templates of a column, ready to be filled.
+/// The templates of a column, prepared for filling.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
-    /// Literals of all templates and, behind them, room for a short copy.
+    /// Literals of all templates, followed by room for a short copy.
     literals: Vec<u8>,
     steps: Vec<Step>,
     /// End of each template in `steps`.
     ends: Vec<u32>,
 }
 
-/// A literal and the variable behind it; either may be missing.
+/// A literal followed by a variable; either may be missing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     literal_at: u32,
@@ -62,7 +62,7 @@ impl Plans {
     pub(crate) fn of(template_set: &TemplateSet) -> Plans {
         let count = template_set.columns.len();
         let mut plans = Plans { of_columns: (0..count).map(|_| None).collect(), inlined: vec![false; count] };
-        // The columns of variables come behind the one whose templates name them.
+        // The columns of variables come after the column whose templates contain them.
         for (number, column) in template_set.columns.iter().enumerate().rev() {
             let ColumnKind::Templates(templates) = &column.kind else { continue };
             let mut plan = Plan::default();
@@ -116,7 +116,7 @@ impl Plan {
         *literal_at = self.literals.len();
     }
 
-    /// The literal in front of a variable.
+    /// The literal before a variable.
     pub(super) fn literal(&self, step: &Step) -> &[u8] {
         &self.literals[step.literal_at as usize..(step.literal_at + step.literal_len) as usize]
     }
@@ -129,7 +129,7 @@ impl Plan {
     }
 }
 
-/// Texts under construction: a buffer longer than them, so that short copies may run over.
+/// Texts under construction, in a buffer longer than they are, so that short copies may overrun.
 #[derive(Default)]
 pub(crate) struct TextBuffer {
     bytes: Vec<u8>,
@@ -149,7 +149,7 @@ impl TextBuffer {
         &self.ends
     }
 
-    /// Empties it and makes room for texts of up to `limit` bytes.
+    /// Clears it and reserves space for texts of up to `limit` bytes.
     fn start(&mut self, limit: usize) {
         if self.bytes.len() < limit + COPY_BYTES {
             self.bytes = vec![0; limit + COPY_BYTES];
@@ -158,7 +158,7 @@ impl TextBuffer {
         self.ends.clear();
     }
 
-    /// What was built.
+    /// The finished texts.
     pub(crate) fn finish(mut self) -> Texts {
         self.bytes.truncate(self.at);
         Texts { bytes: self.bytes.into(), ends: self.ends }
@@ -199,7 +199,7 @@ fn too_long(limit: usize) -> Malformed {
     Malformed(format!("its texts exceed the {limit} bytes of the page"))
 }
 
-/// The values of a column in order, those from `next` on not used yet.
+/// The values of a column in order; those from `next` on are unused.
 struct Feed<'a> {
     values: FeedValues<'a>,
     next: usize,
@@ -211,11 +211,11 @@ enum FeedValues<'a> {
     Dictionary(&'a [u32], &'a Dictionary),
     Numbers(NumberFormat, &'a [i64], Box<Cells>),
     Texts(&'a [u8], &'a [u32]),
-    /// Not part of what is rebuilt.
+    /// Not part of the rebuilt column.
     Absent,
 }
 
-/// The values of a column, held while a page is filled.
+/// The values of a column, held while a page is rebuilt.
 enum Held {
     Kept(Arc<PageColumn>),
     Own(ColumnValues),
@@ -231,7 +231,7 @@ impl Held {
 }
 
 impl TemplatePage {
-    /// The texts that a column has in these rows, ascending, each of which must have one; column 0 gives the events.
+    /// The texts of a column in these ascending rows, each of which must have one; column 0 yields the events.
     pub fn texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         if rows.len() <= FEW_ROWS && (column as usize) < self.columns.layout.stored.len() {
             return self.few_texts(column, rows);
@@ -269,7 +269,7 @@ impl TemplatePage {
         Ok(buffer.finish())
     }
 
-    /// Fills a column in all rows that have it.
+    /// Rebuilds a column in all rows that have it.
     pub(crate) fn fill_all(&mut self, column: u32, out: &mut TextBuffer) -> Result<(), BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
@@ -307,7 +307,7 @@ impl TemplatePage {
         self.place().decoded(fill_column(column, &mut feeds, out))
     }
 
-    /// The values of a column and of all below it.
+    /// The values of a column and of all columns below it.
     fn hold_below(&mut self, column: u32) -> Result<Vec<Option<Held>>, BucketError> {
         let columns = self.columns.clone();
         let mut wanted = vec![false; columns.layout.stored.len()];
@@ -324,7 +324,7 @@ impl TemplatePage {
         Ok(held)
     }
 
-    /// Fills a column in some rows, looking up each value.
+    /// Rebuilds a column in some rows, looking up each value.
     fn some_texts(&mut self, column: u32, rows: &[u32]) -> Result<Texts, BucketError> {
         let columns = self.columns.clone();
         self.fetch_below(column)?;
@@ -389,7 +389,7 @@ impl TemplatePage {
     }
 }
 
-/// Fills all values of a column. Every value of every column below must have been used then.
+/// Rebuilds all values of a column. Afterwards every value of every column below must have been used.
 fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let count = feeds[column as usize].len;
     out.ends.reserve_exact(count);
@@ -403,7 +403,7 @@ fn fill_column(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Res
     }
 }
 
-/// Puts the next value of a column.
+/// Appends the next value of a column.
 fn fill(column: u32, feeds: &mut [Feed<'_>], out: &mut TextBuffer) -> Result<(), Malformed> {
     let feed = &mut feeds[column as usize];
     let at = feed.next;

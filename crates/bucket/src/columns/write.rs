@@ -17,8 +17,8 @@ use crate::integers::range_of;
 use crate::limits::{MAX_PAGE_EVENTS, MAX_SLAB_EVENTS};
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Writes the columns of a slab whose events have these times; returns the shape block, where it is written yet: with
-/// effort, columns that may share a dictionary of the whole bucket wait for the last slab, and the shape block with them.
+/// Writes the columns of a slab whose events have these times. Returns the shape block, unless it is deferred: with
+/// effort, columns that may share a bucket-wide dictionary wait for the last slab, and the shape block with them.
 pub(crate) fn write_columns(
     shaped: &TemplateSlab,
     times: &[i64],
@@ -80,7 +80,7 @@ fn counts_of(column: &SlabColumn) -> Vec<u32> {
     column.page_starts.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
-/// Whether the columns are as long as they say, so that they can be written; what they mean is verified later.
+/// Whether the columns have the lengths they claim, so that they can be written; their contents are verified later.
 pub(crate) fn can_be_written(shaped: &TemplateSlab, events: usize) -> bool {
     let pages = events.div_ceil(MAX_PAGE_EVENTS);
     let fits = |column: &SlabColumn| {
@@ -151,7 +151,7 @@ impl ColumnWriter<'_> {
         Ok(StoredColumn { counts, values, dictionary })
     }
 
-    /// Encodes all chunks into `chunk`; `None` where they are too many bytes for a pool.
+    /// Encodes all chunks into `chunk`; `None` if they are too large for a pool.
     fn plain_chunks(&mut self, column: &SlabColumn) -> Result<Option<Vec<u32>>, BucketError> {
         let mut lens = Vec::with_capacity(column.page_starts.len());
         self.chunk.clear();
@@ -182,7 +182,7 @@ impl ColumnWriter<'_> {
         Ok(Stored::Blocks { offset, lens })
     }
 
-    /// What a column takes in blocks of its own, which are not kept.
+    /// Size of a column in blocks of its own, which are discarded.
     fn measured(&mut self, column: &SlabColumn) -> Result<usize, BucketError> {
         let start = self.blocks.object.len();
         let written = self.block_chunks(column);
@@ -207,7 +207,7 @@ impl ColumnWriter<'_> {
         Ok(at)
     }
 
-    /// Number of the pool that takes the entry, and its place there.
+    /// Number of the pool that received the entry, and its offset there.
     fn pooled(&mut self, entry: &[u8]) -> Result<(u32, u32), BucketError> {
         if !self.pool.is_empty() && self.pool.len() + entry.len() > TARGET_POOL_BYTES {
             self.close_pool()?;
@@ -228,7 +228,7 @@ impl ColumnWriter<'_> {
     }
 }
 
-/// Appends the chunk of one page, nothing where the page has no value.
+/// Appends the chunk of one page; nothing if the page has no value.
 fn encode_chunk(
     column: &SlabColumn,
     page: usize,

@@ -1,31 +1,31 @@
-//! A binary fuse filter: one byte per cell, nine bits per key, one of 256 absent keys is let through.
+//! A binary fuse filter: one byte per cell, nine bits per key, one false positive in 256 absent keys.
 //!
-//! A key owns three cells, whose exclusive or is its fingerprint. Its first cell follows from the key's upper bits, the
-//! others lie in the next two segments; so keys in ascending order fill and empty the cells from front to back, and
-//! building stays within the cache. The keys are hashes already: the first attempt takes them as they are and only
-//! a failed one, which is rare, mixes them anew with another seed.
+//! A key maps to three cells whose XOR is its fingerprint. Its first cell follows from the key's upper bits, the others
+//! are in the next two segments, so keys in ascending order fill and empty the cells from front to back, and building
+//! stays within the cache. The keys are already hashes: the first attempt uses them directly, and only after a failure,
+//! which is rare, are they mixed with another seed.
 //!
 //! Not here: the layout of a sidecar (`super`).
 
 /// Cells of a key.
 const ARITY: u32 = 3;
-/// Longest segment: beyond, memory gets no smaller.
+/// Longest segment; longer ones save no memory.
 const SEGMENT_LENGTH_MAX: u32 = 1 << 18;
-/// Seeds tried in turn. Two attempts fail for one of many thousand filters, even for small ones.
+/// Seeds tried in turn. Two attempts fail for one filter in many thousands, even for small ones.
 const ATTEMPTS: u64 = 64;
 /// Step between seeds.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Buckets of the first pass of sorting, by their upper bits.
+/// Buckets of the first sorting pass, by upper bits.
 const SORT_BITS: u32 = 11;
 
-/// The cells of a filter and how to find those of a key.
+/// The cells of a filter and the parameters to find those of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fuse {
-    /// 0: keys are taken as they are.
+    /// 0: keys are used directly.
     pub(super) seed: u64,
     /// A power of two.
     pub(super) segment_length: u32,
-    /// All segments but the last two.
+    /// Length of all segments but the last two.
     pub(super) front_length: u32,
     pub(super) cells: Box<[u8]>,
 }
@@ -53,15 +53,15 @@ fn cells_of(mixed: u64, segment_length: u32, front_length: u32) -> [usize; 3] {
     [first as usize, second as usize, third as usize]
 }
 
-/// What the three cells of a key give together where it is among the keys, and which they are.
+/// The fingerprint of a key, which the XOR of its three cells equals if it is in the filter, and these cells.
 #[inline(always)]
 pub(super) fn probe(key: u64, seed: u64, segment_length: u32, front_length: u32) -> (u8, [usize; 3]) {
     let mixed = if seed == 0 { key } else { mix(key.wrapping_add(seed)) };
     (fingerprint(mixed), cells_of(mixed, segment_length, front_length))
 }
 
-/// Sorts hashes and drops repetitions. Hashes spread evenly, so that one pass over the upper bits leaves runs short
-/// enough for the first-level cache.
+/// Sorts hashes and removes duplicates. Hashes are uniformly distributed, so one pass over the upper bits leaves runs
+/// short enough for the first-level cache.
 pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
     let mut starts = vec![0u32; (1 << SORT_BITS) + 1];
     let run_of = |key: u64| (key >> (u64::BITS - SORT_BITS)) as usize;
@@ -92,7 +92,8 @@ pub(crate) fn sort_and_dedup(keys: &mut Vec<u64>) {
 }
 
 impl Fuse {
-    /// Builds the filter of `keys`, which ascend and are distinct. `None` if no seed works, which does not happen.
+    /// Builds the filter of `keys`, which must ascend and be distinct. `None` if no seed works, which does not happen
+    /// in practice.
     pub(super) fn build(keys: &[u64]) -> Option<Fuse> {
         if keys.is_empty() {
             return Some(Fuse { seed: 0, segment_length: 1, front_length: 0, cells: Box::default() });
@@ -121,13 +122,13 @@ impl Fuse {
         fingerprint == self.cells[a] ^ self.cells[b] ^ self.cells[c]
     }
 
-    /// Whether every probe stays inside the cells; what was read from disk may not.
+    /// Whether every probe stays inside the cells; data read from disk may violate it.
     pub(super) fn is_valid(&self) -> bool {
         probes_stay_inside(self.segment_length, self.front_length, self.cells.len() as u64)
     }
 }
 
-/// Whether every probe of a filter of these lengths stays inside so many cells.
+/// Whether every probe of a filter with these lengths stays inside `cells` cells.
 pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: u64) -> bool {
     if cells == 0 {
         return front_length == 0 && segment_length == 1;
@@ -139,7 +140,7 @@ pub(super) fn probes_stay_inside(segment_length: u32, front_length: u32, cells: 
         && front + u64::from(ARITY - 1) * segment <= cells.min(u64::from(u32::MAX))
 }
 
-/// Length of a segment and of all but the last two, for so many keys.
+/// Length of a segment, and of all segments but the last two, for this many keys.
 fn lengths(keys: usize) -> (u32, u32) {
     let count = keys.max(2) as f64;
     let power = (count.ln() / 3.33f64.ln() + 2.25) as u32;
@@ -150,15 +151,15 @@ fn lengths(keys: usize) -> (u32, u32) {
     (segment_length, (segments * u64::from(segment_length)) as u32)
 }
 
-/// The cells while keys are taken out again.
+/// State of the cells while keys are peeled off.
 struct Peeling {
-    /// How many keys own a cell times four, and the exclusive or of which of its three cells it is to them.
+    /// Four times the number of keys in a cell, plus the XOR of the index (0 to 2) of this cell among each key's three.
     counts: Vec<u8>,
-    /// The exclusive or of the keys that own a cell.
+    /// XOR of the keys in a cell.
     keys: Vec<u64>,
 }
 
-/// Counts beyond would overflow; a cell has three keys on average.
+/// A higher count would overflow; a cell has three keys on average.
 const COUNT_MAX: u8 = 252;
 
 impl Peeling {
@@ -176,7 +177,7 @@ impl Peeling {
         (most < COUNT_MAX).then_some(peeling)
     }
 
-    /// Takes a key out of one of its cells; whether that cell has one key left.
+    /// Removes a key from one of its cells; true if that cell has one key left.
     #[inline(always)]
     fn take_out(&mut self, key: u64, cell: usize, which: usize) -> bool {
         let count = &mut self.counts[cell];
@@ -185,10 +186,10 @@ impl Peeling {
         *count >> 2 == 1
     }
 
-    /// Takes out all keys, if they come apart: each key in order and which of its cells was its own by then.
+    /// Peels off all keys if possible: each key in order, and which of its cells held it alone.
     fn take_all_out(&mut self, keys: usize, segment_length: u32, front_length: u32) -> Option<(Vec<u64>, Vec<u8>)> {
         let (mut order, mut owned) = (Vec::with_capacity(keys), Vec::with_capacity(keys));
-        // Cells that had one key when noted. A place beyond the last is written before it is known to count.
+        // Cells that had one key when recorded. An entry past the end is written before it is known to count.
         let mut alone = vec![0u32; self.counts.len() + ARITY as usize];
         let mut waiting = 0;
         for cell in 0..self.counts.len() {
@@ -213,7 +214,7 @@ impl Peeling {
     }
 }
 
-/// The cells for these mixed keys, or `None` if they do not come apart.
+/// The cells for these mixed keys; `None` if peeling fails.
 fn fill(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[u8]>> {
     let cells = (front_length + (ARITY - 1) * segment_length) as usize;
     let mut peeling = Peeling::of(ordered, cells, segment_length, front_length)?;
@@ -222,7 +223,7 @@ fn fill(ordered: &[u64], segment_length: u32, front_length: u32) -> Option<Box<[
     for (key, own) in order.into_iter().zip(owned).rev() {
         let [a, b, c] = cells_of(key, segment_length, front_length);
         let others = filled[a] ^ filled[b] ^ filled[c];
-        // The own cell is still zero: no key that was taken out later owns it.
+        // This cell is still zero: no key peeled off later maps to it.
         let own = [a, b, c, a][usize::from(own)];
         filled[own] = fingerprint(key) ^ others;
     }

@@ -1,8 +1,8 @@
-//! The term filter: a sketch of every term of a bucket, small enough to stay in memory.
+//! The term filter: an approximate set of all terms of a bucket, small enough to stay in memory.
 //!
-//! Per slab a binary fuse filter spends nine bits on a term and errs on one of 256 absent terms. With one probe of
-//! each a search skips a bucket without touching the object, and of a bucket that is left the slabs without the term.
-//! Version 1 of the sidecar has a single filter for all slabs.
+//! One binary fuse filter per slab, with nine bits per term and a false positive rate of 1/256. With one probe per
+//! filter, a search skips a bucket without touching the object, and within a remaining bucket the slabs without the
+//! term. Version 1 of the sidecar has a single filter for all slabs.
 
 mod fuse;
 mod ranged;
@@ -25,8 +25,8 @@ pub use self::ranged::RangedFilter;
 const MAGIC: &[u8; 8] = b"QRYFILT2";
 const MAGIC_OF_VERSION_1: &[u8; 8] = b"QRYFILT1";
 
-/// Says of a bucket, without reading it, that it certainly lacks a term. Wrong "maybe" in about 1 of 256 terms and
-/// slabs.
+/// Tells, without reading the bucket, that it certainly lacks a term. False positives occur for about 1 in 256 terms
+/// and slabs.
 #[derive(Clone, Debug)]
 pub struct TermFilter {
     /// One per slab, or one for all.
@@ -34,14 +34,14 @@ pub struct TermFilter {
     for_all: bool,
 }
 
-/// Collects the filters of a bucket, slab by slab.
+/// Builds the filters of a bucket, slab by slab.
 #[derive(Debug, Default)]
 pub(crate) struct FilterWriter {
     slabs: Vec<Fuse>,
 }
 
 impl FilterWriter {
-    /// Adds the filter of the next slab, of the hashes of its terms in any order and with repetitions. Leaves them
+    /// Adds the filter of the next slab from the hashes of its terms, in any order and with repetitions. Leaves them
     /// sorted.
     pub(crate) fn add_slab(&mut self, hashes: &mut Vec<u64>) -> Result<(), BucketError> {
         sort_and_dedup(hashes);
@@ -81,7 +81,7 @@ impl FilterWriter {
 }
 
 impl TermFilter {
-    /// Opens a sidecar written by [`crate::encode`]; checks its checksum.
+    /// Opens a sidecar written by [`crate::encode`] and verifies its checksum.
     pub fn open(sidecar: &[u8]) -> Result<TermFilter, BucketError> {
         let place = BlockPosition::of("filter", 0);
         if sidecar.len() > MAX_FILTER_BYTES {
@@ -141,18 +141,19 @@ impl TermFilter {
         Ok(TermFilter { slabs: vec![fuse], for_all: true })
     }
 
-    /// Whether the bucket may hold a match; `false` is certain. Prefixes and metadata always may.
+    /// Whether the bucket may hold a match; `false` is certain. Prefix and metadata queries always may match.
     pub fn may_match(&self, query: &TermQuery) -> bool {
         self.slabs.iter().any(|fuse| may_match(query, true, &|hash| fuse.may_hold(hash)))
     }
 
-    /// Whether slab `slab` may hold a match, as [`TermFilter::may_match`]. A sidecar of version 1 knows the bucket only.
-    /// Of a slab without index-time fields (`has_fields`) no term of a field is asked, so that the filter cannot err there.
+    /// Whether slab `slab` may hold a match, as in [`TermFilter::may_match`]. A version 1 sidecar only knows the
+    /// bucket. In a slab without index-time fields (`has_fields`) no field term is looked up, so that the filter cannot
+    /// give a false positive.
     pub fn may_match_slab(&self, slab: usize, query: &TermQuery, has_fields: bool) -> bool {
         self.of_slab(slab).is_some_and(|fuse| may_match(query, has_fields, &|hash| fuse.may_hold(hash)))
     }
 
-    /// Bytes the filter keeps in memory.
+    /// Memory used by the filter, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.slabs.iter().map(|fuse| fuse.cells.len() + size_of::<Fuse>()).sum()
     }
@@ -161,7 +162,7 @@ impl TermFilter {
         self.slabs.get(if self.for_all { 0 } else { slab })
     }
 
-    /// Whether slab `slab` may hold the term of this hash.
+    /// Whether slab `slab` may hold the term with this hash.
     pub(crate) fn may_hold(&self, slab: usize, hash: u64) -> bool {
         self.of_slab(slab).is_some_and(|fuse| fuse.may_hold(hash))
     }
@@ -174,7 +175,7 @@ fn checked(fuse: Fuse) -> Result<Fuse, Malformed> {
     Err(Malformed(format!("segments of {} do not fit {} fingerprints", fuse.segment_length, fuse.cells.len())))
 }
 
-/// Whether there may be a match where `may_hold` says which hashes of terms there may be.
+/// Whether the query may match, if `may_hold` tells which term hashes may occur.
 fn may_match(query: &TermQuery, has_fields: bool, may_hold: &dyn Fn(u64) -> bool) -> bool {
     match query {
         TermQuery::All | TermQuery::Prefix(_) | TermQuery::Meta { .. } => true,

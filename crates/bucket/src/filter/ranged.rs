@@ -1,7 +1,7 @@
-//! A term filter that is far away: of its cells only those of the terms that are asked for are read.
+//! A term filter on remote storage: only the cells of the requested terms are read.
 //!
-//! The three cells of a term lie within three neighbouring segments, which is about one read for each term and slab. The
-//! checksum over the whole sidecar is not looked at, so that this is for stores alone that check what they read.
+//! The three cells of a term lie in three adjacent segments, which is about one read per term and slab. The checksum
+//! over the whole sidecar is not verified, so this may only be used with stores that verify what they read.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,20 +17,20 @@ use crate::limits::MAX_SLABS;
 use crate::read_at::ReadAt;
 use crate::wire::{Cursor, Malformed};
 
-/// Bytes of magic and number of slabs.
+/// Size of the magic and the number of slabs.
 const START_BYTES: usize = MAGIC.len() + 4;
-/// Bytes of what is said of each slab.
+/// Size of a slab's entry.
 const HEAD_BYTES: usize = 24;
-/// Bytes that are read first, which hold the heads of six hundred slabs.
+/// Size of the first read, which holds the entries of six hundred slabs.
 const FIRST_BYTES: usize = 16 << 10;
 
-/// As [`crate::TermFilter`], with its cells on a store.
+/// Like [`crate::TermFilter`], with its cells in a store.
 pub struct RangedFilter {
     object: Arc<dyn ReadAt>,
     slabs: Vec<SlabCells>,
 }
 
-/// Where the cells of a slab are and how to find those of a term.
+/// Position of a slab's cells and the parameters to find those of a term.
 struct SlabCells {
     seed: u64,
     segment_length: u32,
@@ -46,7 +46,7 @@ impl fmt::Debug for RangedFilter {
 }
 
 impl RangedFilter {
-    /// Opens a sidecar; `None` where it is of an earlier version, which is small and read whole.
+    /// Opens a sidecar; `None` if it has an earlier version, which is small and read as a whole.
     pub fn open(object: Arc<dyn ReadAt>) -> Result<Option<RangedFilter>, BucketError> {
         let place = BlockPosition::of("filter", 0);
         let len = object.len();

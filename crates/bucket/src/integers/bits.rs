@@ -1,17 +1,17 @@
-//! Bit packing: numbers of one width, one after the other, lowest bit first.
+//! Bit packing: numbers of one width, consecutive, lowest bit first.
 //!
-//! Unpacking is what every scan does first, so eight values at a time, which start at a byte again, are taken from one
-//! window with shifts the compiler knows. Widths above 32 bits are rare and take a plain loop.
+//! Unpacking is the first step of every scan. Eight values at a time, which always start at a byte boundary, are taken
+//! from one window with shifts known at compile time. Widths above 32 bits are rare and use a plain loop.
 
 use bytes::Bytes;
 
 use crate::wire::{Cursor, Malformed};
 
-/// Values that together fill whole bytes, whatever their width.
+/// Number of values that fill whole bytes at any width.
 const GROUP: usize = 8;
-/// Widest value with a loop of its own.
+/// Widest value with a specialised loop.
 const FAST_WIDTH: usize = 32;
-/// Bytes of a group of the widest such values, and those a last load of eight bytes reads beyond.
+/// Bytes of a group of the widest such values, and those that the last eight-byte load reads beyond it.
 const WINDOW_BYTES: usize = GROUP * FAST_WIDTH / 8 + 8;
 
 /// Bits this number needs.
@@ -19,7 +19,7 @@ pub(crate) fn width_of(value: u64) -> u32 {
     u64::BITS - value.leading_zeros()
 }
 
-/// Appends the width, then the values, each of which has no more bits.
+/// Appends the width, then the values, none of which has more bits.
 pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
     assert!(width <= u64::BITS, "a number has no more bits");
     out.push(width as u8);
@@ -33,14 +33,14 @@ pub(crate) fn pack(values: impl Iterator<Item = u64>, width: u32, out: &mut Vec<
         if bits >= u64::BITS {
             out.extend_from_slice(&pending.to_le_bytes());
             bits -= u64::BITS;
-            // What did not fit; nothing where the value ended with the word.
+            // What did not fit; nothing if the value ended with the word.
             pending = if bits == 0 { 0 } else { value >> (width - bits) };
         }
     }
     out.extend_from_slice(&pending.to_le_bytes()[..bits.div_ceil(8) as usize]);
 }
 
-/// The width and the bytes of `count` packed values.
+/// Reads the width and the bytes of `count` packed values.
 fn packed_of<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(usize, &'a [u8]), Malformed> {
     let width = u32::from(cursor.u8("integer width")?);
     if width > limit {
@@ -49,7 +49,7 @@ fn packed_of<'a>(cursor: &mut Cursor<'a>, count: usize, limit: u32) -> Result<(u
     Ok((width as usize, cursor.take((count * width as usize).div_ceil(8), "packed integers")?))
 }
 
-/// Reads `count` packed values of up to 64 bits to the end of `values`.
+/// Appends `count` packed values of up to 64 bits to `values`.
 pub(crate) fn unpack(cursor: &mut Cursor<'_>, count: usize, values: &mut Vec<u64>) -> Result<(), Malformed> {
     let (width, packed) = packed_of(cursor, count, u64::BITS)?;
     let start = values.len();
@@ -66,7 +66,7 @@ pub(crate) fn unpack_codes(cursor: &mut Cursor<'_>, count: usize) -> Result<Vec<
     Ok(values)
 }
 
-/// Packed values of which single ones are read.
+/// Random access to packed values.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedAt {
     width: usize,
@@ -74,7 +74,7 @@ pub(crate) struct PackedAt {
 }
 
 impl PackedAt {
-    /// The `count` packed values of up to `limit` bits that `cursor`, which reads `chunk`, is at.
+    /// Reads `count` packed values of up to `limit` bits at the position of `cursor`, which reads `chunk`.
     pub(crate) fn read(
         chunk: &Bytes,
         cursor: &mut Cursor<'_>,
@@ -83,7 +83,7 @@ impl PackedAt {
     ) -> Result<PackedAt, Malformed> {
         let start = chunk.len() - cursor.remaining();
         let (width, packed) = packed_of(cursor, count, limit)?;
-        // The width is the byte in front.
+        // The width is in the byte before.
         Ok(PackedAt { width, packed: chunk.slice(start + 1..start + 1 + packed.len()) })
     }
 
@@ -92,13 +92,13 @@ impl PackedAt {
         self.width
     }
 
-    /// Value number `at`, of which there are more.
+    /// Value number `at`, which must exist.
     pub(crate) fn get(&self, at: usize) -> u64 {
         value_at(&self.packed, self.width, at)
     }
 }
 
-/// Value number `at` of packed ones.
+/// Value number `at` of packed values.
 #[inline(always)]
 fn value_at(packed: &[u8], width: usize, at: usize) -> u64 {
     if width == 0 {
@@ -114,7 +114,7 @@ fn value_at(packed: &[u8], width: usize, at: usize) -> u64 {
     (u128::from_le_bytes(window) >> (bit % 8)) as u64 & (u64::MAX >> (64 - width))
 }
 
-/// What packed values are unpacked to.
+/// Result type of unpacking.
 trait Unpacked: Copy {
     fn of(bits: u64) -> Self;
 }
@@ -155,7 +155,7 @@ fn unpack_width<T: Unpacked>(packed: &[u8], width: usize, values: &mut [T]) {
     }
 }
 
-/// Unpacks the groups whose window lies within `packed`; returns how many values that are.
+/// Unpacks the groups whose window lies within `packed`; returns the number of values.
 fn unpack_groups<T: Unpacked, const WIDTH: usize>(packed: &[u8], values: &mut [T]) -> usize {
     let mask = u64::MAX >> (64 - WIDTH);
     let mut left = packed;

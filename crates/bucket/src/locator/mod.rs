@@ -1,15 +1,16 @@
-//! Where rare tokens are: which pages of a template slab hold a token that no term dictionary lists, without reading its
-//! columns.
+//! Locator of rare tokens: tells which pages of a template slab contain a token that is not in the term dictionary,
+//! without reading columns.
 //!
-//! A list of unique ids and their pages would cost more than the ids do. A *locator* does not keep the tokens: it is a
-//! function from the hash of a token to its pages, about seven bits each, which gives pages also for tokens that are
-//! not there; whether one is, the term filter says, and in the end the page itself. A token of few pages is a chain of
-//! *links*, each a page and whether another follows; a token of many pages says so, and its columns are read.
+//! A list of unique ids with their pages would take more space than the ids themselves. A *locator* does not store the
+//! tokens. It is a function from the hash of a token to its pages, with about seven bits per token; for absent tokens
+//! it returns arbitrary pages. Whether a token exists is decided by the term filter and finally by the page itself. A
+//! token in few pages is a chain of *links*, each a page and whether another link follows; a token in many pages is
+//! marked as such, and its columns are read.
 //!
-//! The hashes are cut into *parts* by their upper bits, each a table of its own (`ribbon`), so that a look-up reads a
-//! few kilobytes. A compacted slab has a locator; a sealed one, which is to be compacted soon, does without.
+//! The hashes are divided into *parts* by their upper bits, each with a table of its own (`ribbon`), so that a lookup
+//! reads a few kilobytes. Only compacted slabs have a locator; sealed slabs, which are compacted soon, do without.
 //!
-//! Not here: what is rare (`crate::term_dictionary::rare_tokens`) and how columns are looked through (`crate::rare_pages`).
+//! Not here: which tokens are rare (`crate::term_dictionary::rare_tokens`); searching columns (`crate::rare_pages`).
 
 mod read;
 mod ribbon;
@@ -20,39 +21,39 @@ pub(crate) use write::{RarePages, write_locator};
 
 use self::ribbon::mix;
 
-/// Keys of a part, about.
+/// Approximate number of keys per part.
 const KEYS_PER_PART: usize = 8_192;
-/// Pages of a token that a locator tells; of a token in more pages it says only that.
+/// Maximum number of pages that a locator returns for a token; beyond that it only reports that there are too many.
 const MAX_LINKS: usize = 4;
-/// Parts of a locator at most, held against before memory is taken.
+/// Maximum number of parts of a locator, checked before memory is allocated.
 const MAX_PARTS: usize = 1 << 20;
-/// Low bits of a hash that do not count, as the page takes their place while pairs are sorted.
+/// Low bits of a hash that are ignored; while pairs are sorted, the page number takes their place.
 const PAGE_BITS: u32 = 6;
-/// Step between the keys of a chain of links.
+/// Step between the keys of a chain's links.
 const LINK_STEP: u64 = 0xa076_1d64_78bd_642f;
 
-/// The bits of a hash that count.
+/// The significant bits of a hash.
 fn key_of(hash: u64) -> u64 {
     hash >> PAGE_BITS << PAGE_BITS
 }
 
-/// The key of a link, from 0, of a token with this key.
+/// The key of a token's link; links are counted from 0.
 fn link_key(key: u64, link: usize) -> u64 {
     mix(key.wrapping_add((link as u64).wrapping_mul(LINK_STEP)))
 }
 
-/// The part a key belongs to, of so many.
+/// The part that a key belongs to.
 fn part_of(key: u64, parts: usize) -> usize {
     ((u128::from(key) * parts as u128) >> u64::BITS) as usize
 }
 
-/// Bits of a page's number in a slab of so many pages.
+/// Bits of a page number in a slab of this many pages.
 fn page_bits(pages: usize) -> u32 {
     usize::BITS - pages.saturating_sub(1).leading_zeros()
 }
 
-/// What follows from the number of pages: how a link is written. The page in the low bits, above it whether another
-/// link follows. No link leads on from the last page, as pages ascend: that one says that there are too many.
+/// Encoding of links, which depends on the number of pages: the page in the low bits, above it whether another link
+/// follows. Pages ascend, so no link follows the last page; a link that claims so means that there are too many pages.
 #[derive(Clone, Copy, Debug)]
 struct Links {
     page_bits: u32,

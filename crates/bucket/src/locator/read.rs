@@ -1,4 +1,4 @@
-//! Asks a written locator for the pages of a token.
+//! Looks up the pages of a token in a locator.
 
 use bytes::Bytes;
 
@@ -10,16 +10,16 @@ use crate::locator::{Links, MAX_LINKS, MAX_PARTS, key_of, link_key, part_of};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed};
 
-/// Bytes of a part at most, before memory is taken.
+/// Maximum bytes of a part, checked before memory is allocated.
 const MAX_PART_BYTES: usize = MAX_ROWS / 8 * MAX_VALUE_BITS as usize + 64;
 
-/// The directory of a locator, kept while its bucket is open.
+/// The directory of a locator, cached while its bucket is open.
 #[derive(Debug)]
 pub(crate) struct Locator {
     place: BlockPosition,
     links: Links,
     slab_pages: usize,
-    /// Where each part lies and, last, where they end.
+    /// Start of each part and, last, the end.
     starts: Box<[u64]>,
 }
 
@@ -38,8 +38,8 @@ impl Locator {
         Ok(Locator { place, links: Links::of(slab_pages), slab_pages, starts })
     }
 
-    /// The pages of the token with this hash, if it is a rare one; any where it is not. `None` where it is in so many
-    /// that they are not listed.
+    /// The pages of the token with this hash if it is a rare token; arbitrary pages if it is not. `None` if it is in
+    /// too many pages to be listed.
     pub(crate) fn find(&self, source: &ObjectSource, hash: u64) -> Result<Option<u64>, BucketError> {
         let key = key_of(hash);
         let (bytes, place) = self.fetch(source, part_of(key, self.parts()))?;
@@ -54,7 +54,7 @@ impl Locator {
             if value == self.links.too_many() {
                 return None;
             }
-            // A token that is not there may name pages that are not.
+            // An absent token may yield pages that do not exist.
             let page = self.links.page(value);
             found |= u64::from((page as usize) < self.slab_pages) << page;
             if !self.links.leads_on(value) {
@@ -64,7 +64,7 @@ impl Locator {
         Some(found)
     }
 
-    /// The table of a part, and where it is.
+    /// The table of a part and its position.
     fn fetch(&self, source: &ObjectSource, part: usize) -> Result<(Bytes, BlockPosition), BucketError> {
         let at = self.block_of(part);
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..self.place };
@@ -73,7 +73,7 @@ impl Locator {
         Ok((bytes.slice_ref(table), place))
     }
 
-    /// Reads all tables, to look up many tokens.
+    /// Reads all tables, for looking up many tokens.
     pub(crate) fn tables(&self, source: &ObjectSource) -> Result<Tables<'_>, BucketError> {
         let mut parts = Vec::with_capacity(self.parts());
         for part in 0..self.parts() {

@@ -1,28 +1,27 @@
-//! A retrieval table: gives the number that was stored with a key, and any number for a key that was not stored.
+//! A retrieval table (ribbon): returns the number stored with a key, and an arbitrary number for any other key.
 //!
-//! The keys are not kept. Each row of the table is a number of a few bits; a key stands for an equation: the rows that
-//! its coefficients pick, out of the [`WIDTH`] from its start on, are its number when added up bit by bit. Equations
-//! whose ones lie so close together are solved row by row in one pass, and need hardly more rows than there are keys
-//! ("ribbon" filters do the same). The bits of all rows lie plane by plane, so that a look-up takes one window of
-//! each plane.
+//! Keys are not stored. Each row of the table is a number of a few bits. A key stands for an equation: the XOR of the
+//! rows selected by its coefficients, which are within [`WIDTH`] rows of its start, is its number. Equations whose
+//! coefficients are this close together are solved row by row in one pass and need hardly more rows than keys, as in
+//! ribbon filters. The bits of all rows are stored plane by plane, so that a lookup reads one window of each plane.
 //!
-//! Not here: which keys and numbers, and how a table is stored among blocks (`super`).
+//! Not here: which keys and numbers are stored, and the layout of tables in blocks (`super`).
 
 use crate::wire::{Cursor, Malformed, put_varint};
 
 /// Rows an equation spans.
 const WIDTH: u32 = u128::BITS;
-/// Rows on top of one per key and those that fewer equations reach at the ends: one in so many keys.
+/// Spare rows, one per this many keys, besides one row per key and those at the ends that fewer equations reach.
 const KEYS_PER_SPARE_ROW: usize = 80;
-/// Seeds tried with as many rows, after which there are more of these.
+/// Seeds tried with the same number of rows before it is increased.
 const SEEDS_PER_SIZE: u8 = 4;
-/// Seeds tried at all. Even the first size works for nearly every set of keys.
+/// Maximum number of seeds tried. The first size works for nearly every set of keys.
 const SEEDS: u8 = 64;
-/// Rows of a table at most, held against before memory is taken.
+/// Maximum number of rows of a table, checked before memory is allocated.
 pub(super) const MAX_ROWS: usize = 1 << 20;
-/// Bits of a stored number at most.
+/// Maximum bits of a stored number.
 pub(super) const MAX_VALUE_BITS: u32 = 7;
-/// Steps between seeds and between the halves of a key's coefficients.
+/// Step between seeds, and between the halves of a key's coefficients.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const HALF_STEP: u64 = 0xd1b5_4a32_d192_ed03;
 
@@ -34,7 +33,7 @@ pub(super) fn mix(key: u64) -> u64 {
     key ^ key >> 33
 }
 
-/// Where the equation of a key starts among so many rows, and its coefficients, the first of which is one.
+/// Start of a key's equation and its coefficients, the first of which is one.
 #[inline(always)]
 fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
     let low = mix(key.wrapping_add(u64::from(seed).wrapping_mul(SEED_STEP)));
@@ -46,7 +45,7 @@ fn equation_of(key: u64, seed: u8, rows: usize) -> (usize, u128) {
 }
 
 /// Appends a table of keys and their numbers, each of at most `bits` bits. A key may be repeated with the same number.
-/// False, and nothing is appended, where no table can be made, which does not happen with distinct keys.
+/// Returns false and appends nothing if no table can be built, which does not happen with distinct keys.
 pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> bool {
     for seed in 0..SEEDS {
         let more = 1 + usize::from(seed / SEEDS_PER_SIZE);
@@ -64,7 +63,7 @@ pub(super) fn write_table(pairs: &[(u64, u8)], bits: u32, out: &mut Vec<u8>) -> 
     false
 }
 
-/// The equations so transformed that each starts at a row of its own, by that row; zeroes where none does.
+/// The equations transformed so that each starts at a row of its own, indexed by that row; zeroes where none starts.
 fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)>> {
     let mut equations = vec![(0u128, 0u8); rows];
     for (key, value) in pairs {
@@ -79,7 +78,7 @@ fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)
             coefficients ^= known;
             value ^= number;
             if coefficients == 0 {
-                // It follows from others: as it should, or it contradicts them.
+                // It is linearly dependent: either redundant, or contradictory.
                 if value != 0 {
                     return None;
                 }
@@ -93,17 +92,17 @@ fn solvable(pairs: &[(u64, u8)], seed: u8, rows: usize) -> Option<Vec<(u128, u8)
     Some(equations)
 }
 
-/// Solves the equations from the last row back and appends the planes of bits.
+/// Solves the equations from the last row to the first and appends the bit planes.
 fn put_solution(equations: &[(u128, u8)], bits: u32, out: &mut Vec<u8>) {
     let plane_bytes = equations.len().div_ceil(8);
     let start = out.len();
     out.resize(start + plane_bytes * bits as usize, 0);
-    // Per plane the rows behind the current one, the next of them lowest.
+    // By plane: the rows after the current one, the next row in the lowest bit.
     let mut behind = [0u128; MAX_VALUE_BITS as usize];
     for (row, (coefficients, value)) in equations.iter().enumerate().rev() {
         for (plane, behind) in behind.iter_mut().enumerate().take(bits as usize) {
             let shifted = *behind << 1;
-            // A row that no equation starts at is free: zero.
+            // A row at which no equation starts is free and set to zero.
             let odd = (coefficients & shifted).count_ones() & 1;
             let bit = if *coefficients == 0 { 0 } else { odd as u8 ^ (value >> plane & 1) };
             *behind = shifted | u128::from(bit);
@@ -135,13 +134,13 @@ impl<'a> Table<'a> {
         Ok(Table { rows, seed, bits, planes })
     }
 
-    /// The number stored with `key`; any number where it was not stored.
+    /// The number stored with `key`; an arbitrary number if there is none.
     pub(super) fn get(&self, key: u64) -> u8 {
         let (start, coefficients) = equation_of(key, self.seed, self.rows);
         let plane_bytes = self.rows.div_ceil(8);
         let mut value = 0;
         for (plane, bytes) in self.planes.chunks_exact(plane_bytes).enumerate().take(self.bits as usize) {
-            // A window takes in a byte more where it starts within one; behind the last row there may be none.
+            // A window that starts within a byte spans one more byte, which does not exist after the last row.
             let from = &bytes[start / 8..];
             let Some((low, rest)) = from.split_first_chunk::<16>() else { continue };
             let shift = (start % 8) as u32;

@@ -1,4 +1,4 @@
-//! Collects the rare tokens of a slab with their pages and writes its locator.
+//! Writer of locators: collects the rare tokens of a slab with their pages.
 
 use crate::block::{BlockAt, BlockKind, BlockWriter};
 use crate::error::{BlockPosition, BucketError};
@@ -10,11 +10,11 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, numbers_are_located, texts_are_rare};
 use crate::wire::put_varint;
 
-/// Pairs that are collected at most, repetitions included: 128 MB of memory, and as much to sort them. A slab of more, of
-/// long events full of ids, does without a locator.
+/// Maximum number of collected pairs, repetitions included: 128 MB of memory, and as much for sorting. A slab with
+/// more, of long events full of ids, gets no locator.
 const MAX_PAIRS: usize = 16 << 20;
 
-/// Rare tokens and the page of each: the upper bits of a hash, and a page's number below them.
+/// Rare tokens with a page each: the upper bits of a hash, with the page number in the low bits.
 #[derive(Debug, Default)]
 pub(crate) struct RarePages {
     pairs: Vec<u64>,
@@ -23,7 +23,7 @@ pub(crate) struct RarePages {
 }
 
 impl RarePages {
-    /// Of the rare columns of a slab that a locator lists.
+    /// From the rare columns of a slab that a locator covers.
     pub(crate) fn of(slab: &TemplateSlab) -> RarePages {
         let mut found = RarePages::default();
         let mut hashes = Vec::new();
@@ -54,7 +54,7 @@ impl RarePages {
         found
     }
 
-    /// Takes the hashes, all of which are of one page.
+    /// Adds hashes of tokens in one page.
     pub(super) fn add(&mut self, page: usize, hashes: &mut Vec<u64>) {
         self.is_over |= self.pairs.len() + hashes.len() > MAX_PAIRS;
         if self.is_over {
@@ -64,13 +64,13 @@ impl RarePages {
     }
 }
 
-/// The places of a column's values in each page that has some.
+/// The positions of a column's values in each page that has some.
 fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate().filter(|(_, places)| !places.is_empty())
 }
 
-/// Writes the locator of a slab of `pages` pages to the end of `blocks`. None where there is nothing to tell.
+/// Appends the locator of a slab of `pages` pages to `blocks`; `None` if there is nothing to store.
 pub(crate) fn write_locator(
     rare: RarePages,
     pages: usize,
@@ -110,7 +110,7 @@ pub(crate) fn write_locator(
     Ok(Some(BlockAt { kind: BlockKind::Locator, offset, stored_len }))
 }
 
-/// The links of one token, given as its pairs, whose pages ascend.
+/// The links of one token, given as its pairs in order of pages.
 fn add_chain(token: &[u64], links: Links, table: &mut Vec<(u64, u8)>) {
     let Some(first) = token.first() else { return };
     let key = key_of(*first);

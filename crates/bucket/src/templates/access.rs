@@ -1,11 +1,11 @@
-//! Where the variables of a line of an access log are.
+//! Variables of access log lines.
 //!
-//! Web servers and proxies write requests as one quoted text, `"GET /path?query HTTP/1.1"`. Searches ask for its parts,
-//! so each part is a variable of its own, and so are the names before the time, the status and the size. Every kind of
-//! variable here holds a narrow set of bytes: that is what lets a search prove that an extraction pattern matches every
-//! line of a template at the same place. A request that does not look like this stays one variable in a template of its
-//! own, and so do values with bytes that patterns treat differently (escaped quotes, characters beyond ASCII): they
-//! get columns of their own, so that one odd line costs nothing to the others.
+//! Web servers and proxies write a request as one quoted text, `"GET /path?query HTTP/1.1"`. Searches ask for its
+//! parts, so each part is a variable of its own, as are the names before the time, the status and the size. Every kind
+//! of variable here allows only a narrow set of bytes, which lets a search prove that an extraction pattern matches
+//! every line of a template at the same position. A request in any other form remains one variable in a template of its
+//! own. Values with bytes that patterns treat differently (escaped quotes, non-ASCII characters) get columns of their
+//! own, so that one odd line does not affect the others.
 //!
 //! Formats: Apache's `LogFormat` ("common", "combined") and nginx' `log_format`.
 
@@ -14,12 +14,12 @@ use memchr::memchr;
 use super::classes::{CLASS, DELIMITER, graphic_run};
 use super::variables::{Variable, VariableKind, plain_quote, quoted_text};
 
-/// What a variable of an access log is.
+/// Kinds of variables in an access log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// A name before the time: client, ident, user.
     Who,
-    /// The same with characters beyond ASCII.
+    /// The same with non-ASCII characters.
     OddWho,
     Method,
     Path,
@@ -27,20 +27,20 @@ pub(super) enum Piece {
     Version,
     Status,
     Size,
-    /// Quoted text behind the status: referer, user agent, cookies.
+    /// Quoted text after the status: referer, user agent, cookies.
     Note,
-    /// The same with escaped quotes or characters beyond ASCII.
+    /// The same with escaped quotes or non-ASCII characters.
     OddNote,
 }
 
-/// What stands between the target of a request and its version.
+/// Separator between the target and the version of a request.
 const PROTOCOL: &[u8] = b" HTTP/";
-/// Names before the time: at least client, ident and user, perhaps the virtual host and a port.
+/// Number of names before the time: at least client, ident and user; possibly the virtual host and a port.
 const WHO_MIN: usize = 3;
 const WHO_MAX: usize = 5;
 
 impl Piece {
-    /// What names the piece's column, in whatever literal it stands behind.
+    /// Role of the column, whatever literal precedes the variable.
     pub(super) fn role(self) -> &'static [u8] {
         match self {
             Piece::Who | Piece::OddWho => b"\"who",
@@ -54,12 +54,12 @@ impl Piece {
         }
     }
 
-    /// Whether its values are kept apart from those of the same role.
+    /// Whether its values get a column of their own within the role.
     pub(super) fn is_odd(self) -> bool {
         matches!(self, Piece::OddWho | Piece::OddNote)
     }
 
-    /// End of a piece that starts at `at`; `None` when none does.
+    /// End of a variable of this kind that starts at `at`; `None` if none does.
     #[inline]
     pub(super) fn end(self, text: &[u8], at: usize) -> Option<usize> {
         let followed_by = |end: usize, byte: u8| (text.get(end) == Some(&byte)).then_some(end);
@@ -107,12 +107,12 @@ impl Piece {
     }
 }
 
-/// Whether a chunk cannot go on here.
+/// Whether a chunk must end here.
 fn ends_here(text: &[u8], at: usize) -> bool {
     text.get(at).is_none_or(|byte| CLASS[usize::from(*byte)] & DELIMITER != 0)
 }
 
-/// Adds the names before the time of a line that begins as access logs do, and gives the place of the bracket.
+/// Adds the names before the time of a line that begins like an access log, and returns the position of the bracket.
 pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<usize> {
     let mut names = [(Piece::Who, 0, 0); WHO_MAX];
     let (mut count, mut at) = (0, 0);
@@ -132,7 +132,7 @@ pub(super) fn split_names(text: &[u8], variables: &mut Vec<Variable>) -> Option<
     Some(at)
 }
 
-/// Adds the parts of a request that is all of `from..close`; says whether it is one.
+/// Adds the parts of a request that spans all of `from..close`; returns whether it is one.
 pub(super) fn split_request(text: &[u8], from: usize, close: usize, variables: &mut Vec<Variable>) -> bool {
     let Some(parts) = request_parts(text, from, close) else { return false };
     variables.extend(parts.into_iter().flatten().filter(|variable| variable.end > variable.start));
@@ -166,7 +166,7 @@ fn request_parts(text: &[u8], from: usize, close: usize) -> Option<[Option<Varia
     (version.end == close).then_some([Some(method), Some(path), query, Some(version)])
 }
 
-/// Adds status and size behind the closing quote of a request, and gives the place behind them.
+/// Adds status and size after the closing quote of a request, and returns the position after them.
 pub(super) fn split_outcome(text: &[u8], close: usize, variables: &mut Vec<Variable>) -> Option<usize> {
     if text.get(close + 1) != Some(&b' ') {
         return None;
@@ -179,7 +179,7 @@ pub(super) fn split_outcome(text: &[u8], close: usize, variables: &mut Vec<Varia
             variables.push(Variable::new(size, end, VariableKind::Access(Piece::Size)));
             Some(end)
         }
-        // The dash that stands for no size belongs to the literal, so that sizes are numbers.
+        // The dash for a missing size belongs to the literal, so that all sizes are numbers.
         None if text.get(size) == Some(&b'-') && ends_here(text, size + 1) => Some(size + 1),
         None => Some(status),
     }

@@ -1,11 +1,11 @@
-//! Entries of the benchmark, which knows this crate from outside only.
+//! Entry points for the benchmark, which can only use this crate's public API.
 
 use quarry_event::EventBatch;
 
 use super::SlabValues;
 use super::variables::split_event;
 
-/// Takes the texts of a slab apart and counts columns and templates; `None` when plain texts are better.
+/// Splits the texts of a slab and counts columns and templates; `None` if plain texts are better.
 pub fn split_slab(events: &EventBatch) -> Option<(usize, usize)> {
     let slab = super::split_slab(events)?;
     let templates = slab.columns.iter().map(|column| match &column.values {
@@ -15,7 +15,7 @@ pub fn split_slab(events: &EventBatch) -> Option<(usize, usize)> {
     Some((slab.columns.len(), templates.sum()))
 }
 
-/// Finds the variables of every text and counts them.
+/// Finds and counts the variables of every text.
 pub fn count_variables(events: &EventBatch) -> u64 {
     let mut variables = Vec::new();
     let mut count = 0;

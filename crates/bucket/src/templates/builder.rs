@@ -1,10 +1,10 @@
-//! Columns while they grow: values come in as places in a text and leave as numbers, codes or further places.
+//! Columns under construction: values come in as ranges of a text and end up as numbers, codes or further ranges.
 //!
-//! Nothing is copied on the way down: a template column hands each variable's place to the variable's column, whose
-//! turn comes when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf keeps its first
-//! values as texts until there are enough of them to see what they are (`super::trial`). When a later value does not
-//! fit, the leaf writes its values back as texts, which every kind can do, and the trial is held again over all of
-//! them.
+//! Nothing is copied on the way down. A template column passes each variable's range to the variable's column, which is
+//! processed when the whole chunk is through, so that the text of a chunk stays in the cache. A leaf collects its first
+//! values as texts until there are enough to choose a representation (`super::trial`). If a later value does not fit,
+//! the leaf converts its values back to texts, which every representation supports, and the trial is repeated over all
+//! of them.
 
 use std::mem;
 
@@ -19,23 +19,23 @@ use super::trial::{Choice, choose};
 use super::trie::{FoundVariable, Span};
 use super::variables::Variable;
 
-/// Values a leaf sees before it decides what it is.
+/// Number of values that a leaf collects before it chooses a representation.
 const SAMPLE_VALUES: usize = 4_096;
-/// Text of a sample: long values need not wait for so many.
+/// Bytes of a sample; long values need not wait for that many.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// Trials after the first; then a leaf stays plain text.
+/// Maximum number of trials after the first; then a leaf remains plain text.
 const SURPRISES_MAX: u8 = 4;
-/// Distinct texts of a dictionary that nobody calls too many.
+/// Size of a dictionary that is always acceptable.
 const DICTIONARY_FREE: usize = 4_096;
-/// Path of the whole texts.
+/// Path of the text column.
 const TEXT_PATH: u64 = 0;
-/// Distinct texts of a dictionary at most, less those of one chunk.
+/// Maximum size of a dictionary, minus the texts of one chunk.
 const DICTIONARY_MAX: usize = 65_536 - 4_096;
 
-/// What a column has become so far.
+/// Current representation of a column.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// Texts of a leaf that has not decided.
+    /// Texts of a leaf that has not chosen yet.
     Pending(TextRun),
     Templates(Box<TemplateColumn>),
     Dictionary {
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// The values of a leaf as texts again.
+    /// Converts the values of a leaf back to texts.
     fn into_texts(self) -> TextRun {
         match self {
             Kind::Pending(texts) | Kind::Texts(texts) => texts,
@@ -93,7 +93,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) struct Column {
     pub(super) parent: Option<u32>,
-    /// The roles from the text to here, as a hash.
+    /// Hash of the roles from the text column down to this one.
     pub(super) path: u64,
     /// Template columns above it.
     pub(super) depth: u8,
@@ -107,7 +107,7 @@ pub(super) struct Column {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     pub(super) columns: Vec<Column>,
-    /// Places of values that wait for their column's turn.
+    /// Ranges of values that wait to be processed by their column.
     pub(super) inboxes: Vec<Vec<Span>>,
     /// Templates of all columns.
     pub(super) templates: usize,
@@ -115,26 +115,26 @@ pub(super) struct Builder {
     pub(super) splits: usize,
     pub(super) filled: Vec<FoundVariable>,
     pub(super) variables: Vec<Variable>,
-    /// Variables of a text of a schema: their first bytes and their ends.
+    /// Variables of a text that fits a schema: their first bytes and their ends.
     pub(super) places: Vec<(u32, u32)>,
-    /// The variables of a text of an outline.
+    /// The variables of a text that was split by an outline.
     pub(super) cut: Cut,
-    /// Of what kind the texts of the chunk are; empty where all are of one.
+    /// The kind of each text in the chunk; empty if there is one kind only.
     pub(super) kinds: Vec<u8>,
 }
 
 impl Builder {
-    /// Builder of whole texts, some of which may be of these schemas.
+    /// A builder for whole texts, some of which may fit these schemas.
     pub(super) fn new(schemas: Vec<Schema>) -> Builder {
         Builder::of_texts(TemplateColumn::with(vec![Cutter::new(Splitter::Event, schemas, 0)]))
     }
 
-    /// Builder of whole texts of several kinds.
+    /// A builder for whole texts of several kinds.
     pub(super) fn of_kinds(kinds: Vec<Cutter>) -> Builder {
         Builder::of_texts(TemplateColumn::with(kinds))
     }
 
-    /// Builder of whole texts that have this outline.
+    /// A builder for whole texts with this outline.
     pub(super) fn of_outline(outline: Outline) -> Builder {
         Builder::of_texts(TemplateColumn::new(Splitter::Outline(Box::new(outline))))
     }
@@ -155,7 +155,7 @@ impl Builder {
         u32_of(self.columns.len()) - 1
     }
 
-    /// Takes in values of a column.
+    /// Adds values to a column.
     pub(super) fn feed(&mut self, column: u32, base: &[u8], spans: &[Span]) {
         match mem::take(&mut self.columns[column as usize].kind) {
             Kind::Templates(mut split) => {
@@ -222,7 +222,7 @@ impl Builder {
         }
     }
 
-    /// Makes of a leaf what suits its values best.
+    /// Chooses the representation of a leaf.
     fn decide(&mut self, column: u32, texts: TextRun) {
         let place = &self.columns[column as usize];
         let depth = if self.may_split() { place.depth } else { u8::MAX };
@@ -235,7 +235,7 @@ impl Builder {
         self.columns[column as usize].kind = kind;
     }
 
-    /// Takes a leaf's values apart, page by page as they came.
+    /// Splits a leaf's values, page by page as they came.
     fn replay(&mut self, column: u32, splitter: Splitter, texts: &TextRun) {
         self.splits += 1;
         let place = &mut self.columns[column as usize];
@@ -274,7 +274,7 @@ impl Builder {
         }
     }
 
-    /// Lets every leaf decide that still waits for more values.
+    /// Makes every undecided leaf choose its representation.
     pub(super) fn settle(&mut self) {
         let mut column = 0;
         while column < self.columns.len() {

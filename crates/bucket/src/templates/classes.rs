@@ -1,10 +1,10 @@
-//! What each byte means to the shaper, as one table, and the bytes a run ends at.
+//! Byte classes of the tokenisers as one table, and searches for the end of a run.
 //!
-//! Every rule of the tokenisers asks about single bytes, so one look into a table of 256 answers all of them.
+//! Every rule of the tokenisers tests single bytes, so one lookup in a table of 256 entries answers all of them.
 
 /// Ends a chunk of an event.
 pub(super) const DELIMITER: u8 = 1;
-/// Ends the value of `key=value`; the same bytes that end it when fields are extracted.
+/// Ends the value of `key=value`; the same bytes that end it in field extraction.
 pub(super) const VALUE_END: u8 = 2;
 /// Ends a JSON number or word.
 pub(super) const JSON_END: u8 = 4;
@@ -44,7 +44,7 @@ const fn classes() -> [u8; 256] {
     classes
 }
 
-/// The breakers of the segmenter; a test compares the two.
+/// The breakers of the segmenter; a test compares both definitions.
 const fn is_word_end(byte: u8) -> bool {
     matches!(
         byte,
@@ -78,8 +78,8 @@ pub(super) fn class_at(text: &[u8], at: usize) -> u8 {
     text.get(at).map_or(0, |byte| CLASS[usize::from(*byte)])
 }
 
-/// End of the run of bytes from `from` on that are not of `class`, one that no letter, digit, dash, point, slash or
-/// colon is of. Those are skipped eight at a time.
+/// End of the run of bytes from `from` that are not in `class`. The class must not contain letters, digits, dashes,
+/// points, slashes or colons; these are skipped eight at a time.
 #[inline(always)]
 pub(super) fn run(text: &[u8], from: usize, class: u8) -> usize {
     let mut at = from;
@@ -96,7 +96,7 @@ pub(super) fn run(text: &[u8], from: usize, class: u8) -> usize {
     run_slowly(text, at, class)
 }
 
-/// End of the run of bytes from `from` on that are no breakers.
+/// End of the run of bytes from `from` that are not breakers.
 #[inline(always)]
 pub(super) fn run_word(text: &[u8], from: usize) -> usize {
     let mut at = from;
@@ -113,8 +113,8 @@ pub(super) fn run_word(text: &[u8], from: usize) -> usize {
     run_slowly(text, at, BREAKER)
 }
 
-/// End of the run of visible ASCII characters from `from` on, other than quotes and `other`. Eight at a time: each test
-/// flags the first byte it is for and perhaps some behind it, so the first flag of all is right.
+/// End of the run of visible ASCII characters from `from`, excluding quotes and `other`. Eight at a time: each test
+/// flags its first byte and possibly later ones, so the first flag overall is right.
 #[inline(always)]
 pub(super) fn graphic_run(text: &[u8], from: usize, other: u8) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -140,8 +140,8 @@ fn run_slowly(text: &[u8], from: usize, class: u8) -> usize {
     end.map_or(text.len(), |len| from + len)
 }
 
-/// How many bytes at the head are letters or within the range, all at once in one register: a byte plus the distance of
-/// a bound to 128 has its top bit set when it reaches the bound.
+/// Number of leading bytes that are letters or within the range, computed in one register: a byte plus (128 minus the
+/// bound) has its top bit set if it reaches the bound.
 #[inline]
 fn plain_head(chunk: &[u8; 8], low: u8, high: u8) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -164,7 +164,7 @@ pub(super) fn has_digit(text: &[u8]) -> bool {
     }
 }
 
-/// Whether two texts are the same. They are short, so that calling for a comparison would cost more than it.
+/// Whether two texts are equal. They are short, so calling a comparison function would cost more than comparing.
 #[inline]
 pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {
@@ -183,7 +183,7 @@ pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
     one.iter().zip(other).all(|(byte, other_byte)| byte == other_byte)
 }
 
-/// Whether the byte breaks words by the table of the segmenter.
+/// Whether the segmenter's table has the byte as a breaker.
 #[cfg(test)]
 pub(super) fn breaks(byte: u8) -> bool {
     CLASS[usize::from(byte)] & BREAKER != 0

@@ -1,4 +1,4 @@
-//! Distinct texts with numbers, found by hash, and texts back to back.
+//! Interner: distinct texts numbered by hash table; and concatenated texts.
 
 use std::cmp::Ordering;
 
@@ -6,11 +6,11 @@ use quarry_stdx::number::u32_of;
 
 use super::classes::same;
 
-/// Slots of the table at the start; always a power of two.
+/// Initial number of slots, always a power of two.
 const SLOTS_MIN: usize = 256;
 const EMPTY: u32 = u32::MAX;
 
-/// Texts back to back.
+/// Range of text `at` in `bytes`.
 #[derive(Debug, Default)]
 pub(super) struct TextRun {
     pub(super) bytes: Vec<u8>,
@@ -45,7 +45,7 @@ impl TextRun {
     }
 }
 
-/// Distinct texts in order of arrival. Texts are compared, hashes only lead to them.
+/// Distinct texts in order of arrival. Texts are compared; hashes only locate candidates.
 #[derive(Debug)]
 pub(super) struct Interner {
     pub(super) texts: TextRun,
@@ -62,7 +62,7 @@ impl Interner {
         self.texts.len()
     }
 
-    /// Number of the text, a new one if it is new.
+    /// Number of the text, assigned on first sight.
     #[inline]
     pub(super) fn intern(&mut self, text: &[u8]) -> u32 {
         let hash = short_hash(text);
@@ -100,7 +100,7 @@ impl Interner {
         code
     }
 
-    /// The texts in ascending order, and for each old number the new one.
+    /// The texts in ascending order, and the new number for each old one.
     pub(super) fn into_sorted(self) -> (TextRun, Vec<u32>) {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         order.sort_unstable_by(|a, b| -> Ordering { self.texts.get(*a as usize).cmp(self.texts.get(*b as usize)) });
@@ -114,7 +114,7 @@ impl Interner {
     }
 }
 
-/// A hash that is quick for short texts.
+/// A fast hash for short texts.
 #[inline]
 fn short_hash(text: &[u8]) -> u32 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -1,10 +1,11 @@
-//! Kinds of events: where a slab holds several sourcetypes, each is taken apart in the way that suits its texts.
+//! Kinds of events: in a slab with several sourcetypes, each is split in the way that suits its texts.
 //!
-//! Sentences of one sourcetype would otherwise have the requests of another cut by their outline, and JSON that is not most of
-//! a slab would have no schema. A sample of each sourcetype says which way is its own. Columns of one kind are not those of
-//! another, so that what a value may be is said of one sourcetype.
+//! Otherwise the outline of one sourcetype's sentences would split the requests of another, and JSON that is not the
+//! majority of a slab would get no schema. The way is chosen by a sample of each sourcetype. Kinds do not share
+//! columns, so that the facts about a column's values concern one sourcetype.
 //!
-//! Not here: slabs of one sourcetype, and such whose kinds all have few templates of whole texts, which share them.
+//! Not here: slabs with one sourcetype, and slabs whose kinds all have few whole-text templates; these share the
+//! templates.
 
 use std::collections::BTreeMap;
 
@@ -16,19 +17,21 @@ use super::splitter::{Cutter, Splitter};
 use super::trie::Span;
 use super::{objects, outline};
 
-/// Texts of a sourcetype that are sampled.
+/// Texts sampled per sourcetype.
 const SAMPLE_TEXTS: usize = 1_024;
 /// Bytes of them.
 const SAMPLE_BYTES: usize = 1 << 20;
-/// Of a hundred events of the slab, those of a sourcetype that is a kind of its own; all others are one together.
+/// Minimum percentage of a slab's events for a sourcetype to be a kind of its own; the remaining events form one more
+/// kind.
 const KIND_PERCENT_MIN: usize = 2;
-/// Kinds of their own at most: the most frequent ones.
+/// Maximum number of kinds of their own: the most frequent sourcetypes.
 const KINDS_MAX: usize = 8;
-/// Templates of whole texts are few if so many texts of the sample have one, and of a hundred no more than these have none.
+/// Whole-text templates are few if the sample has at least this many texts per template, and at most
+/// `PLAIN_PERCENT_MAX` percent of texts without one.
 const TEXTS_PER_TEMPLATE: usize = 8;
 const PLAIN_PERCENT_MAX: usize = 5;
 
-/// The kind of each metadata of the slab and how each kind is taken apart; `None` where one way suits all.
+/// The kind of each metadata code of the slab, and how each kind is split; `None` if one way suits all.
 pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
     if events.metas.iter().all(|meta| Some(&meta.sourcetype) == events.metas.first().map(|first| &first.sourcetype)) {
         return None;
@@ -46,7 +49,7 @@ pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
     if types.len() < 2 {
         return None;
     }
-    // Behind the kinds comes what is left.
+    // The last kind is for the remaining events.
     let kind_of = |sourcetype: &str| types.iter().position(|(known, _)| *known == sourcetype).unwrap_or(types.len());
     let of_metas: Vec<u8> = events.metas.iter().map(|meta| kind_of(&meta.sourcetype) as u8).collect();
     let mut cutters = Vec::new();
@@ -61,7 +64,7 @@ pub(super) fn learn(events: &EventBatch) -> Option<(Vec<u8>, Vec<Cutter>)> {
     (!is_of_one_way).then_some((of_metas, cutters))
 }
 
-/// Texts of one kind, evenly spread.
+/// Texts of one kind, evenly spaced.
 fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> EventBatch {
     let mut sample = EventBatch { metas: events.metas.iter().take(1).cloned().collect(), ..EventBatch::default() };
     let rows = events.meta.iter().enumerate().filter(|(_, meta)| is_of(**meta)).map(|(row, _)| row);
@@ -74,7 +77,7 @@ fn sample_of(events: &EventBatch, count: usize, is_of: impl Fn(u32) -> bool) -> 
     sample
 }
 
-/// How texts like these are taken apart.
+/// How to split texts like these.
 fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
     let schemas = objects::learn(sample);
     if !schemas.is_empty() || has_few_templates(sample) {
@@ -86,7 +89,7 @@ fn way_of(sample: &EventBatch) -> (Splitter, Vec<objects::Schema>) {
     }
 }
 
-/// Whether templates of whole texts are few.
+/// Whether the sample has few whole-text templates.
 fn has_few_templates(sample: &EventBatch) -> bool {
     let mut builder = Builder::new(Vec::new());
     let mut start = 0;

@@ -1,12 +1,12 @@
-//! Template slabs: the texts of a slab taken apart into the columns of `quarry_event::template`.
+//! Template slabs: the texts of a slab split into the columns of `quarry_event::template`.
 //!
-//! [`TemplateSlab`] is what lies between the two halves: [`split_slab`] makes one of the texts, the writer
-//! (`crate::columns`) stores it. `variables` and `access` say where variables are, `trie` finds the template of a text,
-//! `splitter` grows the templates of a column, `objects` has one for all choices of a JSON object's members, `outline`
-//! has templates of part of a text, `kinds` chooses among these for each sourcetype, `trial` chooses what a column is and `builder` grows it. Whatever cannot be put
-//! into a template becomes a plain text, one event at a time, so that every text has a place.
+//! [`split_slab`] builds a [`TemplateSlab`] from the texts; the writer (`crate::columns`) stores it. `variables` and
+//! `access` find variables, `trie` finds the template of a text, `splitter` grows the templates of a column, `objects`
+//! has one template for all combinations of a JSON object's optional members, `outline` has templates for parts of a
+//! text, `kinds` chooses among these for each sourcetype, `trial` chooses the representation of a column, and `builder`
+//! grows it. A text that fits no template becomes a plain text, event by event, so that every text can be stored.
 //!
-//! Not here: how columns are stored, terms, fields.
+//! Not here: storage of columns, terms, fields.
 
 mod access;
 pub mod bench;
@@ -36,16 +36,16 @@ use builder::{Builder, Kind};
 use dictionary::TextRun;
 use trie::Span;
 
-/// Events taken apart at a time: their texts stay in the cache until the last column has seen them.
+/// Events split at a time; their texts stay in the cache until the last column has processed them.
 const CHUNK_EVENTS: usize = 512;
-/// Pages after which it is judged whether shaping pays.
+/// Number of pages after which it is decided whether templates pay off.
 const TRIAL_PAGES: usize = 2;
-/// Shaping does not pay when more than so many of a hundred events fit no template.
+/// Templates do not pay off if more than this percentage of events fits none.
 const PLAIN_PERCENT_MAX: usize = 40;
-/// Nor when there are more columns than these plus one for so many events.
+/// Nor if there are more columns than this plus one per `EVENTS_PER_COLUMN` events.
 const COLUMNS_FREE: usize = 256;
 const EVENTS_PER_COLUMN: usize = 16;
-/// Outlines are tried when more than so many of a hundred of the first events fit no template of whole texts.
+/// Outlines are tried if more than this percentage of the first events fits no whole-text template.
 const PLAIN_PERCENT_FEW: usize = 5;
 
 /// The texts of one slab as columns, in memory.
@@ -58,41 +58,41 @@ pub(crate) struct TemplateSlab {
 /// One column with all its values.
 #[derive(Debug)]
 pub(crate) struct SlabColumn {
-    /// The template column whose templates name this one; `None` for column 0.
+    /// The template column whose templates contain this one; `None` for column 0.
     pub(crate) parent: Option<u32>,
-    /// The same for columns of different slabs that stand for each other: follows from the words before the variables.
+    /// Identifies corresponding columns of different slabs; derived from the words before the variables.
     pub(crate) path: u64,
     pub(crate) values: SlabValues,
     pub(crate) traits: ValueTraits,
-    /// Values before each page of the slab and, last, all: one entry more than there are pages.
+    /// Number of values before each page of the slab and, last, of all: one more entry than there are pages.
     pub(crate) page_starts: Vec<u32>,
 }
 
 /// All values of a column, in order of events.
 #[derive(Debug)]
 pub(crate) enum SlabValues {
-    /// Number of the template of each value. No template goes unused.
+    /// The template of each value. Every template is used.
     Templates { templates: Vec<Template>, codes: Vec<u32> },
-    /// Number of each value's text among `ends` texts that ascend by bytes and are all used.
+    /// For each value, its index among the texts with these `ends`, which ascend by bytes and are all used.
     Dictionary { bytes: Vec<u8>, ends: Vec<u32>, codes: Vec<u32> },
-    /// Numbers, all of which `format` writes as the value was.
+    /// Numbers, each of which `format` writes exactly as the original value.
     Numbers { format: NumberFormat, numbers: Vec<i64> },
     /// Texts back to back.
     Texts { bytes: Vec<u8>, ends: Vec<u32> },
 }
 
-/// Takes the texts of one slab apart; `None` when plain texts are the better form for them.
+/// Splits the texts of one slab; `None` if plain texts are the better form.
 pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
     if events.is_empty() {
         return None;
     }
-    // What one sourcetype's texts need is not asked of another's.
+    // Each sourcetype is split in its own way.
     if let Some((of_metas, cutters)) = kinds::learn(events)
         && let Some(slab) = split_texts(events, Builder::of_kinds(cutters), &of_metas, pays)
     {
         return Some(slab);
     }
-    // Where templates of whole texts become too many, parts of texts may have few.
+    // If there are too many whole-text templates, templates for parts of texts may be few.
     let (whole, pays_anyway) = (|| Builder::new(objects::learn(events)), Cell::new(false));
     let are_few = |builder: &Builder| {
         let (pays, few) = (pays(builder), has_few_templates(builder));
@@ -104,8 +104,8 @@ pub(crate) fn split_slab(events: &EventBatch) -> Option<TemplateSlab> {
         .or_else(|| if pays_anyway.get() { split_texts(events, whole(), &[], pays) } else { None })
 }
 
-/// Whether the templates of whole texts have become no more than there may be. That is only asked while little is lost
-/// by beginning anew.
+/// Whether the number of whole-text templates is still acceptable. Only asked early, while little is lost by starting
+/// over.
 fn has_few_templates(builder: &Builder) -> bool {
     let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
     let events = texts.codes.len();
@@ -114,7 +114,7 @@ fn has_few_templates(builder: &Builder) -> bool {
         || (!texts.is_full() && texts.plain_values * 100 <= events * PLAIN_PERCENT_FEW)
 }
 
-/// Takes the texts apart as long as `pays` holds for what has been seen. `kinds` says by metadata of which kind a text is, if
+/// Splits the texts while `pays` holds for what was seen so far. `kinds` gives the kind of a text by metadata code, if
 /// there are several.
 fn split_texts(
     events: &EventBatch,
@@ -152,7 +152,7 @@ fn split_texts(
     Some(slab)
 }
 
-/// Whether the columns so far are worth having.
+/// Whether the columns so far pay off.
 fn pays(builder: &Builder) -> bool {
     let Some(Kind::Templates(texts)) = builder.columns.first().map(|column| &column.kind) else { return false };
     let events = texts.codes.len();
@@ -160,7 +160,7 @@ fn pays(builder: &Builder) -> bool {
         && builder.columns.len() <= COLUMNS_FREE + events / EVENTS_PER_COLUMN
 }
 
-/// The grown columns as the writer takes them.
+/// Converts the columns for the writer.
 fn finish(builder: Builder) -> TemplateSlab {
     let mut slab = TemplateSlab::default();
     for column in builder.columns {
@@ -168,7 +168,7 @@ fn finish(builder: Builder) -> TemplateSlab {
         let (values, traits) = finish_values(kind);
         slab.columns.push(SlabColumn { parent, path, values, traits, page_starts });
     }
-    // The columns of variables come behind the column whose templates name them.
+    // The columns of variables come after the column whose templates contain them.
     for at in (0..slab.columns.len()).rev() {
         if let SlabValues::Templates { templates, .. } = &slab.columns[at].values {
             slab.columns[at].traits = traits::of_templates(templates, &slab.columns, &slab.columns[at].traits);

@@ -1,18 +1,18 @@
-//! Templates of JSON objects whose members vary from text to text.
+//! Schemas: templates of JSON objects whose optional members vary from text to text.
 //!
-//! Where every event has its own choice of optional members, there are as many templates of whole texts as there are
-//! choices. A [`Schema`] is one template for all of them: members that every text has are literals and variables, any
-//! other member, with its key and a comma, is a variable of its own, which is empty where the member is missing. What
-//! such a variable holds is taken apart by its own templates, one for each form its value has. So choices add up
-//! instead of multiplying, and which events have a member is a column of small codes.
+//! If every event has its own combination of optional members, there are as many whole-text templates as combinations.
+//! A [`Schema`] is one template for all of them. Members that every text has are literals and variables. Any other
+//! member, including its key and a comma, is a variable that is empty where the member is missing; its contents are
+//! split by templates of their own, one for each form of its value. So the choices add up instead of multiplying, and
+//! which events have a member is a column of small codes.
 //!
-//! Behind each run of such members one more variable takes those that are new or come in another order.
+//! After each run of such members, one more variable holds members that are new or in a different order.
 //!
-//! Schemas are learned from a sample of the slab ([`learn`]) and hold for texts that have the members in the same order
-//! and the same blanks between them; all other texts go the usual way. Nested objects are part of the schema as long as
-//! they have a member that is always there, which says where commas stand.
+//! Schemas are learned from a sample of the slab ([`learn`]) and apply to texts with the same order of members and the
+//! same blanks between them; all other texts are split the usual way. Nested objects are part of the schema if they
+//! have a member that is always present, which determines where commas are.
 //!
-//! Not here: what a field of JSON is (scan); validation, as a schema only asks where keys and values end.
+//! Not here: JSON fields (scan); validation, as a schema only looks for the ends of keys and values.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{BuildHasher, Hasher};
@@ -27,20 +27,20 @@ use super::variables::{Variable, VariableKind, closing_quote};
 
 /// Texts of a slab that are sampled.
 const SAMPLE_TEXTS: usize = 2_048;
-/// Of a hundred texts looked at, those that are objects when any schema is learned, and those a schema has to hold for.
+/// Minimum percentage of sampled texts that must be objects for schemas to be learned, and that a schema must apply to.
 const OBJECTS_PERCENT_MIN: usize = 50;
 const SCHEMA_PERCENT_MIN: usize = 2;
-/// Choices of members and forms that templates of whole texts are good enough for.
+/// Number of combinations of members and forms up to which whole-text templates are good enough.
 const CHOICES_FEW: usize = 24;
 const SCHEMAS_MAX: usize = 4;
-/// Members of a schema at most: so many, and so many times those of an average text.
+/// Maximum number of members of a schema, also as a multiple of those of an average text.
 const MEMBERS_MAX: usize = 256;
 const MEMBERS_PER_PRESENT: usize = 4;
-/// Members of an object that is taken apart.
+/// Maximum number of members of a nested object that is split.
 const OBJECT_MEMBERS_MAX: usize = 64;
-/// Objects inside each other that are taken apart.
+/// Maximum nesting depth of objects that are split.
 const DEPTH_MAX: usize = 6;
-/// Longest text of a schema.
+/// Longest text that a schema applies to.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// One template for all texts with these members.
@@ -50,7 +50,7 @@ pub(super) struct Schema {
     end: Box<[u8]>,
 }
 
-/// Literal bytes and the variable behind them.
+/// Literal bytes followed by a variable.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) literal: Start,
@@ -59,18 +59,18 @@ pub(super) struct Entry {
 
 #[derive(Debug)]
 pub(super) enum EntryKind {
-    /// What is inside the quotes of a string that is always there.
+    /// The contents of a string that is always present.
     String,
-    /// A number or word that is always there.
+    /// A number or word that is always present.
     Scalar,
-    /// A member or nothing: it begins with `head` (a comma before the key, unless one stands behind the value) and goes
-    /// on with a value and `comma_behind`.
+    /// An optional member: it begins with `head` (a comma before the key, unless one follows the value) and continues
+    /// with a value and `comma_behind`.
     Member { head: Start, comma_behind: Box<[u8]> },
-    /// Members that the schema does not know or that come in another order, up to what follows in every text.
+    /// Members that are unknown to the schema or in a different order, up to what follows in every text.
     Rest { until: Start },
 }
 
-/// Bytes that a text is asked whether it begins with; most do not in the first eight.
+/// Bytes to compare with the start of a text; most texts differ in the first eight.
 #[derive(Debug)]
 pub(super) struct Start {
     pub(super) bytes: Box<[u8]>,
@@ -83,7 +83,7 @@ impl Start {
         Start { head: head_of(&bytes), mask: head_mask(&bytes), bytes: bytes.into() }
     }
 
-    /// Whether the text from `at` on, whose first bytes are `head`, begins so.
+    /// Whether the text at `at`, whose first bytes are `head`, begins with it.
     #[inline]
     fn is_at(&self, text: &[u8], at: usize, head: u64) -> bool {
         (self.head ^ head) & self.mask == 0
@@ -101,7 +101,7 @@ impl Schema {
         &self.end
     }
 
-    /// Whether a text is of this schema; `places` are then its variables, in order.
+    /// Whether a text fits this schema; `places` are then its variables, in order.
     #[inline]
     pub(super) fn fit(&self, text: &[u8], places: &mut Vec<(u32, u32)>) -> bool {
         places.clear();
@@ -136,7 +136,7 @@ impl Schema {
     }
 }
 
-/// End of the members with a comma before them from `at` on, up to `until`.
+/// End of the members, each preceded by a comma, from `at` up to `until`.
 fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
     while !until.is_at(text, at, head_of(&text[at..])) {
         let key = skip_blanks(text, at + 1);
@@ -148,7 +148,7 @@ fn rest_end(text: &[u8], mut at: usize, until: &Start) -> Option<usize> {
     Some(at)
 }
 
-/// Variables of a member (key, value and a comma before or behind): its value where that is one scalar. `None` for other
+/// Variables of a member (key, value and a comma before or after): its value if that is one scalar. `None` for other
 /// values and for several members.
 pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let key = text.iter().position(|byte| *byte == b'"')?;
@@ -164,7 +164,7 @@ pub(super) fn split_member(text: &[u8], variables: &mut Vec<Variable>) -> Option
     Some(())
 }
 
-/// Schemas of the texts of a slab, that of most texts first; none where templates of whole texts do.
+/// Schemas for the texts of a slab, the most frequent first; none if whole-text templates suffice.
 pub(super) fn learn(events: &EventBatch) -> Vec<Schema> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
     let sample = (0..events.len()).step_by(step).map(|row| events.raw(row));
@@ -197,7 +197,7 @@ fn is_object(text: &[u8]) -> bool {
     text.len() <= TEXT_BYTES_MAX && text.first() == Some(&b'{') && text.last() == Some(&b'}')
 }
 
-/// What a value is.
+/// Form of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     String,
@@ -206,7 +206,7 @@ enum Form {
     Array,
 }
 
-/// A member of an object in a text, by places.
+/// A member of an object, as ranges of the text.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     /// From the quote of the key to the value.
@@ -215,7 +215,7 @@ struct Found {
     form: Form,
 }
 
-/// Form and end of the value that begins at `at`.
+/// Form and end of the value at `at`.
 #[inline]
 fn value_end(text: &[u8], at: usize) -> Option<(Form, usize)> {
     match text.get(at)? {
@@ -229,7 +229,7 @@ fn value_end(text: &[u8], at: usize) -> Option<(Form, usize)> {
     }
 }
 
-/// End of the object or array that begins at `at`.
+/// End of the object or array at `at`.
 fn nested_end(text: &[u8], at: usize) -> Option<usize> {
     let (mut at, mut depth) = (at, 0usize);
     loop {
@@ -248,7 +248,7 @@ fn nested_end(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where the value of the key that begins at `at` is.
+/// Position of the value of the key at `at`.
 fn key_end(text: &[u8], at: usize) -> Option<usize> {
     let colon = skip_blanks(text, closing_quote(text, at + 1)? + 1);
     (text.get(colon) == Some(&b':')).then(|| skip_blanks(text, colon + 1))
@@ -261,8 +261,8 @@ fn skip_blanks(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The members of the object that begins at `at`, and its end. Blanks are only between keys, values and commas: an object
-/// with others is none that a schema holds for.
+/// The members of the object at `at`, and its end. Blanks may only occur between keys, values and commas; no schema
+/// applies to other objects.
 fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
     let mut members = Vec::new();
     let mut at = at + 1;
@@ -284,7 +284,7 @@ fn members_of(text: &[u8], at: usize) -> Option<(Vec<Found>, usize)> {
     }
 }
 
-/// Hash of the keys and the forms of their values, nested objects included.
+/// Hash of the keys and the forms of their values, including nested objects.
 fn choice_of(text: &[u8], members: &[Found]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     put_choice(text, members, 0, &mut hasher);
@@ -303,7 +303,7 @@ fn put_choice(text: &[u8], members: &[Found], depth: usize, hasher: &mut impl Ha
 }
 
 impl Found {
-    /// The members of its value, an object that is not too deep.
+    /// The members of its value, if that is an object within the depth limit.
     fn members(&self, text: &[u8], depth: usize) -> Option<Vec<Found>> {
         let is_open = self.form == Form::Object && depth < DEPTH_MAX;
         is_open.then(|| members_of(text, self.value.0)).flatten().map(|(members, _)| members)
@@ -313,18 +313,18 @@ impl Found {
 /// A schema while it is learned.
 #[derive(Debug)]
 struct Learned {
-    /// What stands between two members.
+    /// Separator between two members.
     comma: Box<[u8]>,
     root: Object,
 }
 
-/// An object: its members over all texts, as they were met.
+/// An object: its members over all texts, in order of first appearance.
 #[derive(Debug, Default)]
 struct Object {
     members: Vec<Member>,
-    /// How often the first of two members came right before the second.
+    /// How often the first of two members came immediately before the second.
     order: BTreeMap<(usize, usize), u32>,
-    /// Texts that have it.
+    /// Number of texts that have it.
     seen: u32,
 }
 
@@ -332,15 +332,15 @@ struct Object {
 struct Member {
     /// Key, colon and blanks.
     key: Box<[u8]>,
-    /// Texts that have it, and the form of its values if that is always the same.
+    /// Number of texts that have it, and the form of its values if always the same.
     seen: u32,
     form: Option<Form>,
-    /// The members of its values, as long as all of them are objects with members enough in common.
+    /// The members of its values, while all of them are objects with enough members in common.
     object: Option<Object>,
 }
 
 impl Learned {
-    /// That of one text; `None` if it has other blanks in one place than in another, one member or too many.
+    /// The schema of one text; `None` if its separators are inconsistent, or it has one member or too many.
     fn of(text: &[u8], members: &[Found], end: usize) -> Option<Learned> {
         debug_assert_eq!(end, text.len(), "an object goes on behind its end");
         let comma = match members {
@@ -355,7 +355,7 @@ impl Learned {
         Some(learned)
     }
 
-    /// Whether the members are parted by its comma.
+    /// Whether the members are separated by the schema's comma.
     fn comma_of(&self, text: &[u8], members: &[Found]) -> bool {
         members.windows(2).all(|pair| text[pair[0].value.1..pair[1].key.0] == *self.comma)
     }
@@ -373,7 +373,7 @@ impl Learned {
 }
 
 impl Object {
-    /// Whether the members are mostly known and there is room for the others.
+    /// Whether most of the members are known and there is room for the others.
     fn takes(&self, text: &[u8], members: &[Found], depth: usize) -> bool {
         let most = if depth == 0 { MEMBERS_MAX } else { OBJECT_MEMBERS_MAX };
         if members.len() > most {
@@ -389,7 +389,7 @@ impl Object {
         is_like && self.members.len() + members.len() - known <= most
     }
 
-    /// Number of the member of this key, which is probably `next`.
+    /// Index of the member with this key, which is probably `next`.
     fn place(&self, key: &[u8], next: usize) -> Option<usize> {
         let is_it = |known: &Member| *known.key == *key;
         match self.members.get(next) {
@@ -398,7 +398,7 @@ impl Object {
         }
     }
 
-    /// Takes in the members of one more text.
+    /// Adds the members of another text.
     fn merge(&mut self, text: &[u8], members: &[Found], depth: usize) {
         self.seen += 1;
         let mut before = None;
@@ -416,7 +416,7 @@ impl Object {
         }
     }
 
-    /// The members in the order in which texts have them: each time the one that fewest of the others come before.
+    /// The members in the order in which texts have them: each time the one preceded by the fewest of the others.
     fn in_order(&self) -> Vec<&Member> {
         let mut before = vec![0u64; self.members.len()];
         self.order.iter().for_each(|((_, second), count)| before[*second] += u64::from(*count));
@@ -431,18 +431,18 @@ impl Object {
         ordered
     }
 
-    /// Members of it and of the objects in it.
+    /// Number of its members, including those of nested objects.
     fn count(&self) -> usize {
         self.members.iter().map(|member| 1 + member.object.as_ref().map_or(0, Object::count)).sum()
     }
 
-    /// Members all texts together have.
+    /// Number of members present in all texts together.
     fn present(&self) -> u64 {
         let inside = |member: &Member| member.object.as_ref().map_or(0, Object::present);
         self.members.iter().map(|member| u64::from(member.seen) + inside(member)).sum()
     }
 
-    /// Whether a member is always there and tells by itself where it ends.
+    /// Whether a member is always present and its end is self-delimiting.
     fn has_anchor(&self) -> bool {
         self.members.iter().any(|member| member.is_fixed(self.seen))
     }
@@ -463,7 +463,7 @@ impl Member {
         }
     }
 
-    /// Whether each of so many texts has it in a form that can stand in a template of them all.
+    /// Whether each of `texts` texts has it in a form that can be part of a common template.
     fn is_fixed(&self, texts: u32) -> bool {
         self.seen == texts
             && match self.form {
@@ -474,7 +474,7 @@ impl Member {
     }
 }
 
-/// Entries of a schema while they are put together.
+/// Builds the entries of a schema.
 struct Writer<'l> {
     comma: &'l [u8],
     entries: Vec<Entry>,
@@ -483,7 +483,7 @@ struct Writer<'l> {
 }
 
 impl Writer<'_> {
-    /// `None` if no member says where commas stand.
+    /// `None` if no member determines where commas are.
     fn put_object(&mut self, object: &Object) -> Option<()> {
         let members = object.in_order();
         let anchor = members.iter().position(|member| member.is_fixed(object.seen))?;
@@ -501,7 +501,7 @@ impl Writer<'_> {
             } else {
                 let head = Start::new([self.comma, &member.key].concat());
                 self.put(EntryKind::Member { head, comma_behind: Box::default() });
-                // Behind the last of a run there may be more.
+                // More may follow the last of a run.
                 match members.get(at + 1) {
                     Some(next) if !next.is_fixed(object.seen) => {}
                     Some(next) => self.put(EntryKind::Rest { until: Start::new([self.comma, &next.key].concat()) }),

@@ -1,4 +1,4 @@
-//! Texts from the columns in memory, to check the one against the other. Debug builds and tests only.
+//! Rebuilds texts from the columns in memory, to check one against the other. Debug builds and tests only.
 
 use quarry_event::EventBatch;
 use quarry_event::template::TemplatePart;
@@ -8,7 +8,7 @@ use super::{SlabValues, TemplateSlab};
 /// Reads all columns of a slab in order of events.
 pub(super) struct Filler<'s> {
     slab: &'s TemplateSlab,
-    /// Values read of each column.
+    /// Number of values read of each column.
     read: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl<'s> Filler<'s> {
     }
 }
 
-/// Whether the columns give every text back.
+/// Whether the columns restore every text.
 pub(super) fn holds(slab: &TemplateSlab, events: &EventBatch) -> bool {
     let mut filler = Filler::new(slab);
     let mut text = Vec::new();

@@ -1,9 +1,10 @@
-//! A template column while it grows: known templates, the columns of their variables, and what to do with a new text.
+//! A template column under construction: known templates, the columns of their variables, and the handling of new
+//! texts.
 //!
-//! Which column a variable is follows from its *role*: the word directly before it and how often that word came before
-//! in the same text. The same role is the same column in all templates, so that `status=` is one column whatever else
-//! varies. A text that fits no template tries them again with variables that take words without digits, then becomes a
-//! new template while there is room, and else a plain text.
+//! The column of a variable follows from its *role*: the word directly before it and how often that word occurred
+//! earlier in the same text. The same role is the same column in all templates, so that `status=` is one column
+//! whatever else varies. A text that fits no template tries them again with variables that accept words without digits;
+//! otherwise it becomes a new template if there is room, or a plain text.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,46 +22,46 @@ use super::outline::{Outline, Role, split_pair};
 use super::trie::{FoundVariable, Span, Trie};
 use super::variables::{Variable, VariableKind, split_event, split_words};
 
-/// Templates and columns kept back for the plain texts of template columns; also how many of those there may be.
+/// Templates and columns reserved for the plain texts of template columns; also the maximum number of these.
 const KEPT_FOR_PLAIN: usize = 512;
-/// Templates a column may have from the start, and one more for so many values.
+/// Templates a column may have from the start, plus one per `VALUES_PER_TEMPLATE` values.
 const TEMPLATES_FREE: usize = 256;
 const VALUES_PER_TEMPLATE: usize = 50;
-/// Values before a column may give up learning.
+/// Number of values before a column may give up learning.
 const LEARNING_VALUES: usize = 4_096;
-/// Longer texts, texts of more variables and texts of more literal bytes are plain.
+/// Texts that are longer, have more variables or more literal bytes are stored as plain texts.
 const SHAPED_BYTES_MAX: usize = 256 << 10;
 const VARIABLES_MAX: usize = 512;
 const LITERAL_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a role at most.
 const ROLE_BYTES_MAX: usize = 64;
-/// Bytes that name a variable that no word stands before.
+/// Bytes that name a variable not preceded by a word.
 const BARE_ROLE_BYTES: usize = 8;
-/// Stands for how often the role of plain texts came before.
+/// Occurrence number used for the role of plain texts.
 const PLAIN_TIMES: u32 = u32::MAX;
-/// Stands for how often the role of a member that may be missing came before, and counts on from there.
+/// First occurrence number for the role of an optional member.
 const MEMBER_TIMES: u32 = 1 << 30;
-/// The same of what may stand behind a run of such members.
+/// The same for further members after a run of optional ones.
 const REST_TIMES: u32 = 1 << 31;
-/// Set in how often a role came before for the column of its odd values.
+/// Flag in the occurrence number for the column of a role's odd values.
 const ODD_TIMES: u32 = 1 << 29;
-/// Depth of columns that are not taken apart.
+/// Depth of columns that are not split.
 const PLAIN_DEPTH: u8 = u8::MAX - 1;
 
-/// How the values of a column are taken apart.
+/// How the values of a column are split.
 #[derive(Debug)]
 pub(super) enum Splitter {
     /// Whole events.
     Event,
-    /// A member of a JSON object, or nothing.
+    /// An optional member of a JSON object.
     Member,
     /// Words with digits.
     Words,
-    /// All values look like this one: the same length, the same bytes outside the variables.
+    /// All values have this layout: the same length, the same bytes outside of the variables.
     Layout { text: Vec<u8>, variables: Vec<Variable> },
-    /// Whole events, of which words in between are free text.
+    /// Whole events in which the words between anchors are free text.
     Outline(Box<Outline>),
-    /// A pair with a blank before it, or nothing.
+    /// An optional pair preceded by a blank.
     Pair,
 }
 
@@ -71,7 +72,8 @@ struct Outlined {
     columns: Box<[u32]>,
 }
 
-/// What all values so far are to JSON. Templates tell nothing of it: `\\n12` may be a backslash and the word `n12`.
+/// What all values so far are in terms of JSON. It cannot be derived from templates: `\\n12` may be a backslash and the
+/// word `n12`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsJson {
     string_contents: bool,
@@ -79,7 +81,7 @@ pub(super) struct AsJson {
 }
 
 impl AsJson {
-    /// For values that a splitter takes apart: events and members have quotes of their own.
+    /// Initial value for a splitter; events and members have quotes of their own.
     fn of(splitter: &Splitter) -> AsJson {
         let is_value = matches!(splitter, Splitter::Words | Splitter::Layout { .. });
         AsJson { string_contents: is_value, scalars: is_value }
@@ -96,7 +98,7 @@ impl AsJson {
     }
 }
 
-/// A schema and, once a text is of it, its template and the columns of its variables.
+/// A schema and, once a text fits it, its template and the columns of its variables.
 #[derive(Debug)]
 pub(super) struct KnownSchema {
     schema: Schema,
@@ -106,9 +108,9 @@ pub(super) struct KnownSchema {
 
 #[derive(Debug)]
 pub(super) struct TemplateColumn {
-    /// One way of taking values apart; of whole events several, one for each kind of them.
+    /// Ways of splitting values; for whole events, one for each kind.
     cutters: Vec<Cutter>,
-    /// That of the value at hand.
+    /// Index of the one for the current value.
     cutter: usize,
     pub(super) templates: Vec<Template>,
     pub(super) codes: Vec<u32>,
@@ -121,18 +123,18 @@ pub(super) struct TemplateColumn {
     pub(super) as_json: AsJson,
 }
 
-/// A way of taking values apart, with the templates that came of it.
+/// A way of splitting values, with the resulting templates.
 #[derive(Debug)]
 pub(super) struct Cutter {
     splitter: Splitter,
     trie: Trie,
     schemas: Vec<KnownSchema>,
     roles: BTreeMap<(Box<[u8]>, u32), u32>,
-    /// By the names that an outline gives.
+    /// By the template keys of an outline.
     outlined: HashMap<Box<[u8]>, Outlined, FixedState>,
     /// Template of the empty text.
     nothing: Option<u32>,
-    /// Tells the columns of one kind of events from those of others.
+    /// Distinguishes the columns of one kind of events from those of others.
     path: u64,
 }
 
@@ -150,7 +152,7 @@ impl TemplateColumn {
         TemplateColumn::with(vec![Cutter::new(splitter, Vec::new(), 0)])
     }
 
-    /// A column whose values are taken apart in these ways.
+    /// A column whose values are split in these ways.
     pub(super) fn with(cutters: Vec<Cutter>) -> TemplateColumn {
         let as_json = cutters
             .first()
@@ -175,12 +177,12 @@ impl TemplateColumn {
         &mut self.cutters[self.cutter]
     }
 
-    /// Whether texts are of a schema.
+    /// Whether there are schemas for texts.
     pub(super) fn has_schemas(&self) -> bool {
         self.cutters.iter().any(|cutter| !cutter.schemas.is_empty())
     }
 
-    /// Whether there are as many templates as so many values may have.
+    /// Whether the number of templates has reached the limit for this many values.
     pub(super) fn is_full(&self) -> bool {
         self.templates.len() >= TEMPLATES_FREE * self.cutters.len() + self.codes.len() / VALUES_PER_TEMPLATE
     }
@@ -192,7 +194,7 @@ impl Builder {
         self.splits < KEPT_FOR_PLAIN
     }
 
-    /// Finds the template of each value and hands its variables to their columns.
+    /// Finds the template of each value and passes its variables to their columns.
     pub(super) fn split(&mut self, column: u32, split: &mut TemplateColumn, base: &[u8], spans: &[Span]) {
         for (at, span) in spans.iter().enumerate() {
             if column == TEXT_COLUMN
@@ -230,10 +232,10 @@ impl Builder {
         }
     }
 
-    /// The template of a text that none of the known ones fits at once.
+    /// The template of a text that fits none of the known ones immediately.
     #[cold]
     fn learn(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
-        // Where most texts fit nothing, looking for more templates only costs time.
+        // If most texts fit nothing, looking for more templates only costs time.
         let (values, plain) = (split.codes.len(), split.plain_values);
         if values >= LEARNING_VALUES && plain > values / 2 {
             return self.plain(column, split, text);
@@ -259,13 +261,13 @@ impl Builder {
                 }
             }
             Splitter::Words => split_words(text, &mut self.variables),
-            // Gives every text a template of its own.
+            // Would give every text a template of its own.
             Splitter::Outline(_) => return self.plain(column, split, text),
         }
         if let Some(template) = split.own().trie.find_exact(text, &self.variables, &mut self.filled) {
             return template;
         }
-        // A lone word where numbers stand is another thing: only one variable among others may take it.
+        // A lone word in place of a number is something else: only one variable among several may accept it.
         if !self.variables.is_empty()
             && let Some(template) = split.own_mut().trie.find(text, false, &mut self.filled)
         {
@@ -280,7 +282,7 @@ impl Builder {
         if is_plain { self.plain(column, split, text) } else { self.add_template(column, split, text) }
     }
 
-    /// Makes a template of a text and its variables.
+    /// Adds a template for a text and its variables.
     fn add_template(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> u32 {
         let template = u32_of(split.templates.len());
         let mut parts = Vec::with_capacity(self.variables.len() * 2 + 1);
@@ -315,7 +317,7 @@ impl Builder {
         template
     }
 
-    /// The template of the first schema that a text is of; fills its variables.
+    /// The template of the first schema that a text fits; fills its variables.
     fn find_schema(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> Option<u32> {
         if split.own().schemas.is_empty() || text.first() != Some(&b'{') {
             return None;
@@ -335,7 +337,7 @@ impl Builder {
         Some(template)
     }
 
-    /// Makes the template of a schema; `None` where there is no room for it.
+    /// Adds the template of a schema; `None` if there is no room.
     #[cold]
     fn add_schema(&mut self, column: u32, split: &mut TemplateColumn, at: usize) -> Option<u32> {
         let KnownSchema { schema, .. } = split.own_mut().schemas.remove(at);
@@ -397,7 +399,7 @@ impl Builder {
         known.template
     }
 
-    /// Makes a template of a text as it was cut; false where there is no room for it.
+    /// Adds a template for a split text; false if there is no room.
     #[cold]
     fn add_outlined(&mut self, column: u32, split: &mut TemplateColumn, text: &[u8]) -> bool {
         let pieces = self.cut.pieces.len();
@@ -428,7 +430,7 @@ impl Builder {
                 Role::Literal | Role::Equals => {
                     let name = match piece.role {
                         Role::Equals => b"=",
-                        // However many blanks fill a line up.
+                        // Any number of padding blanks.
                         _ if literal.iter().all(|byte| *byte == b' ') => b" ",
                         _ => role(literal),
                     };
@@ -456,12 +458,12 @@ impl Builder {
         true
     }
 
-    /// The column of a member that may be missing.
+    /// The column of an optional member.
     fn member(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
         self.empty_or(Splitter::Member, column, split, name, times)
     }
 
-    /// The column of a role whose values are empty or taken apart in this way.
+    /// The column of a role whose values are empty or split in this way.
     fn empty_or(
         &mut self,
         splitter: Splitter,
@@ -475,7 +477,7 @@ impl Builder {
             return *child;
         }
         let above = &self.columns[column as usize];
-        // What lies in it is as deep as it would be in the text itself.
+        // Its contents are as deep as they would be in the text itself.
         let (path, depth) = (path_below(above.path ^ split.own().path, name, times), above.depth);
         let child = self.add_child(column, split, path, depth);
         self.columns[child as usize].kind = Kind::Templates(Box::new(TemplateColumn::new(splitter)));
@@ -484,7 +486,7 @@ impl Builder {
         child
     }
 
-    /// The column of a role, a new one if there is none yet.
+    /// The column of a role, created if necessary.
     fn child(&mut self, column: u32, split: &mut TemplateColumn, name: &[u8], times: u32) -> u32 {
         let role = (Box::from(name), times);
         if let Some(child) = split.own().roles.get(&role) {
@@ -548,14 +550,14 @@ fn fit_layout(
     same(&text[at..], &shape[at..])
 }
 
-/// Path of the column of a role. Equal roles have equal paths in every slab; a mix-up costs room, nothing else.
+/// Path of a role's column. Equal roles have equal paths in every slab; a collision only costs space.
 fn path_below(path: u64, name: &[u8], times: u32) -> u64 {
     xxh3_64_with_seed(name, path.rotate_left(17).wrapping_add(u64::from(times) + 1))
 }
 
-/// What names the variable that follows a literal.
+/// The role of the variable after a literal.
 fn role(literal: &[u8]) -> &[u8] {
-    // `sshd[4242]`, `cron[1]`: what the brackets hold is one thing, whoever stands before them.
+    // `sshd[4242]`, `cron[1]`: the value in brackets has the same role, whatever precedes it.
     if literal.ends_with(b"[") {
         return b"[";
     }
@@ -568,7 +570,7 @@ fn role(literal: &[u8]) -> &[u8] {
     &tail[first..]
 }
 
-/// Templates a sample of values would have as words, up to a limit beyond which nothing is counted.
+/// Number of templates that a sample of values would have as words, counted up to a limit.
 pub(super) fn count_templates<'t>(values: impl Iterator<Item = &'t [u8]>, limit: usize) -> usize {
     let mut trie = Trie::new();
     let (mut filled, mut variables, mut count) = (Vec::new(), Vec::new(), 0);

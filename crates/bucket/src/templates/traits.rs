@@ -1,7 +1,7 @@
-//! What holds for all values of a column, from what the column is.
+//! Value traits of a column, derived from its representation.
 //!
-//! Dictionaries and texts are looked at; numbers follow from their form and range, templates from their parts. Both
-//! give bounds: more bytes than occur, a smaller minimum and a larger maximum length.
+//! Dictionaries and texts are examined; traits of numbers follow from format and range, those of templates from their
+//! parts. The latter two are bounds: more bytes than occur, a smaller minimum and a larger maximum length.
 
 use quarry_event::template::{
     ByteSet, NumberFormat, Template, TemplatePart, TimeLayout, ValueTraits, is_json_scalar, is_string_content,
@@ -14,7 +14,7 @@ const DIGITS: ByteSet = ByteSet::of(b"0123456789");
 const HEX: ByteSet = ByteSet::of(b"0123456789abcdef");
 const MONTH_LETTERS: ByteSet = ByteSet::of(b"JanFebMarAprMayJunJulAugSepOctNovDec");
 
-/// Traits of these texts, exactly.
+/// Exact traits of these texts.
 pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
     let mut seen = [false; 256];
     for byte in &texts.bytes {
@@ -39,7 +39,7 @@ pub(super) fn of_texts(texts: &TextRun) -> ValueTraits {
     traits
 }
 
-/// Traits of numbers in this form.
+/// Traits of numbers in this format.
 pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTraits {
     let exact = |bytes: ByteSet, firsts: ByteSet, lasts: ByteSet, len: u32| ValueTraits {
         bytes,
@@ -77,14 +77,14 @@ pub(super) fn of_numbers(format: NumberFormat, min: i64, max: i64) -> ValueTrait
     }
 }
 
-/// Numbers with a sign and so many digits after a point; 0 for no point.
+/// Numbers with a sign and `fraction` digits after a point; 0 for no point.
 fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     let len = |number: i64| {
         let digits = number.unsigned_abs().checked_ilog10().map_or(1, |log| log as usize + 1);
         let digits = if fraction > 0 { digits.max(fraction + 1) + 1 } else { digits };
         (digits + usize::from(number < 0)) as u32
     };
-    // The number of the fewest digits lies nearest to zero.
+    // The number with the fewest digits is the one nearest to zero.
     let shortest = if min > 0 {
         len(min)
     } else if max < 0 {
@@ -104,7 +104,7 @@ fn signed(min: i64, max: i64, bytes: ByteSet, fraction: usize) -> ValueTraits {
     }
 }
 
-/// Traits of filled templates; the columns of their variables have theirs. What `known` says of JSON was seen in the
+/// Traits of filled templates, from the traits of their variables' columns. The JSON traits in `known` were seen in the
 /// values themselves.
 pub(super) fn of_templates(templates: &[Template], columns: &[SlabColumn], known: &ValueTraits) -> ValueTraits {
     let ValueTraits { string_contents, json_scalars, .. } = *known;

@@ -1,7 +1,7 @@
-//! What suits the values of a leaf: numbers, a dictionary, templates of their own, or texts.
+//! Chooses the representation of a leaf's values: numbers, a dictionary, templates, or texts.
 //!
-//! The first of these that fits is taken, in this order. Numbers have to fit all values; the others are judged by how
-//! few distinct texts or templates there are.
+//! The first of these that fits is chosen, in this order. Numbers must fit all values; the others are judged by the
+//! number of distinct texts or templates.
 
 use quarry_event::template::NumberFormat;
 
@@ -9,23 +9,23 @@ use super::dictionary::{Interner, TextRun};
 use super::splitter::{Splitter, count_templates};
 use super::variables::split_layout;
 
-/// Depth below which values are taken apart into words.
+/// Depth below which values are split into words.
 const WORDS_DEPTH_MAX: u8 = 1;
-/// Depth below which values of one layout are taken apart.
+/// Depth below which values with a common layout are split.
 const LAYOUT_DEPTH_MAX: u8 = 2;
-/// Values looked at to count templates.
+/// Values examined to count templates.
 const SAMPLE_VALUES: usize = 4_096;
-/// Distinct texts of a dictionary: always so many, or one in so many values.
+/// Maximum distinct texts of a dictionary: always this many, or one per this many values.
 const DISTINCT_FREE: usize = 64;
 const VALUES_PER_DISTINCT: usize = 8;
 const DISTINCT_MAX: usize = 32_768;
-/// Templates: one in so many values, at most so many.
+/// Maximum number of templates: one per this many values, and this many overall.
 const VALUES_PER_TEMPLATE: usize = 16;
 const TEMPLATES_MAX: usize = 1_024;
 /// Longest value of a layout.
 const LAYOUT_BYTES_MAX: usize = 256;
 
-/// What a leaf becomes, with its values where they are converted already.
+/// The chosen representation, with the values if already converted.
 pub(super) enum Choice {
     Numbers(NumberFormat, Vec<i64>),
     Dictionary(Interner, Vec<u32>),
@@ -33,7 +33,7 @@ pub(super) enum Choice {
     Texts,
 }
 
-/// Chooses for values of a column below so many template columns.
+/// Chooses for the values of a column at this depth of template columns.
 pub(super) fn choose(texts: &TextRun, depth: u8, no_dictionary: bool) -> Choice {
     if texts.len() == 0 {
         return Choice::Texts;
@@ -60,7 +60,7 @@ pub(super) fn choose(texts: &TextRun, depth: u8, no_dictionary: bool) -> Choice 
     Choice::Texts
 }
 
-/// The written form all values have, and their numbers.
+/// The number format that all values have, and their numbers.
 fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
     let first = texts.get(0);
     let digits = u8::try_from(first.len()).ok()?;
@@ -89,7 +89,7 @@ fn numbers(texts: &TextRun) -> Option<(NumberFormat, Vec<i64>)> {
     None
 }
 
-/// All numbers, or the first value that is none.
+/// All numbers, or the index of the first value that is none.
 fn parse_all(texts: &TextRun, format: NumberFormat) -> Result<Vec<i64>, usize> {
     let mut numbers = Vec::with_capacity(texts.len());
     for (at, text) in texts.iter().enumerate() {
@@ -111,7 +111,7 @@ fn dictionary(texts: &TextRun) -> Option<(Interner, Vec<u32>)> {
     Some((interner, codes))
 }
 
-/// The layout all values have: one length, the same bytes between hexadecimal digits.
+/// The layout that all values have: one length, the same bytes between hexadecimal digits.
 fn layout(texts: &TextRun) -> Option<Splitter> {
     let first = texts.get(0);
     if first.len() > LAYOUT_BYTES_MAX {

@@ -1,8 +1,9 @@
-//! The templates of one column as a trie of literals, so that a text finds its template while its variables are found.
+//! Templates of one column as a trie of literals, so that a text finds its template while its variables are found.
 //!
-//! A node stands before a literal; each edge is one literal with what follows it: a variable of a kind, whose column
-//! the edge names, or the end of the text. Following the edges whose literal the text goes on with neither cuts the
-//! text nor hashes it: bytes are compared. Edges that matched move forward, so that frequent ones are tried first.
+//! A node stands before a literal. Each edge is a literal with what follows it: a variable of a kind, whose column is
+//! stored in the edge, or the end of the text. Following the edges whose literal continues the text requires neither
+//! splitting nor hashing, only comparing bytes. Edges that match move towards the front, so that frequent ones are
+//! tried first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -13,10 +14,10 @@ use quarry_stdx::number::u32_of;
 use super::classes::same;
 use super::variables::{Variable, VariableKind, variable_end};
 
-/// Edges tried before a text counts as unknown.
+/// Number of edges tried before a text counts as unknown.
 const TRIES_MAX: u32 = 96;
 
-/// Place of a value in the text it was taken from.
+/// Range of a value in the text it was taken from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: u32,
@@ -30,7 +31,7 @@ impl Span {
     }
 }
 
-/// A variable found by the trie: its column and its place in the text.
+/// A variable found by the trie: its column and its range in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundVariable {
     pub(super) column: u32,
@@ -46,10 +47,10 @@ enum Target {
 
 #[derive(Debug)]
 struct Edge {
-    /// First eight bytes of the literal, and which of them there are.
+    /// First eight bytes of the literal, and a mask of those that exist.
     head: u64,
     mask: u64,
-    /// Last eight bytes, when there are so many.
+    /// Last eight bytes, if there are that many.
     tail: u64,
     literal: Box<[u8]>,
     target: Target,
@@ -85,7 +86,7 @@ impl Skeleton {
     }
 }
 
-/// What stands before each variable and behind the last one.
+/// The literals before each variable and after the last one.
 fn literals<'t>(text: &'t [u8], variables: &'t [Variable]) -> impl Iterator<Item = &'t [u8]> {
     let starts = std::iter::once(0).chain(variables.iter().map(|variable| variable.end));
     let ends = variables.iter().map(|variable| variable.start).chain(std::iter::once(text.len()));
@@ -114,7 +115,7 @@ impl Trie {
         Trie { nodes: vec![TrieNode::default()], skeletons: HashMap::default(), steps: Vec::new() }
     }
 
-    /// The template of a text, its variables in `filled`. `strict` is as in [`variable_end`].
+    /// The template of a text, with its variables in `filled`. `strict` is as in [`variable_end`].
     #[inline]
     pub(super) fn find(&mut self, text: &[u8], strict: bool, filled: &mut Vec<FoundVariable>) -> Option<u32> {
         let mut tries = TRIES_MAX;
@@ -147,7 +148,7 @@ impl Trie {
         }
     }
 
-    /// The first edge of the node, no earlier than `edge`, that the text at `at` goes along.
+    /// The first edge of the node, at or after `edge`, that the text at `at` follows.
     #[inline]
     fn next_edge(
         &self,
@@ -192,8 +193,8 @@ impl Trie {
         }
     }
 
-    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals, because
-    /// free text gives the first node an edge for every other line.
+    /// The template with exactly these variables, if there is one; fills `filled`. Found by a hash of the literals,
+    /// because free text gives the first node an edge for every other line.
     pub(super) fn find_exact(
         &self,
         text: &[u8],
@@ -221,7 +222,7 @@ impl Trie {
         })
     }
 
-    /// Adds a template whose variables are filled by these columns. The same beginning has the same columns.
+    /// Adds a template whose variables belong to these columns. Equal prefixes have equal columns.
     pub(super) fn insert(&mut self, text: &[u8], variables: &[Variable], columns: &[u32], template: u32) {
         let skeleton = Skeleton {
             literals: literals(text, variables).map(Box::from).collect(),
@@ -263,8 +264,8 @@ impl Edge {
         Edge { head: head_of(literal), mask, tail, literal: literal.into(), target }
     }
 
-    /// Whether a text goes on with the literal once its head is known to. Up to sixteen bytes the two ends are all,
-    /// and the literal itself need not be fetched.
+    /// Whether a text continues with the literal, given that its head matches. Up to sixteen bytes, the two ends cover
+    /// it, and the literal itself need not be loaded.
     #[inline]
     fn goes_on(&self, text: &[u8]) -> bool {
         match self.literal.len() {
@@ -278,13 +279,13 @@ impl Edge {
     }
 }
 
-/// The bytes of [`head_of`] a text has.
+/// Mask of the bytes of [`head_of`] that the text has.
 pub(super) fn head_mask(text: &[u8]) -> u64 {
     if text.len() >= 8 { u64::MAX } else { (1u64 << (8 * text.len())) - 1 }
 }
 
-/// The first eight bytes as a number, zeros where there are none. A zero byte in a text looks the same as its end:
-/// whoever compares heads only checks the length too.
+/// The first eight bytes as a number, zeroes where there are none. A zero byte in a text looks like its end, so
+/// comparing heads requires comparing lengths too.
 #[inline]
 pub(super) fn head_of(text: &[u8]) -> u64 {
     if let Some(head) = text.first_chunk::<8>() {

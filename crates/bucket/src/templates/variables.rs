@@ -1,35 +1,35 @@
-//! Where the variables of a text are.
+//! Tokenisers: find the variables of a text.
 //!
-//! Two tokenisers. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
-//! XML tags, fields between commas, pieces of access logs ([`super::access`]), and any chunk that holds a digit are
-//! variables. [`split_words`] reads the value of
-//! one variable: words between breakers of the segmenter that hold a digit are variables, so that no term straddles a
-//! variable's edge. What lies between variables is literal. [`variable_end`] finds the end of one variable whose kind is
-//! known, by the same rules, so that a text of a known template is never tokenised.
+//! There are two. [`split_event`] reads whole events: quoted texts, values of `key=value`, JSON values, text between
+//! XML tags, fields between commas, parts of access log lines ([`super::access`]), and any chunk that contains a digit
+//! are variables. [`split_words`] reads the value of one variable: words between breakers of the segmenter that contain
+//! a digit are variables, so that no term straddles a variable's edge. Everything between variables is literal.
+//! [`variable_end`] finds the end of one variable of a known kind by the same rules, so that a text of a known template
+//! is never tokenised.
 
 use memchr::{memchr, memchr2};
 
 use super::access::{Piece, is_request, split_names, split_outcome, split_request};
 use super::classes::{BLANK, BREAKER, CLASS, DELIMITER, HEX, JSON_END, VALUE_END, class_at, has_digit, run, run_word};
 
-/// What a variable is, which says where it ends.
+/// Kind of a variable, which determines where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VariableKind {
     /// Chunk with a digit, or a lone dash, up to a delimiter.
     Chunk,
-    /// Any chunk between two separators of a kind.
+    /// Any chunk between two equal separators.
     Field,
-    /// Inside of double quotes: a string of JSON or of a tag.
+    /// Inside double quotes: a string of JSON or of a tag.
     Quoted,
-    /// Inside of the quotes of a JSON string, also of an empty one.
+    /// Inside the quotes of a JSON string, which may be empty.
     String,
-    /// Inside of double quotes, none of which is escaped.
+    /// Inside double quotes, none of which is escaped.
     Text,
-    /// The same, where it is no request of an access log.
+    /// The same, but not a request of an access log.
     Phrase,
-    /// Inside of double quotes, with escaped ones among its text.
+    /// Inside double quotes, with escaped quotes in the text.
     Escaped,
-    /// Piece of an access log.
+    /// Part of an access log line.
     Access(Piece),
     /// Inside of single quotes.
     Single,
@@ -44,7 +44,7 @@ pub(super) enum VariableKind {
 }
 
 impl VariableKind {
-    /// What names the column of such variables, where that is not the word before them.
+    /// Role of such variables, if it is not the word before them.
     pub(super) fn role(self) -> Option<&'static [u8]> {
         match self {
             VariableKind::Access(piece) => Some(piece.role()),
@@ -52,8 +52,8 @@ impl VariableKind {
         }
     }
 
-    /// Whether the values have a column of their own beside that of their role, because of bytes in them that
-    /// extraction reads in another way: one such value would raise doubts about all others.
+    /// Whether the values get a column of their own within their role, because they contain bytes that extraction
+    /// treats differently: a single such value would make all others uncertain.
     pub(super) fn is_odd(self) -> bool {
         match self {
             VariableKind::Escaped => true,
@@ -86,8 +86,8 @@ impl Variable {
     }
 }
 
-/// End of a variable of this kind that starts at `at`; `None` when none does. `strict` asks for what the tokeniser asks
-/// for; else a chunk needs no digit.
+/// End of a variable of this kind that starts at `at`; `None` if none does. With `strict` the rules are those of the
+/// tokeniser; otherwise a chunk needs no digit.
 #[inline]
 pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: bool) -> Option<usize> {
     let end = match kind {
@@ -120,13 +120,13 @@ pub(super) fn variable_end(kind: VariableKind, text: &[u8], at: usize, strict: b
     (end > at).then_some(end)
 }
 
-/// Whether a chunk is a variable: it holds a digit, or is the dash that stands for nothing.
+/// Whether a chunk is a variable: it contains a digit, or is a dash that stands for a missing value.
 #[inline]
 fn is_variable(text: &[u8]) -> bool {
     has_digit(text) || text == b"-"
 }
 
-/// Full stops and colons behind a chunk belong to the literal.
+/// Full stops and colons at the end of a chunk belong to the literal.
 #[inline]
 pub(super) fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
     while end > start + 1 && matches!(text[end - 1], b'.' | b':') {
@@ -135,19 +135,19 @@ pub(super) fn trim_chunk(text: &[u8], start: usize, mut end: usize) -> usize {
     end
 }
 
-/// The next quote without a backslash before it.
+/// The next quote not preceded by a backslash.
 #[inline]
 pub(super) fn closing_quote(text: &[u8], at: usize) -> Option<usize> {
     quoted_text(text, at).map(|(end, _)| end)
 }
 
-/// The same if no quote before it is escaped.
+/// The same, if there is no escaped quote before it.
 #[inline]
 pub(super) fn plain_quote(text: &[u8], at: usize) -> Option<usize> {
     quoted_text(text, at).filter(|(_, has_quotes)| !has_quotes).map(|(end, _)| end)
 }
 
-/// The next quote without a backslash before it, and whether there are quotes with one before it.
+/// The next quote not preceded by a backslash, and whether there are escaped quotes before it.
 #[inline]
 pub(super) fn quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
     let mut has_quotes = false;
@@ -161,8 +161,8 @@ pub(super) fn quoted_text(text: &[u8], mut at: usize) -> Option<(usize, bool)> {
     }
 }
 
-/// End of a word. `%2F` and the like are no breakers: the segmenter may take them as one, so the word goes on behind
-/// them and holds them whole.
+/// End of a word. `%2F` and the like do not end it: the segmenter may treat them as breakers, so the word includes them
+/// entirely.
 #[inline]
 fn word_end(text: &[u8], at: usize) -> usize {
     let mut end = run_word(text, at);
@@ -177,7 +177,7 @@ fn is_percent_code(text: &[u8], at: usize) -> bool {
     matches!(text.get(at + 1..at + 3), Some([high, low]) if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
 }
 
-/// Variables of a variable's value.
+/// Finds the variables in a variable's value.
 pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     let mut at = 0;
     while at < text.len() {
@@ -193,8 +193,8 @@ pub(super) fn split_words(text: &[u8], variables: &mut Vec<Variable>) {
     }
 }
 
-/// Variables of a value whose breakers stand at fixed places, with lower-case hexadecimal digits between; `None` when there
-/// are other bytes, no breakers or longer runs of digits than a number holds.
+/// Finds the variables of a value with breakers at fixed positions and lower-case hexadecimal digits in between; `None`
+/// if there are other bytes, no breakers, or runs of digits too long for a number.
 pub(super) fn split_layout(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     const DIGITS_MAX: usize = 16;
     let mut start = 0;
@@ -240,11 +240,11 @@ struct Scan<'t, 's> {
     variables: &'s mut Vec<Variable>,
     /// Whether the event begins with a tag.
     is_markup: bool,
-    /// Whether the event begins as JSON, or a key of JSON was seen.
+    /// Whether the event begins as JSON, or a JSON key was seen.
     is_json: bool,
-    /// Whether the status of an access log was seen.
+    /// Whether the status of an access log line was seen.
     has_outcome: bool,
-    /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
     quotes: bool,
     singles: bool,
 }
@@ -257,7 +257,7 @@ impl Scan<'_, '_> {
         end
     }
 
-    /// A quote at `at`: a JSON key is literal, other texts are variables.
+    /// Handles a quote at `at`: a JSON key is literal, other texts are variables.
     fn quoted(&mut self, at: usize) -> usize {
         let close = if self.quotes { quoted_text(self.text, at + 1) } else { None };
         let Some((close, has_quotes)) = close else {
@@ -279,7 +279,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// A text in quotes that is no key, without its quotes.
+    /// Handles a quoted text that is not a key; the quotes are not part of it.
     fn phrase(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
         if self.is_json || self.is_markup {
             self.push(start, close, VariableKind::Quoted);
@@ -302,7 +302,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// The value of a key in quotes, without its quotes.
+    /// Handles the quoted value of a key; the quotes are not part of it.
     fn quoted_value(&mut self, start: usize, close: usize, has_quotes: bool) -> usize {
         let kind = match (self.is_json || self.is_markup, has_quotes) {
             (true, _) => VariableKind::Quoted,
@@ -320,12 +320,12 @@ impl Scan<'_, '_> {
         at
     }
 
-    /// An equals sign at `at`.
+    /// Handles an equals sign at `at`.
     fn value(&mut self, at: usize) -> usize {
         let from = at + 1;
         let has_key = at > 0 && CLASS[usize::from(self.text[at - 1])] & DELIMITER == 0;
         match self.text.get(from) {
-            // `<Data Name='TargetUserName'>` names what follows, as a key does.
+            // `<Data Name='TargetUserName'>` names the text that follows, as a key does.
             Some(quote @ (b'"' | b'\'')) if self.is_markup && self.text[..at].ends_with(b" Name") => {
                 memchr(*quote, &self.text[from + 1..]).map_or(from + 1, |len| from + len + 2)
             }
@@ -352,7 +352,7 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// A closing bracket of a tag at `at`.
+    /// Handles the closing bracket of a tag at `at`.
     fn markup(&mut self, at: usize) -> usize {
         let from = at + 1;
         let Some(len) = memchr(b'<', &self.text[from..]) else { return from };
@@ -372,7 +372,7 @@ impl Scan<'_, '_> {
         end
     }
 
-    /// Whether a chunk stands between two separators of a kind.
+    /// Whether a chunk is between two equal separators.
     fn is_field(&self, start: usize, end: usize) -> bool {
         let before = start.checked_sub(1).map(|at| self.text[at]);
         matches!(before, Some(b',' | b'|' | b'\t')) && self.text.get(end).is_none_or(|after| Some(*after) == before)

@@ -1,19 +1,20 @@
-//! Hashes of the digits of a number, as `hash_term` would hash them as text.
+//! Hashes of the digits of a number, equal to `hash_term` of its text.
 //!
-//! A column of numbers has a quarter of a million values per slab and each is a token. Eight digits are made with a
-//! few multiplications within one register, in the very words the hash works on, so that no digit meets memory.
+//! A number column has a quarter of a million values per slab, each of which is a token. Eight digits are produced by a
+//! few multiplications in one register, directly in the words that the hash works on, so that no digit goes through
+//! memory.
 
 use crate::term_dictionary::Namespace;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term};
 
 const ONES: u64 = 0x0101_0101_0101_0101;
-/// Numbers below have at most eight, and at most sixteen digits.
+/// Numbers below these have at most eight and at most sixteen digits.
 const EIGHT_DIGITS: u64 = 100_000_000;
 const SIXTEEN_DIGITS: u64 = EIGHT_DIGITS * EIGHT_DIGITS;
 /// Digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
-/// Hash of a number's decimal digits, at least so many, the byte `suffix` after them unless it is 0.
+/// Hash of a number's decimal digits, at least `least`, followed by the byte `suffix` unless that is 0.
 #[inline]
 pub(crate) fn hash_decimal(number: u64, least: usize, suffix: u8) -> u64 {
     if number >= SIXTEEN_DIGITS || least >= PAIR_BYTES {
@@ -38,7 +39,7 @@ pub(crate) fn hash_hex(number: u64, digits: usize) -> u64 {
     hash_digits(u128::from(high) << 64 | u128::from(low), digits.clamp(1, PAIR_BYTES), 0)
 }
 
-/// Hash of the last `len` of sixteen bytes and, behind them, `suffix` unless it is 0.
+/// Hash of the last `len` of sixteen bytes, followed by `suffix` unless that is 0.
 #[inline(always)]
 fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     let left = sixteen << (8 * (PAIR_BYTES - len));
@@ -49,7 +50,7 @@ fn hash_digits(sixteen: u128, len: usize, suffix: u8) -> u64 {
     hash_pair(Namespace::Tokens, [(left >> 64) as u64, left as u64], len + 1)
 }
 
-/// The same by way of the text, for more digits than sixteen.
+/// The same by way of text, for more than sixteen digits.
 fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
     let mut text = [b'0'; DIGITS_MAX + 1];
     let mut start = DIGITS_MAX;
@@ -67,7 +68,7 @@ fn hash_written(number: u64, least: usize, suffix: u8) -> u64 {
 /// The values of eight decimal digits of a number below 10^8, the highest in the highest byte.
 #[inline(always)]
 fn eight_digits(number: u64) -> u64 {
-    // Two halves of four digits, then four pairs, then eight digits; each division is a multiplication and a shift.
+    // Two halves of four digits, then four pairs, then eight digits; division is done by multiplication and shift.
     let halves = ((number / 10_000) << 32) | (number % 10_000);
     let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
     let pairs = hundreds << 16 | (halves - hundreds * 100);

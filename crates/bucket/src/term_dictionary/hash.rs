@@ -1,7 +1,7 @@
-//! The 64-bit hash of a term, kept in term filters and therefore part of the format.
+//! The 64-bit hash of a term. Term filters store it, so it is part of the format.
 //!
 //! A term is read as big-endian words of eight bytes, padded with zeroes to pairs of words. Nearly all terms are one
-//! pair, which the term table stores in place of the bytes; hashing that pair costs two multiplications.
+//! pair, which the term table stores in place of the bytes; hashing a pair costs two multiplications.
 
 use crate::term_dictionary::Namespace;
 
@@ -48,7 +48,7 @@ pub(crate) fn hash_term(namespace: Namespace, term: &[u8]) -> u64 {
     fold(hash ^ LENGTH_KEY, FINAL_KEY)
 }
 
-/// The first sixteen bytes of `term` as two big-endian words, so that words order as bytes do.
+/// The first sixteen bytes of `term` as two big-endian words, which order like the bytes.
 #[inline(always)]
 pub(crate) fn load_pair(term: &[u8]) -> [u64; 2] {
     if let Some((head, tail)) = term.split_first_chunk::<8>() {
@@ -56,7 +56,7 @@ pub(crate) fn load_pair(term: &[u8]) -> [u64; 2] {
         if let Some(second) = tail.first_chunk::<8>() {
             return [first, u64::from_be_bytes(*second)];
         }
-        // The last eight bytes overlap the first word; shifting drops what it already holds.
+        // The last eight bytes overlap the first word; the shift drops the overlap.
         let last = term.last_chunk::<8>().map_or(0, |chunk| u64::from_be_bytes(*chunk));
         let shift = 8 * (PAIR_BYTES - term.len()) as u32;
         return [first, last.checked_shl(shift).unwrap_or(0)];
@@ -72,7 +72,7 @@ fn load_short(term: &[u8]) -> u64 {
         let head = u64::from(u32::from_be_bytes(*head)) << 32;
         return head | u64::from(u32::from_be_bytes(*last)) << (8 * (8 - len));
     }
-    // One to three bytes: first, middle and last cover them all, overlapping where equal.
+    // One to three bytes: first, middle and last cover all of them, with overlap.
     match term {
         [] => 0,
         [first, .., last] => {

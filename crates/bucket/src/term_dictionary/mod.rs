@@ -1,11 +1,11 @@
-//! The term dictionary: every distinct term of a slab with its posting list, which is the set of pages that hold it.
+//! The term dictionary: every distinct term of a slab with its posting list, the set of pages that contain it.
 //!
-//! Terms are the lower-cased tokens of the texts, and in a second namespace `name NUL value` of the index-time
-//! fields. [`table`] collects them while text streams by, [`write`] sorts and front-codes them into pages of a few
-//! thousand terms, [`read`] finds one term by decoding one such page. What a token is, `quarry_event::segment` says.
+//! Terms are the lower-cased tokens of the texts and, in a second namespace, `name NUL value` of the index-time fields.
+//! [`table`] collects them from the text, [`write`] sorts and front-codes them into pages of a few thousand terms,
+//! [`read`] finds a term by decoding one such page. `quarry_event::segment` defines what a token is.
 //!
-//! Of slabs that are stored as columns, [`template_terms`] adds the terms that repeat and [`rare_tokens`] hashes the others, which only
-//! the term filter knows and [`scan`] finds in the columns.
+//! For slabs stored as columns, [`template_terms`] adds the terms that repeat, and [`rare_tokens`] hashes the others,
+//! which are only in the term filter; [`scan`] finds these in the columns.
 
 pub(crate) mod digits;
 pub(crate) mod hash;
@@ -23,7 +23,7 @@ use crate::limits::MAX_TERM_BYTES;
 /// Separates the name from the value in the terms of index-time fields.
 const FIELD_SEPARATOR: u8 = 0;
 
-/// The two term spaces of a slab.
+/// The two namespaces of a slab's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Namespace {
     /// Tokens of the text.
@@ -56,7 +56,7 @@ impl Namespace {
     }
 }
 
-/// The part of `term` that is indexed. Queries are cut the same way, so that a cut term still finds its pages.
+/// The indexed part of `term`. Queries are truncated the same way, so that a truncated term still finds its pages.
 pub(crate) fn cut_term(term: &[u8]) -> &[u8] {
     if term.len() <= MAX_TERM_BYTES {
         return term;
@@ -78,8 +78,8 @@ pub(crate) fn field_term(name: &str, value: &str) -> Vec<u8> {
     term
 }
 
-/// Lower-cases character by character, so that a text and its parts agree. The two small sigmas are one: whether a
-/// query was lower-cased as a whole word or not must not decide what it finds.
+/// Lower-cases character by character, so that a text and its parts agree. The two small sigmas are treated as one, so
+/// that the result does not depend on whether a query was lower-cased as a whole word.
 pub(crate) fn fold_case(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();

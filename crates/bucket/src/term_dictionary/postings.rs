@@ -1,7 +1,7 @@
-//! Posting lists: the pages of one term, as few bytes as possible.
+//! Compact encoding of posting lists: the pages of a term.
 //!
-//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more become a bitmap, and
-//! page sets that many terms share (all pages, above all) are written once and referred to by number.
+//! Most terms of a log occur in one page, which takes one byte. A few pages are listed, more become a bitmap, and page
+//! sets shared by many terms (above all the set of all pages) are written once and referenced by number.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use crate::limits::{MAX_SHARED_MASKS, MAX_SLAB_PAGES};
 use crate::term_dictionary::table::Entry;
 use crate::wire::{Cursor, Malformed, put_varint};
 
-/// Codes below are a single page.
+/// Codes below this are a single page.
 const LIST_BASE: u8 = MAX_SLAB_PAGES as u8;
-/// Pages of the shortest and longest list; code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
+/// Page counts of the shortest and longest list; code `LIST_BASE + n - LIST_MIN` is followed by `n` pages.
 const LIST_MIN: u32 = 2;
 const LIST_MAX: u32 = 7;
 /// Followed by one bit per page of the slab.
@@ -21,7 +21,7 @@ const BITMAP: u8 = LIST_BASE + (LIST_MAX - LIST_MIN) as u8 + 1;
 /// Followed by the number of a shared mask.
 const SHARED: u8 = BITMAP + 1;
 
-/// Bytes a reference to a shared mask takes beyond its code, about.
+/// Approximate bytes of a reference to a shared mask, besides its code.
 const REFERENCE_BYTES: u64 = 2;
 /// Bytes of a shared mask.
 const MASK_BYTES: u64 = 8;
@@ -50,7 +50,7 @@ impl PostingsWriter {
         };
         let mut worth: Vec<(u64, u32)> =
             uses.into_iter().filter(|(mask, uses)| saved(*mask, *uses) > MASK_BYTES).collect();
-        // By use, then by value: the order of a hash map must not reach the object.
+        // By use, then by value: the output must not depend on the order of a hash map.
         worth.sort_unstable_by_key(|(mask, uses)| (std::cmp::Reverse(*uses), *mask));
         worth.truncate(MAX_SHARED_MASKS);
         let shared: Vec<u64> = worth.into_iter().map(|(mask, _)| mask).collect();

@@ -1,9 +1,10 @@
-//! Tokens that hardly repeat: the numbers and short texts of template slabs, hashed for the term filter only.
+//! Rare tokens: numbers and short texts of template slabs that hardly repeat and are hashed for the term filter only.
 //!
-//! A term dictionary of unique ids costs more than the ids. Of such columns the filter alone learns the tokens; which
-//! page holds one is found by reading the column (`super::scan`). What repeats within a small range is hashed once.
+//! A term dictionary of unique ids takes more space than the ids. For such columns only the filter knows the tokens;
+//! the page with a token is found by reading the column (`super::scan`). Tokens that repeat within a small range are
+//! hashed once.
 //!
-//! Not here: what goes into the term dictionary (`super::template_terms`).
+//! Not here: the tokens in the term dictionary (`super::template_terms`).
 
 use quarry_event::segment;
 use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, ValueTraits};
@@ -11,28 +12,28 @@ use quarry_event::template::{Column, ColumnKind, NumberFormat, TimeLayout, Value
 use crate::term_dictionary::digits::{hash_decimal, hash_hex};
 use crate::term_dictionary::table::hash_token;
 
-/// Texts of a column are rare when none is longer. Part of the format: a reader looks into the rare columns only.
+/// A text column is rare if no value is longer. Part of the format: a reader only searches the rare columns.
 pub(crate) const MAX_RARE_TEXT_BYTES: u32 = 64;
-/// Numbers of a range up to this are noted in a bitmap first.
+/// Size of a range of numbers up to which they are recorded in a bitmap first.
 const BITMAP_RANGE_ALWAYS: u64 = 1 << 16;
-/// So are those of a wider range, up to so many bits a value ...
+/// So are those of a larger range, up to this many bits per value ...
 const BITMAP_BITS_PER_VALUE: u64 = 8;
 /// ... and this range.
 const BITMAP_RANGE_MAX: u64 = 1 << 22;
 
-/// Values of a range for each of its numbers, beyond which a locator leaves them out.
+/// A locator omits a number column with at least this many values per number of its range.
 const LOCATED_VALUES_PER_NUMBER: u64 = 8;
 
 const NS_PER_SEC: i64 = 1_000_000_000;
 const SECS_PER_HOUR: i64 = 3_600;
 const NS_PER_HOUR: i64 = SECS_PER_HOUR * NS_PER_SEC;
 
-/// Whether the texts of a column with these traits are left out of the term dictionary.
+/// Whether the texts of a column with these traits are omitted from the term dictionary.
 pub(crate) fn texts_are_rare(traits: &ValueTraits) -> bool {
     traits.max_len <= MAX_RARE_TEXT_BYTES
 }
 
-/// Whether the term dictionary leaves out the tokens of a column.
+/// Whether the term dictionary omits the tokens of a column.
 pub(crate) fn is_rare_column(column: &Column) -> bool {
     match column.kind {
         ColumnKind::Numbers { .. } => true,
@@ -41,19 +42,19 @@ pub(crate) fn is_rare_column(column: &Column) -> bool {
     }
 }
 
-/// Whether a locator lists the tokens of a column of numbers. Where a range is so small that most numbers are in many
-/// pages it does not: a link for each would tell nothing. Part of the format: a reader looks into all other columns.
+/// Whether a locator covers the tokens of a number column. If the range is so small that most numbers occur in many
+/// pages, it does not, as their links would say nothing. Part of the format: a reader searches all other columns.
 pub(crate) fn numbers_are_located(format: NumberFormat, min: i64, max: i64, values: u64) -> bool {
     let range = match format {
         NumberFormat::Integer | NumberFormat::Padded { .. } | NumberFormat::Hex { .. } => max.abs_diff(min),
-        // Fractions are few; what is in front of the point may be rare.
+        // There are few fractions; the part before the point may be rare.
         NumberFormat::Decimal { digits } => max.abs_diff(min) / 10u64.pow(u32::from(digits.min(18))),
         NumberFormat::Ip4 | NumberFormat::Time(_) => 0,
     };
     range > values / LOCATED_VALUES_PER_NUMBER
 }
 
-/// Appends the hash of every token of the texts, which lie back to back.
+/// Appends the hash of every token of these concatenated texts.
 pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Vec<u64>) {
     let mut scratch = Vec::new();
     for text in texts {
@@ -61,21 +62,21 @@ pub(crate) fn add_texts<'a>(texts: impl Iterator<Item = &'a [u8]>, rare: &mut Ve
     }
 }
 
-/// Collects the tokens of one column of numbers, page by page.
+/// Collects the tokens of a number column, page by page.
 #[derive(Debug)]
 pub(crate) enum RareNumbers {
     /// One token each.
     Whole(NumberSet, bool),
-    /// In front of the point, behind it.
+    /// Before the point, after it.
     Decimal { unit: u64, wholes: NumberSet, fractions: NumberSet },
-    /// The four parts of an address are the same few tokens.
+    /// The four parts of an address are always the same 256 tokens.
     Ip4(Box<[bool; 256]>),
     /// Times.
     Time(TimeTokens),
 }
 
 impl RareNumbers {
-    /// Of a column with `values` numbers from `min` to `max`.
+    /// For a column with `values` numbers from `min` to `max`.
     pub(crate) fn new(format: NumberFormat, min: i64, max: i64, values: u64) -> RareNumbers {
         let top = min.unsigned_abs().max(max.unsigned_abs());
         match format {
@@ -102,7 +103,7 @@ impl RareNumbers {
         }
     }
 
-    /// Takes in some values. What cannot be noted is appended to `rare` at once.
+    /// Adds values. What cannot be recorded is appended to `rare` immediately.
     pub(crate) fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, true) => numbers.iter().for_each(|number| set.add(number.unsigned_abs(), rare)),
@@ -123,7 +124,7 @@ impl RareNumbers {
         }
     }
 
-    /// Appends the tokens that were noted.
+    /// Appends the recorded tokens.
     pub(crate) fn finish(self, rare: &mut Vec<u64>) {
         match self {
             RareNumbers::Whole(set, _) => set.finish(rare),
@@ -141,17 +142,17 @@ impl RareNumbers {
     }
 }
 
-/// Numbers written alike, each hashed once where their range is small enough for a bitmap.
+/// Numbers of one format, each hashed once if their range is small enough for a bitmap.
 #[derive(Debug)]
 pub(crate) struct NumberSet {
     low: u64,
-    /// A bit per number from `low`; empty where the range is too wide.
+    /// One bit per number from `low`; empty if the range is too large.
     bits: Vec<u64>,
     /// Decimal digits at least.
     least: usize,
-    /// Hexadecimal digits; 0 for decimal ones.
+    /// Number of hexadecimal digits; 0 for decimal.
     hex_digits: usize,
-    /// Byte behind the digits, or 0.
+    /// Byte after the digits, or 0.
     suffix: u8,
 }
 
@@ -164,7 +165,7 @@ impl NumberSet {
         NumberSet { low, bits: vec![0; words as usize], least: 1, hex_digits: 0, suffix: 0 }
     }
 
-    /// Of the magnitudes of numbers from `min` to `max`.
+    /// For the magnitudes of numbers from `min` to `max`.
     fn magnitudes(min: i64, max: i64, values: u64) -> NumberSet {
         let (a, b) = (min.unsigned_abs(), max.unsigned_abs());
         let low = if min < 0 && max >= 0 { 0 } else { a.min(b) };
@@ -200,11 +201,12 @@ impl NumberSet {
     }
 }
 
-/// Times have few distinct tokens but the fraction: hours since 1970, the minute and second within, the fraction.
+/// Times have few distinct tokens except for the fraction: hours since 1970, the minute and second within the hour, the
+/// fraction.
 #[derive(Debug)]
 pub(crate) struct TimeTokens {
     layout: TimeLayout,
-    /// Hours that occurred; the last was seen last.
+    /// Hours that occurred; the last one is the current one.
     hours: Vec<i64>,
     /// Minute and second within the hour.
     seconds: Vec<bool>,
@@ -229,7 +231,7 @@ impl TimeTokens {
     fn add(&mut self, numbers: &[i64], rare: &mut Vec<u64>) {
         let mut hour_start = i64::MIN;
         for number in numbers {
-            // Times mostly ascend, so that the hour seldom changes.
+            // Times mostly ascend, so the hour seldom changes.
             let mut within = number.wrapping_sub(hour_start);
             if !(0..NS_PER_HOUR).contains(&within) {
                 let hour = number.div_euclid(NS_PER_HOUR);
@@ -278,7 +280,7 @@ impl TimeTokens {
     }
 }
 
-/// Tokens of a written time up to and with the hour. `T` breaks nothing, so that day and hour are one token.
+/// Number of tokens of a written time up to and including the hour. `T` is no breaker, so day and hour are one token.
 fn tokens_to_hour(layout: TimeLayout) -> usize {
     match layout {
         TimeLayout::Iso { between: b'T', .. } => 3,

@@ -1,4 +1,4 @@
-//! Finds terms in a written term dictionary: the directory says which page may hold a term, one page is decoded.
+//! Lookup of terms in a term dictionary: the directory tells which page may hold a term, and one page is decoded.
 
 use crate::block::{BlockAt, BlockKind, open_block};
 use crate::error::{BlockPosition, BucketError};
@@ -15,7 +15,7 @@ use crate::wire::{Cursor, Malformed};
 /// Streams of a page: lengths, suffixes, postings.
 const PAGE_STREAMS: usize = 3;
 
-/// The directory of one term dictionary, kept while its bucket is open.
+/// The directory of a term dictionary, cached while its bucket is open.
 #[derive(Debug)]
 pub(crate) struct TermDictionary {
     place: BlockPosition,
@@ -81,12 +81,12 @@ impl TermDictionary {
         Ok(TermDictionary { place, page_kind, slab_pages, terms, fingerprint, shared, pages })
     }
 
-    /// First page that may hold `term` or something greater.
+    /// First page that may hold `term` or a greater term.
     fn first_page_for(&self, term: &[u8]) -> usize {
         self.pages.partition_point(|page| &*page.first <= term).saturating_sub(1)
     }
 
-    /// Slab pages that hold exactly `term`.
+    /// Slab pages that contain exactly `term`.
     pub(crate) fn find(&self, source: &ObjectSource, term: &[u8]) -> Result<u64, BucketError> {
         if self.pages.first().is_none_or(|page| &*page.first > term) {
             return Ok(0);
@@ -101,7 +101,7 @@ impl TermDictionary {
         Ok(found)
     }
 
-    /// Slab pages that hold a term starting with `prefix`.
+    /// Slab pages that contain a term starting with `prefix`.
     pub(crate) fn find_prefix(&self, source: &ObjectSource, prefix: &[u8]) -> Result<u64, BucketError> {
         let every_page = u64::MAX >> (u64::BITS as usize - self.slab_pages.clamp(1, 64));
         let mut found = 0;

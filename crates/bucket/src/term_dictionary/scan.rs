@@ -1,10 +1,11 @@
-//! Which pages hold a token that only the term filter knows: a look into the columns of numbers and short texts.
+//! Column search: which pages contain a token that only the term filter knows, found in columns of numbers and short
+//! texts.
 //!
-//! What is wanted is turned, per column, into a test on its values: a token of digits into a number to compare with,
-//! so that nothing is written out, and most columns fall away because none of their values could hold it. The test
-//! may say yes too often, never too seldom.
+//! The query is converted, per column, into a test of its values. A token of digits becomes a number to compare with,
+//! so that nothing is formatted, and most columns drop out because none of their values can contain it. A test may have
+//! false positives, but no false negatives.
 //!
-//! Not here: reading columns (`crate::columns`), the term dictionary itself.
+//! Not here: reading columns (`crate::columns`), the term dictionary.
 
 use std::ops::RangeInclusive;
 
@@ -14,17 +15,17 @@ use quarry_event::template::{ByteSet, Column, ColumnKind, ColumnValues, NumberFo
 
 use crate::term_dictionary::rare_tokens::is_rare_column;
 
-/// Digits of the largest number there is.
+/// Digits of the largest number.
 const DIGITS_MAX: u32 = 20;
 const NS_PER_SEC: u64 = 1_000_000_000;
 const NS_PER_HOUR: i64 = 3_600_000_000_000;
 
-/// What is looked for, lower-cased.
+/// What to search for, lower-cased.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted<'a> {
     /// A whole token.
     Token(&'a [u8]),
-    /// The beginning of a token.
+    /// A token prefix.
     Prefix(&'a [u8]),
 }
 
@@ -43,12 +44,12 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// How to see whether a value of one column may hold what is wanted.
+/// Test whether a value of one column may contain what is wanted.
 #[derive(Debug)]
 pub(crate) enum RareTest<'a> {
-    /// None of its values does, or the term dictionary knows them.
+    /// None of its values does, or the term dictionary covers them.
     Never,
-    /// Some value may; looking is not worth it.
+    /// Some value may; searching does not pay off.
     Always,
     Numbers(NumberTest),
     Texts(Box<TextTest<'a>>),
@@ -73,7 +74,7 @@ impl<'a> RareTest<'a> {
         }
     }
 
-    /// The two numbers one of which is asked for, if it is that simple.
+    /// The two numbers of which one is wanted, if the test is that simple.
     pub(crate) fn numbers(&self) -> Option<[i64; 2]> {
         match self {
             RareTest::Numbers(NumberTest::Either(one, other)) => Some([*one, *other]),
@@ -81,13 +82,13 @@ impl<'a> RareTest<'a> {
         }
     }
 
-    /// Whether some of these values passes.
+    /// Whether any of these values passes.
     pub(crate) fn holds(&self, values: &ColumnValues) -> bool {
         match (self, values) {
             (RareTest::Never, _) => false,
             (RareTest::Numbers(test), ColumnValues::Numbers(numbers)) => test.holds(numbers),
             (RareTest::Texts(test), ColumnValues::Texts { bytes, ends }) => test.holds(bytes, ends),
-            // Values of another kind than the column's: better one page too many.
+            // Values of an unexpected kind: a false positive is the safe answer.
             _ => true,
         }
     }
@@ -95,8 +96,8 @@ impl<'a> RareTest<'a> {
 
 const BEYOND_ASCII: ByteSet = ByteSet::from_words([0, 0, u64::MAX, u64::MAX]);
 
-/// Whether the column's values have the bytes and the length for it at all. Letters beyond ASCII may become ASCII when
-/// lower-cased, so that nothing is known of a column with such.
+/// Whether the column's values have the bytes and the length to contain it. Non-ASCII letters may become ASCII when
+/// lower-cased, so nothing is known about a column with such letters.
 fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.meets(BEYOND_ASCII) {
         return true;
@@ -109,7 +110,7 @@ fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
     if traits.bytes.iter().any(is_breaker) {
         return true;
     }
-    // Every value is one token.
+    // Every value is a single token.
     let begins = bytes.first().is_none_or(|byte| is_in(traits.firsts, *byte));
     match wanted {
         Wanted::Prefix(_) => begins,
@@ -124,19 +125,19 @@ fn may_consist_of(wanted: Wanted<'_>, traits: &ValueTraits) -> bool {
 /// A test on numbers.
 #[derive(Debug)]
 pub(crate) enum NumberTest {
-    /// Exactly this number, or this other.
+    /// One of these two numbers.
     Either(i64, i64),
     /// The magnitude lies in one of these ranges.
     Magnitudes(Vec<RangeInclusive<u64>>),
-    /// The bits from `shift` are these.
+    /// The bits from `shift` on equal these.
     Bits { shift: u32, bits: u64 },
-    /// The magnitude lies in one of these ranges, or its remainder by `unit` does in `rest`.
+    /// The magnitude lies in one of these ranges, or its remainder modulo `unit` lies in `rest`.
     Decimal { wholes: Vec<RangeInclusive<u64>>, unit: u64, rest: Option<RangeInclusive<u64>> },
     /// One of the four bytes of the address is marked.
     Ip4(Box<[bool; 256]>),
     /// The nanoseconds within the second lie in this range.
     Fraction(RangeInclusive<u64>),
-    /// The hour of the day, and the day of the month unless 0, is this.
+    /// The hour of the day is this, and so is the day of the month unless it is 0.
     Hour(i64),
 }
 
@@ -144,7 +145,7 @@ impl NumberTest {
     fn holds(&self, numbers: &[i64]) -> bool {
         let within = |ranges: &[RangeInclusive<u64>], number: u64| ranges.iter().any(|range| range.contains(&number));
         match self {
-            // Chunks without an early way out are compared several numbers at once.
+            // Without an early exit within a chunk, several numbers are compared at once.
             NumberTest::Either(one, other) => numbers
                 .chunks(256)
                 .any(|chunk| chunk.iter().fold(false, |found, number| found | (number == one) | (number == other))),
@@ -169,7 +170,7 @@ impl NumberTest {
     }
 }
 
-/// The test on the numbers of a column between `min` and `max`.
+/// The test for a number column with values between `min` and `max`.
 fn numbers_test(format: NumberFormat, wanted: Wanted<'_>, min: i64, max: i64) -> RareTest<'static> {
     let top = min.unsigned_abs().max(max.unsigned_abs());
     match format {
@@ -217,13 +218,13 @@ fn of_magnitudes(ranges: Vec<RangeInclusive<u64>>, min: i64, max: i64) -> RareTe
     }
 }
 
-/// The value of text that is nothing but decimal digits.
+/// The value of a text of decimal digits only.
 fn digits_of(text: &[u8]) -> Option<u64> {
     let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
 }
 
-/// The numbers up to `top` that are written, without leading zeros, as wanted.
+/// The numbers up to `top` whose decimal text, without leading zeros, matches `wanted`.
 fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let Some(number) = digits_of(bytes).filter(|_| bytes == b"0" || !bytes.starts_with(b"0")) else {
@@ -232,7 +233,7 @@ fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     if matches!(wanted, Wanted::Token(_)) || number == 0 {
         return vec![number..=number];
     }
-    // All numbers of as many digits, of one more, and so on.
+    // All numbers with the same number of digits, with one more, and so on.
     let mut ranges = Vec::new();
     let (mut low, mut high) = (number, number);
     for _ in 0..DIGITS_MAX {
@@ -248,7 +249,7 @@ fn wholes(wanted: Wanted<'_>, top: u64) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// The numbers that are written with so many digits as wanted.
+/// The numbers whose text, padded to this many digits, matches `wanted`.
 fn padded(wanted: Wanted<'_>, digits: u8) -> Option<RangeInclusive<u64>> {
     let bytes = wanted.bytes();
     let number = digits_of(bytes)?;
@@ -284,7 +285,7 @@ fn hex_test(wanted: Wanted<'_>, digits: u8, min: i64, max: i64) -> RareTest<'sta
     RareTest::Numbers(NumberTest::Bits { shift: 4 * (digits - bytes.len()) as u32, bits })
 }
 
-/// Two digits are a part of nearly every page's times; longer tokens are day and hour, or the fraction.
+/// Two digits occur in the times of nearly every page; longer tokens are day and hour, or the fraction.
 fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
     let bytes = wanted.bytes();
     let TimeLayout::Iso { between, digits, zulu, .. } = layout else {
@@ -300,7 +301,7 @@ fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
     };
     let is_fraction = |bytes: &&[u8]| digits > 0 && bytes.len() == usize::from(digits);
     let number = fraction.filter(is_fraction).and_then(digits_of);
-    // Without a `z`, a fraction of two or four digits cannot be told from the other parts.
+    // Without a `z`, a fraction of two or four digits looks like any other part.
     if let Some(number) = number.filter(|_| zulu || !matches!(digits, 2 | 4)) {
         let unit = 10u64.pow(9 - u32::from(digits.min(9)));
         return RareTest::Numbers(NumberTest::Fraction(number * unit..=number * unit + (unit - 1)));
@@ -316,13 +317,13 @@ fn time_test(layout: TimeLayout, wanted: Wanted<'_>) -> RareTest<'static> {
     if is_part { RareTest::Always } else { RareTest::Never }
 }
 
-/// A test on short texts.
+/// A test of short texts.
 #[derive(Debug)]
 pub(crate) struct TextTest<'a> {
     wanted: Wanted<'a>,
-    /// Finds the wanted bytes in texts that are all ASCII and hold no `%`; else the texts are taken apart.
+    /// Finds the wanted bytes in texts that are ASCII and contain no `%`; other texts are tokenised.
     finder: Option<memmem::Finder<'a>>,
-    /// Whether there are capital letters.
+    /// Whether the texts contain capital letters.
     folds: bool,
 }
 
@@ -346,13 +347,13 @@ impl<'a> TextTest<'a> {
         self.finds(finder, &bytes.to_ascii_lowercase(), ends)
     }
 
-    /// Whether the wanted bytes are somewhere between breakers, or the ends of a text.
+    /// Whether the wanted bytes occur between breakers or the ends of a text.
     fn finds(&self, finder: &memmem::Finder<'_>, bytes: &[u8], ends: &[u32]) -> bool {
         let wanted = self.wanted.bytes().len();
         let mut from = 0;
         while let Some(found) = bytes.get(from..).and_then(|rest| finder.find(rest)) {
             let (start, end) = (from + found, from + found + wanted);
-            // The text in which it starts, and whether it ends there, too.
+            // The text in which it starts, if it also ends there.
             let text = ends.partition_point(|end| *end as usize <= start);
             let text_start = text.checked_sub(1).map_or(0, |before| ends[before] as usize);
             let text_end = ends.get(text).map_or(bytes.len(), |end| *end as usize);

@@ -1,9 +1,9 @@
-//! Collects the distinct terms of a slab while its text streams by: the hot path of ingest.
+//! The term table: collects the distinct terms of a slab from its text; the hot path of ingest.
 //!
-//! An entry keeps a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing
-//! and sorting the usual short term work on two registers and touch no text; longer terms continue in an arena.
-//! Look-ups are gathered into small batches: first all slots of a batch are loaded, then all their entries, then they
-//! are compared, so that cache misses of the many nearly unique terms overlap instead of queueing up.
+//! An entry stores a term's first sixteen bytes as two big-endian words, so that looking up, hashing, lower-casing and
+//! sorting a typical short term works on two registers without touching the text; longer terms continue in an arena.
+//! Lookups are processed in small batches: first all slots of a batch are loaded, then all entries, then they are
+//! compared, so that the cache misses of the many nearly unique terms overlap.
 
 use quarry_event::segment;
 use quarry_stdx::number::u32_of;
@@ -11,7 +11,7 @@ use quarry_stdx::number::u32_of;
 use crate::term_dictionary::hash::{PAIR_BYTES, hash_pair, hash_term, load_pair};
 use crate::term_dictionary::{Namespace, cut_term};
 
-/// Terms looked up together. Enough to hide a cache miss, few enough to stay in the first-level cache.
+/// Terms looked up together: enough to hide a cache miss, few enough for the first-level cache.
 const BATCH_TERMS: usize = 64;
 /// Slots of an empty table; a power of two.
 const FIRST_SLOTS: usize = 1 << 12;
@@ -23,11 +23,11 @@ const EMPTY: u64 = 0;
 pub(crate) struct Entry {
     /// First sixteen bytes, big-endian, padded with zeroes.
     pub(crate) pair: [u64; 2],
-    /// Pages that hold the term: bit `i` is page `i`.
+    /// Pages that contain the term: bit `i` is page `i`.
     pub(crate) pages: u64,
     /// Length of the whole term in bytes.
     len: u32,
-    /// Where the whole term lies in the arena, when longer than the pair.
+    /// Position of the whole term in the arena, if longer than the pair.
     arena_at: u32,
 }
 
@@ -47,7 +47,7 @@ impl Entry {
 struct Pending {
     pair: [u64; 2],
     hash: u64,
-    /// Pages that hold it.
+    /// Pages that contain it.
     pages: u64,
     len: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) struct TermTable {
     pending: Box<[Pending; BATCH_TERMS]>,
     waiting: usize,
     scratch: Vec<u8>,
-    /// Pages that hold what is being added: bit `i` is page `i`.
+    /// Pages that contain what is being added: bit `i` is page `i`.
     pages: u64,
 }
 
@@ -81,7 +81,7 @@ impl TermTable {
         }
     }
 
-    /// Forgets the terms and keeps the memory.
+    /// Removes the terms but keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.slots.fill(EMPTY);
         self.entries.clear();
@@ -94,12 +94,12 @@ impl TermTable {
         self.namespace
     }
 
-    /// Entries in order of first appearance. Only complete after [`TermTable::finish`].
+    /// Entries in order of first appearance. Complete only after [`TermTable::finish`].
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The whole term of `entry`; `pair_bytes` lends the memory for short ones.
+    /// The whole term of `entry`; `pair_bytes` is a buffer for short ones.
     #[inline]
     pub(crate) fn term<'a>(&'a self, entry: &Entry, pair_bytes: &'a mut [u8; PAIR_BYTES]) -> &'a [u8] {
         if entry.is_short() {
@@ -123,12 +123,12 @@ impl TermTable {
         }
     }
 
-    /// What follows belongs to page `page`.
+    /// Subsequent terms belong to page `page`.
     pub(crate) fn start_page(&mut self, page: usize) {
         self.pages = 1 << page;
     }
 
-    /// What follows occurs in all pages of this set: bit `i` is page `i`.
+    /// Subsequent terms occur in all pages of this set: bit `i` is page `i`.
     pub(crate) fn start_pages(&mut self, pages: u64) {
         self.pages = pages;
     }
@@ -138,7 +138,7 @@ impl TermTable {
         segment::for_each_token(text, |token| self.add_token(token));
     }
 
-    /// Looks up what still waits.
+    /// Looks up the pending terms.
     pub(crate) fn finish(&mut self) {
         self.flush();
     }
@@ -166,7 +166,7 @@ impl TermTable {
         }
     }
 
-    /// A token that is long or not ASCII.
+    /// Adds a token that is long or not ASCII.
     #[cold]
     fn add_long(&mut self, token: &[u8]) {
         let mut lowered = std::mem::take(&mut self.scratch);
@@ -176,7 +176,7 @@ impl TermTable {
         self.scratch = lowered;
     }
 
-    /// Adds a term as it is.
+    /// Adds a term unchanged.
     pub(crate) fn add_term(&mut self, term: &[u8]) {
         let term = cut_term(term);
         let pair = load_pair(term);
@@ -221,7 +221,7 @@ impl TermTable {
         for (slot, pending) in first_slots.iter_mut().zip(&self.pending[..waiting]) {
             *slot = self.slots[pending.hash as usize & (self.slots.len() - 1)];
         }
-        // The entries' first words, where the slot looks right; else anything that is at hand.
+        // The first words of entries whose slot matches; arbitrary ones otherwise.
         let mut first_words = [0; BATCH_TERMS];
         if !self.entries.is_empty() {
             for (at, pending) in self.pending[..waiting].iter().enumerate() {
@@ -232,7 +232,7 @@ impl TermTable {
         }
         for (at, slot) in first_slots.into_iter().enumerate().take(waiting) {
             let pending = self.pending[at];
-            // Usually the first slot is the right one; an empty one may have been filled by this very batch.
+            // Usually the first slot is the right one; an empty one may have been filled by this batch.
             if slot != EMPTY && slot >> 32 == pending.hash >> 32 && first_words[at] == pending.pair[0] {
                 let entry = &mut self.entries[slot as u32 as usize - 1];
                 if entry.pair == pending.pair && entry.len == pending.len {
@@ -288,7 +288,7 @@ impl TermTable {
     }
 }
 
-/// Hash of the term that a token of the text becomes; `scratch` lends the memory for long ones.
+/// Hash of the term for a token of the text; `scratch` is a buffer for long ones.
 #[inline]
 pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
     if token.len() <= PAIR_BYTES {
@@ -304,13 +304,13 @@ pub(crate) fn hash_token(token: &[u8], scratch: &mut Vec<u8>) -> u64 {
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = 0x80 * ONES;
 
-/// Lower-cases eight ASCII bytes at once; `None` where a byte is not ASCII.
+/// Lower-cases eight ASCII bytes at once; `None` if a byte is not ASCII.
 #[inline(always)]
 fn lower_word(word: u64) -> Option<u64> {
     if word & HIGH_BITS != 0 {
         return None;
     }
-    // Adding lifts a byte's high bit when the byte is at least 'A', or above 'Z'; no byte overflows into the next.
+    // The addition sets a byte's high bit if it is at least 'A', or above 'Z'; no byte overflows into the next.
     let from_a = word + ONES * (0x80 - b'A' as u64);
     let above_z = word + ONES * (0x7f - b'Z' as u64);
     let upper = (from_a & !above_z) & HIGH_BITS;

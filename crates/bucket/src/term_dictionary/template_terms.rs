@@ -1,9 +1,9 @@
-//! The terms of a template slab: each literal and each text of a dictionary is taken apart once, not once an event.
+//! The terms of a template slab: each literal and each dictionary text is tokenised once, not once per event.
 //!
-//! Variables begin and end at breakers as a rule, so that the tokens of a text are those of its literals and of what
-//! fills its variables. Where a token may straddle the edge of a variable, which the bytes at both sides tell, the
-//! values of that template are filled and taken apart as any text is. Numbers and short texts that hardly repeat are
-//! only hashed, for the term filter (`super::rare_tokens`).
+//! Variables usually begin and end at breakers, so that the tokens of a text are those of its literals and of its
+//! variables' values. If a token may straddle the edge of a variable, which follows from the bytes on both sides, the
+//! values of that template are filled and tokenised as text. Numbers and short texts that hardly repeat are only
+//! hashed, for the term filter (`super::rare_tokens`).
 
 use quarry_event::segment::is_breaker;
 use quarry_event::template::{Template, TemplatePart, ValueTraits};
@@ -12,13 +12,13 @@ use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 use crate::term_dictionary::rare_tokens::{RareNumbers, add_texts, texts_are_rare};
 use crate::term_dictionary::table::TermTable;
 
-/// Bytes behind a `%` that one of the percent-encoded breakers may still go on after: `%252` does, with `0`.
+/// Bytes after a `%` that may still be continued to a percent-encoded breaker: `%252` is, by `0`.
 const OPEN_PERCENT_BYTES: usize = 3;
-/// Bytes of which percent-encoded breakers are made.
+/// Bytes that occur in percent-encoded breakers.
 const PERCENT_CODE: &[u8] = b"0123456789ABCDabcd";
 
-/// Adds the terms of the slab to the term dictionary's table and the hashes of those that stay out of it to `rare`,
-/// which may repeat. The table must be empty and is not finished.
+/// Adds the terms of the slab to the term dictionary's table, and the hashes of those it omits to `rare`, with
+/// repetitions. The table must be empty and is not finished here.
 pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut Vec<u64>) {
     let reaches = reaches(slab);
     for (number, column) in slab.columns.iter().enumerate() {
@@ -62,13 +62,13 @@ pub(crate) fn add_terms(slab: &TemplateSlab, tokens: &mut TermTable, rare: &mut 
     }
 }
 
-/// The places of a column's values in each page.
+/// The positions of a column's values in each page.
 fn pages_of(column: &SlabColumn) -> impl Iterator<Item = (usize, std::ops::Range<usize>)> + '_ {
     let places = |bounds: &[u32]| bounds[0] as usize..bounds[1] as usize;
     column.page_starts.windows(2).map(places).enumerate()
 }
 
-/// Per code the pages in which it occurs.
+/// By code: the pages in which it occurs.
 fn pages_of_codes(column: &SlabColumn, codes: &[u32], len: usize) -> Vec<u64> {
     let mut pages = vec![0u64; len];
     for (page, places) in pages_of(column) {
@@ -91,16 +91,16 @@ fn texts<'a>(bytes: &'a [u8], ends: &'a [u32], places: std::ops::Range<usize>) -
     ends[places].iter().map(move |end| &bytes[std::mem::replace(&mut start, *end as usize)..*end as usize])
 }
 
-/// What the ends of a value, or of a run of parts, may be.
+/// What may be at the ends of a value, or of a run of parts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reach {
-    /// It may begin with a byte that does not break.
+    /// It may begin with a byte that is no breaker.
     word_first: bool,
     /// It may begin with a byte of a percent-encoded breaker.
     code_first: bool,
-    /// It may end with a byte that does not break.
+    /// It may end with a byte that is no breaker.
     word_last: bool,
-    /// It may end with a `%` and the beginning of a percent-encoded breaker.
+    /// It may end with a `%` and the start of a percent-encoded breaker.
     open_percent: bool,
     may_be_empty: bool,
 }
@@ -131,7 +131,7 @@ impl Reach {
         }
     }
 
-    /// Whether a token or a percent-encoded breaker may lie across the border between two neighbours.
+    /// Whether a token or a percent-encoded breaker may straddle the border between two neighbours.
     fn straddles(self, next: Reach) -> bool {
         (self.word_last && next.word_first) || (self.open_percent && next.code_first)
     }
@@ -157,7 +157,7 @@ impl Reach {
     }
 }
 
-/// Per column. Those of template columns follow from the columns inside, which come later.
+/// By column. Those of template columns follow from the columns inside, which come later.
 fn reaches(slab: &TemplateSlab) -> Vec<Reach> {
     let mut reaches = vec![Reach::EMPTY; slab.columns.len()];
     for (number, column) in slab.columns.iter().enumerate().rev() {
@@ -192,7 +192,7 @@ fn straddles(template: &Template, reaches: &[Reach]) -> bool {
     })
 }
 
-/// Fills the values of the straddling templates of one column and adds their tokens, page by page.
+/// Fills the values of one column's straddling templates and adds their tokens, page by page.
 fn add_filled(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &mut TermTable) {
     let column = &slab.columns[number];
     let SlabValues::Templates { templates, codes } = &column.values else {
@@ -211,10 +211,10 @@ fn add_filled(slab: &TemplateSlab, number: usize, straddling: &[bool], tokens: &
     }
 }
 
-/// Fills one value after the other; each variable's values come in the order of its parent's.
+/// Fills one value after the other; each variable's values are in the order of its parent's.
 struct Filler<'a> {
     slab: &'a TemplateSlab,
-    /// Place of the next value of each column.
+    /// Index of the next value of each column.
     next: Vec<usize>,
     text: Vec<u8>,
 }

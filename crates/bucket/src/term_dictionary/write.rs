@@ -1,8 +1,8 @@
-//! Writes a term dictionary: sorted terms, front-coded into pages that decode on their own, and a directory of the
+//! Writer of term dictionaries: sorted terms, front-coded into pages that decode independently, and a directory of the
 //! pages.
 //!
-//! A page holds three streams (lengths, suffixes, postings), compressed apart because their bytes have nothing in
-//! common: one entropy code for all three would cost a fifth more.
+//! A page has three streams (lengths, suffixes, postings) that are compressed separately because their bytes have
+//! nothing in common: one entropy code for all three would take a fifth more.
 
 use crate::block::BlockWriter;
 use crate::error::BucketError;
@@ -18,7 +18,7 @@ use crate::wire::{put_run, put_varint};
 /// Marks lengths that do not fit two half bytes; they follow as varints.
 pub(crate) const LONG_LENGTHS: u8 = 0xff;
 
-/// Where a written term dictionary lies.
+/// Position of a written term dictionary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WrittenTermDictionary {
     /// Offset of the directory block.
@@ -27,7 +27,7 @@ pub(crate) struct WrittenTermDictionary {
     pub(crate) directory_len: u32,
 }
 
-/// Order-free sum over terms and their pages; compares what was collected with what was written.
+/// Order-independent sum over terms and their pages; compares what was collected with what was written.
 #[inline]
 pub(crate) fn fingerprint_of(hash: u64, pages: u64) -> u64 {
     (hash ^ pages.rotate_left(17)).wrapping_mul(0x9fb2_1c65_1e98_df25)
@@ -79,7 +79,7 @@ fn fingerprint(table: &TermTable) -> u64 {
     table.entries().iter().fold(0, |sum, entry| sum.wrapping_add(fingerprint_of(table.hash_of(entry), entry.pages)))
 }
 
-/// What sorting moves: the first word decides nearly always.
+/// What sorting moves: the first word usually decides.
 #[derive(Clone, Copy)]
 struct SortKey {
     first: u64,
@@ -126,7 +126,7 @@ impl PageStreams {
         self.lengths.clear();
         self.suffixes.clear();
         self.postings.clear();
-        // In sorted order every entry is a cache miss; copied first, the misses overlap.
+        // In sorted order every entry is a cache miss; copying them first lets the misses overlap.
         self.entries.clear();
         self.entries.extend(chunk.iter().map(|key| table.entries()[key.position as usize]));
         let (mut bytes, mut last_bytes) = ([0; PAIR_BYTES], [0; PAIR_BYTES]);
@@ -149,7 +149,7 @@ impl PageStreams {
     }
 }
 
-/// Equal leading bytes of two pairs of words, padding included.
+/// Number of equal leading bytes of two pairs of words, padding included.
 #[inline]
 fn shared_in_pairs(a: [u64; 2], b: [u64; 2]) -> usize {
     let first = (a[0] ^ b[0]).leading_zeros() as usize / 8;

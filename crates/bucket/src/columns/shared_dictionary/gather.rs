@@ -1,4 +1,4 @@
-//! The writer's side: which columns may share a dictionary, and whether they do in the end.
+//! Writer of shared dictionaries: which columns are candidates, and whether sharing pays off in the end.
 
 use quarry_event::template::NumberFormat;
 
@@ -15,28 +15,28 @@ use crate::error::BucketError;
 use crate::integers::width_of;
 use crate::templates::{SlabColumn, SlabValues, TemplateSlab};
 
-/// Values a slab must have of a column.
+/// Minimum number of values of a column in a slab.
 const MIN_VALUES: usize = 4_096;
-/// Bits a value must have: shorter ones are as short as their codes.
+/// Minimum bits of a value; shorter values are no longer than their codes.
 const MIN_VALUE_BITS: u32 = 24;
-/// Values after which it is judged whether they repeat.
+/// Number of values after which it is judged whether they repeat.
 const JUDGED_VALUES: usize = 32_768;
-/// Distinct entries of a hundred values from which on they do not.
+/// Percentage of distinct entries from which on they do not.
 const DISTINCT_PERCENT_MAX: usize = 97;
-/// Memory of all candidates together; beyond it the largest is given up.
+/// Maximum memory of all candidates; beyond that, the largest is abandoned.
 const MAX_CANDIDATE_BYTES: usize = 128 << 20;
-/// Codes are slower to read than numbers: they must save one byte in so many.
+/// Codes are slower to read than numbers: they must save at least 1/16 of the bytes.
 const CODES_SAVE: usize = 16;
 
-/// Everything a bucket's slabs may share, while slabs are added.
+/// Candidate columns of a bucket's slabs while slabs are added.
 #[derive(Debug, Default)]
 pub(crate) struct SharedColumns {
     groups: Vec<Group>,
-    /// Slabs whose shape block waits for the end.
+    /// Slabs whose shape block is written at the end.
     waiting: Vec<(usize, Layout)>,
 }
 
-/// Columns that stand for each other in their slabs.
+/// Columns with the same role in different slabs.
 #[derive(Debug)]
 struct Group {
     path: u64,
@@ -44,10 +44,10 @@ struct Group {
     components: Vec<Component>,
     table: EntryTable,
     values: usize,
-    /// What its columns take in their ordinary form, measured.
+    /// Measured size of its columns in their ordinary form.
     ordinary_bytes: usize,
     uses: Vec<Use>,
-    /// They do not gain: each slab is stored the ordinary way.
+    /// Sharing does not pay off: each slab is stored in the ordinary form.
     given_up: bool,
 }
 
@@ -60,7 +60,7 @@ struct Use {
     page_starts: Vec<u32>,
 }
 
-/// Where the values of a column of a slab are.
+/// Slab, column and the position of its values.
 type Placed = (usize, u32, Stored);
 
 /// Columns of one slab that may be coded together.
@@ -71,7 +71,7 @@ pub(crate) struct Unit {
 }
 
 impl SharedColumns {
-    /// Units of a slab that are worth a try; of each column there is one at most.
+    /// Units of a slab that are worth trying; each column is in one at most.
     pub(crate) fn units(&mut self, shaped: &TemplateSlab) -> Vec<Unit> {
         let mut taken = vec![false; shaped.columns.len()];
         let mut units = Vec::new();
@@ -91,7 +91,7 @@ impl SharedColumns {
         units
     }
 
-    /// The group of these columns, a new one if there is none; `None` where it was given up.
+    /// The group of these columns, created if necessary; `None` if it was abandoned.
     fn group_of(&mut self, path: u64, formats: Vec<NumberFormat>) -> Option<usize> {
         let known = self.groups.iter().position(|group| group.path == path && group.formats == formats);
         let at = match known {
@@ -115,7 +115,7 @@ impl SharedColumns {
         (!self.groups[at].given_up).then_some(at)
     }
 
-    /// Takes in a unit of a slab, whose layout waits already and whose ordinary form takes so many bytes.
+    /// Adds a unit of a slab whose layout is already waiting; `ordinary` is its size in the ordinary form.
     pub(crate) fn add(
         &mut self,
         slab: usize,
@@ -154,7 +154,7 @@ impl SharedColumns {
         Ok(())
     }
 
-    /// Writes what a group has in its ordinary form.
+    /// Writes a group in its ordinary form.
     fn give_up(&mut self, group: usize, blocks: &mut BlockWriter) -> Result<(), BucketError> {
         let group = &mut self.groups[group];
         let placed = group.write_ordinary(blocks)?;
@@ -174,17 +174,17 @@ impl SharedColumns {
         }
     }
 
-    /// Bytes that will be written, about, and at most.
+    /// Approximate upper bound of the bytes still to be written.
     pub(crate) fn ordinary_bytes(&self) -> usize {
         self.groups.iter().map(|group| group.ordinary_bytes).sum()
     }
 
-    /// Keeps the layout of a slab until its shared columns have their place.
+    /// Keeps the layout of a slab until its shared columns are written.
     pub(crate) fn wait(&mut self, slab: usize, layout: Layout) {
         self.waiting.push((slab, layout));
     }
 
-    /// Writes every group and then the shape blocks that waited; returns those with their slabs.
+    /// Writes every group and then the waiting shape blocks; returns these with their slabs.
     pub(crate) fn finish(mut self, blocks: &mut BlockWriter) -> Result<Vec<(usize, BlockAt)>, BucketError> {
         for group in std::mem::take(&mut self.groups) {
             let placed = group.write(blocks)?;
@@ -194,7 +194,7 @@ impl SharedColumns {
     }
 }
 
-/// The forms of some columns whose values may be one entry.
+/// The formats of some columns whose values may form one entry.
 fn formats_of(shaped: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat>> {
     let mut formats = Vec::with_capacity(columns.len());
     let (mut components, mut value_bits) = (Vec::new(), 0);
@@ -204,7 +204,7 @@ fn formats_of(shaped: &TemplateSlab, columns: &[u32]) -> Option<Vec<NumberFormat
             return None;
         }
         let (min, max) = crate::integers::range_of(numbers);
-        // A column of one number is not stored at all.
+        // A column with one number is not stored at all.
         if min == max {
             return None;
         }
@@ -229,7 +229,7 @@ impl Group {
         if self.given_up { 0 } else { self.table.bytes() + codes }
     }
 
-    /// Writes the smaller form; returns where each column of each slab is.
+    /// Writes the smaller form; returns the position of each column of each slab.
     fn write(self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
         if self.uses.is_empty() {
             return Ok(Vec::new());
@@ -253,7 +253,7 @@ impl Group {
         self.write_ordinary(blocks)
     }
 
-    /// Writes the numbers that the provisional codes stand for.
+    /// Writes the numbers that the provisional codes represent.
     fn write_ordinary(&self, blocks: &mut BlockWriter) -> Result<Vec<Placed>, BucketError> {
         let mut placed = Vec::new();
         let (mut chunk, mut numbers) = (Vec::new(), Vec::new());

@@ -1,11 +1,11 @@
-//! Values that repeat across the slabs of a bucket: one dictionary for all, a code per value.
+//! Shared dictionaries: values that repeat across the slabs of a bucket, stored once, with a code per value.
 //!
-//! An id of 122 bits that comes back four times in a bucket hardly repeats within a slab. While slabs are added,
-//! columns that may gain are coded provisionally against a table of the whole bucket, beside their ordinary chunks.
-//! When the last slab is in, the smaller of the two forms is written. What a column *is* does not change: it stays
-//! numbers in the shapes, only its values are stored as codes, so that no search has to know.
+//! A 122-bit id that occurs four times in a bucket hardly repeats within a slab. While slabs are added, candidate
+//! columns are coded provisionally against a table of the whole bucket, in addition to their ordinary chunks. After the
+//! last slab, the smaller form is written. The logical type of a column does not change: it remains a number column,
+//! only its values are stored as codes, so that searches need not know.
 //!
-//! The numbers that fill one template together, such as the five of a UUID, are one entry of several components.
+//! Numbers that fill one template together, such as the five parts of a UUID, form one entry with several components.
 
 mod gather;
 mod read;
@@ -21,20 +21,20 @@ pub(crate) use read::{SharedCache, SharedDictionary};
 use crate::integers::width_of;
 use crate::limits::MAX_PAGE_EVENTS;
 
-/// Entries of a shared dictionary at most.
+/// Maximum entries of a shared dictionary.
 pub(crate) const MAX_SHARED_ENTRIES: usize = 4 << 20;
-/// Components of an entry at most.
+/// Maximum components of an entry.
 const MAX_COMPONENTS: usize = 16;
-/// Bits of an entry at most.
+/// Maximum bits of an entry.
 const MAX_ENTRY_BITS: u32 = u128::BITS;
-/// Entries that are coded together.
+/// Entries coded together.
 const ENTRIES_PER_RUN: usize = MAX_PAGE_EVENTS;
-/// Bytes of an encoded dictionary at most: every component at 64 bits, and some for the heads.
+/// Maximum bytes of an encoded dictionary: every component with 64 bits, and some headers.
 const MAX_SHARED_BYTES: usize = MAX_SHARED_ENTRIES * (MAX_ENTRY_BITS as usize / 8 + 8);
-/// Shared dictionaries of a bucket at most.
+/// Maximum number of shared dictionaries in a bucket.
 pub(crate) const MAX_SHARED_DICTIONARIES: usize = 256;
 
-/// One number of an entry: `base` and so many bits above it.
+/// One number of an entry: `base` plus a value of this many bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Component {
     width: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Component {
 }
 
 impl Component {
-    /// How numbers of this form are kept, where they may be shared.
+    /// Representation of numbers in this format, if they may be shared.
     fn of(format: NumberFormat) -> Option<Component> {
         match format {
             NumberFormat::Hex { digits } => Some(Component { width: 4 * u32::from(digits), base: 0 }),
@@ -62,7 +62,7 @@ impl Component {
         number.wrapping_sub(self.base) as u64
     }
 
-    /// Its number in an entry within which it is shifted so far.
+    /// Its number in an entry in which it starts at bit `shift`.
     fn of_entry(self, entry: u128, shift: u32) -> i64 {
         self.base.wrapping_add(((entry >> shift) as u64 & self.mask()) as i64)
     }
@@ -72,7 +72,7 @@ impl Component {
     }
 }
 
-/// Bits of all components together.
+/// Total bits of all components.
 fn entry_bits(components: &[Component]) -> u32 {
     components.iter().map(|component| component.width).sum()
 }

@@ -1,7 +1,7 @@
-//! A shared dictionary: coded, decoded, kept for all slabs of an open bucket.
+//! Encoding of a shared dictionary, and the cache of decoded ones for all slabs of an open bucket.
 //!
-//! Number of entries, then number of components and width and base of each; then runs of entries, of each run the
-//! components one after the other as integers. Entries ascend, so that the first component is steps.
+//! Number of entries; number of components with width and base of each; then runs of entries, each run with its
+//! components one after the other as integers. Entries ascend, so the first component is delta-coded.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,14 +18,14 @@ use crate::integers::{encode_integers, read_integers};
 use crate::source::ObjectSource;
 use crate::wire::{Cursor, Malformed, put_signed, put_varint};
 
-/// Entries compared before anybody looks whether one was met.
+/// Entries compared before checking whether one matched.
 const ENTRIES_PER_LOOK: usize = 128;
 
 /// Distinct entries, ascending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct SharedDictionary {
     components: Vec<Component>,
-    /// How far each component is shifted within an entry.
+    /// Bit offset of each component within an entry.
     shifts: Vec<u32>,
     entries: Vec<u128>,
 }
@@ -106,20 +106,20 @@ impl SharedDictionary {
         u32_of(self.entries.len())
     }
 
-    /// What makes numbers of one component.
+    /// How to extract the numbers of one component.
     fn reading(&self, component: u32) -> Option<(Component, u32)> {
         let at = component as usize;
         Some((*self.components.get(at)?, *self.shifts.get(at)?))
     }
 
-    /// The numbers of one component that these codes stand for, all of which exist.
+    /// The numbers of one component for these codes; `None` if a code or the component does not exist.
     pub(crate) fn numbers(&self, component: u32, codes: &[u32]) -> Option<Vec<i64>> {
         let (component, shift) = self.reading(component)?;
         let number = |code: &u32| component.of_entry(self.entries[*code as usize], shift);
         Some(codes.iter().map(number).collect())
     }
 
-    /// The number of one component that this code stands for, if there is one.
+    /// The number of one component for this code, if it exists.
     pub(crate) fn number(&self, component: u32, code: u32) -> Option<i64> {
         let (component, shift) = self.reading(component)?;
         Some(component.of_entry(*self.entries.get(code as usize)?, shift))
@@ -150,7 +150,7 @@ impl SharedDictionary {
                 let number = form.of_entry(*entry, shift);
                 (number == one) | (number == other)
             };
-            // Without an early way out several are compared at once.
+            // Without an early exit, several are compared at once.
             if entries.iter().fold(false, |found, entry| found | is_wanted(entry)) {
                 let start = run * ENTRIES_PER_LOOK;
                 let places = entries.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
@@ -160,7 +160,7 @@ impl SharedDictionary {
         found
     }
 
-    /// Codes of the entries whose component passes, ascending. `passes` is asked with many numbers first.
+    /// Codes of the entries whose component passes, ascending. `passes` is first called with many numbers.
     pub(crate) fn codes_where(&self, component: u32, passes: &dyn Fn(&[i64]) -> bool) -> Vec<u32> {
         let Some((component, shift)) = self.reading(component) else { return Vec::new() };
         let mut found = Vec::new();
@@ -178,12 +178,12 @@ impl SharedDictionary {
     }
 }
 
-/// The shared dictionaries of an open bucket, decoded at their first use.
+/// The shared dictionaries of an open bucket, decoded on first use.
 #[derive(Debug, Default)]
 pub(crate) struct SharedCache(Mutex<BTreeMap<u64, Arc<SharedDictionary>>>);
 
 impl SharedCache {
-    /// Whether the dictionary in this block was decoded.
+    /// Whether the dictionary in this block is decoded.
     pub(crate) fn holds(&self, at: BlockAt) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&at.offset)
     }
@@ -196,7 +196,7 @@ impl SharedCache {
         place: BlockPosition,
     ) -> Result<Arc<SharedDictionary>, BucketError> {
         let place = BlockPosition { block: at.kind.name(), offset: at.offset, ..place };
-        // Whoever panicked has left a whole map.
+        // A panic cannot leave the map half updated.
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(dictionary) = kept.get(&at.offset) {
             return Ok(dictionary.clone());

@@ -1,8 +1,8 @@
-//! Distinct entries with provisional codes, found by hash.
+//! Distinct entries with provisional codes, in a hash table.
 
 use quarry_stdx::number::u32_of;
 
-/// Slots of the table at the start; always a power of two.
+/// Initial number of slots, always a power of two.
 const SLOTS_MIN: usize = 1 << 12;
 const EMPTY: u32 = u32::MAX;
 
@@ -27,7 +27,7 @@ impl EntryTable {
         self.entries.capacity() * size_of::<u128>() + self.slots.len() * size_of::<u32>()
     }
 
-    /// Provisional code of an entry, a new one if it is new.
+    /// Provisional code of an entry, assigned on first sight.
     pub(super) fn code_of(&mut self, entry: u128) -> u32 {
         let mask = self.slots.len() - 1;
         let mut at = hash(entry) as usize & mask;
@@ -66,7 +66,7 @@ impl EntryTable {
         self.entries[code as usize]
     }
 
-    /// The entries in ascending order, and for each provisional code the final one.
+    /// The entries in ascending order, and the final code for each provisional one.
     pub(super) fn sorted(&self) -> (Vec<u128>, Vec<u32>) {
         let entries = &self.entries;
         let mut order: Vec<u32> = (0..entries.len() as u32).collect();

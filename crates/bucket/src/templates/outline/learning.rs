@@ -1,10 +1,10 @@
-//! Anchors and keys from a sample of the slab.
+//! Learns the anchors and keys of an outline from a sample of the slab.
 //!
-//! A word is an anchor if many texts have it and it tells where it is: nearly all texts have it, or it and a word beside
-//! it nearly always come together, or on one side of it there is nearly always a number, a pair, a quoted text or the
-//! edge of the line. A level or a name is none: what is on both sides of it has other words beside it, too. Words are
-//! taken in, the most frequent ones first, as long as they do not multiply the templates that the sample falls into: a
-//! word of free sentences would.
+//! A word is an anchor if many texts contain it and its position is determined: nearly all texts have it; or it and an
+//! adjacent word nearly always occur together; or on one side of it there is nearly always a number, a pair, a quoted
+//! text or the edge of the line. A log level or a name is no anchor, since the words around it also occur with others.
+//! Words are accepted in order of frequency, as long as they do not multiply the templates of the sample, as a word of
+//! free-form sentences would.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,35 +17,35 @@ use super::{
     ANCHORS_MAX, Anchor, BLANK, CLASS, Cut, DELIMITER, KEYS_MAX, Key, Line, Outline, Pair, Piece, Role, Token, run,
 };
 
-/// Texts of the sample and the bytes of each that are looked at.
+/// Texts of the sample, and the bytes of each that are examined.
 const SAMPLE_TEXTS: usize = 512;
 const TEXT_BYTES_MAX: usize = 768;
 /// Spreads places.
 const MIX: usize = 0x9e37_79b9_7f4a_7c15;
 /// Longer texts are not sampled.
 const SAMPLED_BYTES_MAX: usize = 64 << 10;
-/// Words that are asked whether they are anchors.
+/// Maximum number of candidate words.
 const CANDIDATES_MAX: usize = 40;
-/// Of a hundred texts, those that have an anchor; those that have a sign that is one; those that have an anchor wherever
-/// it is; of those that have an anchor, those in which the same thing stands beside it.
+/// Minimum percentages: of texts that contain an anchor word; of texts that contain an anchor that is a punctuation
+/// mark; of texts from which on a word is an anchor in any context; and of occurrences with the same neighbour.
 const ANCHOR_PERCENT_MIN: usize = 4;
 const MARK_PERCENT_MIN: usize = 20;
 const EVERYWHERE_PERCENT: usize = 90;
 const BESIDE_PERCENT: usize = 80;
-/// How often an anchor counts in one text at most.
+/// Maximum number of times an anchor counts in one text.
 const TIMES_MAX: usize = 4;
-/// Templates of the sample that are few, and as how many a new anchor may make of one.
+/// Number of templates that is always acceptable, and the factor by which a new anchor may multiply them.
 const TEMPLATES_FEW: usize = 48;
 const TEMPLATES_PER_TEMPLATE: usize = 2;
-/// Templates of the sample at most: one in so many texts.
+/// Minimum number of sampled texts per template.
 const TEXTS_PER_TEMPLATE: usize = 5;
-/// Of a hundred bytes of first lines, those in free text at most.
+/// Maximum percentage of bytes of first lines in free text.
 const FREE_PERCENT_MAX: usize = 92;
-/// Of a thousand runs of pairs, those that have a key: of one that counts, and of one that is required.
+/// Per mille of runs of pairs that must contain a key for it to count, and for it to be required.
 const KEY_PERMILLE_MIN: usize = 4;
 const REQUIRED_PERMILLE: usize = 1_000;
 
-/// What stands beside a word.
+/// What is adjacent to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Neighbour<'t> {
     Edge,
@@ -59,7 +59,7 @@ enum Neighbour<'t> {
 struct Word<'t> {
     texts: usize,
     occurrences: usize,
-    /// Sum of its places in texts.
+    /// Sum of its positions in texts.
     places: usize,
     last_text: usize,
     is_mark: bool,
@@ -67,11 +67,10 @@ struct Word<'t> {
     after: BTreeMap<Neighbour<'t>, usize>,
 }
 
-/// The outline of the texts of a slab; `None` where they have next to nothing in common, or another form than lines of
-/// words.
+/// The outline of the texts of a slab; `None` if they have next to nothing in common, or are not lines of words.
 pub(in crate::templates) fn learn(events: &EventBatch) -> Option<Outline> {
     let step = events.len().div_ceil(SAMPLE_TEXTS).max(1);
-    // Logs repeat themselves: from each step another place.
+    // Logs are periodic, so each step takes another position.
     let place = |start: usize| start + (start.wrapping_mul(MIX) >> 32) % step.min(events.len() - start);
     let texts: Vec<&[u8]> = (0..events.len()).step_by(step).map(|start| events.raw(place(start))).collect();
     let other = texts.iter().filter(|text| matches!(text.first(), Some(b'{' | b'<' | b'['))).count();
@@ -84,7 +83,7 @@ pub(in crate::templates) fn learn(events: &EventBatch) -> Option<Outline> {
     (is_few && is_worth_it(&outline, &sample)).then_some(outline)
 }
 
-/// The outline of a sample and the templates it falls into.
+/// The outline of a sample, and the number of its templates.
 pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
     let mut outline = Outline::new(Vec::new(), learn_keys(sample));
     let mut cut = Cut::default();
@@ -103,7 +102,7 @@ pub(in crate::templates) fn outline_of(sample: &[&[u8]]) -> (Outline, usize) {
     (outline, templates)
 }
 
-/// Templates that the sample falls into.
+/// Number of templates of the sample.
 fn count_templates(outline: &Outline, sample: &[&[u8]], cut: &mut Cut) -> usize {
     let mut templates: HashSet<Box<[u8]>, FixedState> = HashSet::default();
     for text in sample {
@@ -146,7 +145,7 @@ fn line_of(text: &[u8]) -> Line<'_> {
     Line { text: &text[..memchr(b'\n', text).unwrap_or(text.len())], quotes: true }
 }
 
-/// Words that may be anchors, the most frequent ones first.
+/// Candidate words for anchors, the most frequent first.
 fn candidates(sample: &[&[u8]]) -> Vec<Anchor> {
     let mut words: HashMap<&[u8], Word<'_>, FixedState> = HashMap::default();
     let mut tokens: Vec<(Token, &[u8])> = Vec::new();
@@ -207,7 +206,7 @@ fn neighbour<'t>(token: Option<&(Token, &'t [u8])>) -> Neighbour<'t> {
     }
 }
 
-/// Whether a word of so many texts tells where it is.
+/// Whether the position of a word is determined; `texts` is the number of texts in the sample.
 fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, FixedState>, texts: usize) -> bool {
     let least = if word.is_mark { MARK_PERCENT_MIN } else { ANCHOR_PERCENT_MIN };
     if word.texts * 100 < texts * least {
@@ -233,25 +232,25 @@ fn is_stable(text: &[u8], word: &Word<'_>, words: &HashMap<&[u8], Word<'_>, Fixe
     match (most(&word.before), most(&word.after)) {
         (Neighbourhood::Close, _) | (_, Neighbourhood::Close) => true,
         (Neighbourhood::Various, Neighbourhood::Other) | (Neighbourhood::Other, Neighbourhood::Various) => true,
-        // A value: what is around it stays, and it changes.
+        // A value: it varies while its surroundings stay the same.
         _ => false,
     }
 }
 
-/// What is nearly always beside a word.
+/// The usual neighbour of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Neighbourhood {
     /// Nothing is.
     Various,
-    /// A word or sign that nearly always has the word beside it, too.
+    /// A word or mark whose usual neighbour is, in turn, this word.
     Close,
-    /// A word or sign that also stands beside others.
+    /// A word or mark that also occurs next to others.
     Word,
     /// A number, a pair, a quoted text or the edge of the line.
     Other,
 }
 
-/// The keys of the pairs of the sample, in the order they come in.
+/// The keys of the sample's pairs, in order of occurrence.
 fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     let mut keys: BTreeMap<&[u8], (usize, usize)> = BTreeMap::new();
     let mut order: BTreeMap<(&[u8], &[u8]), usize> = BTreeMap::new();
@@ -274,7 +273,7 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     left.truncate(KEYS_MAX);
     let mut sorted = Vec::new();
     while !left.is_empty() {
-        // The one that fewest of the others come before.
+        // The one preceded by the fewest of the others.
         let before = |key: &[u8]| -> usize {
             left.iter().map(|(other, _)| order.get(&(*other, key)).copied().unwrap_or_default()).sum()
         };
@@ -286,7 +285,7 @@ fn learn_keys(sample: &[&[u8]]) -> Vec<Key> {
     sorted
 }
 
-/// The first pairs of a line that stand side by side.
+/// The first run of adjacent pairs in a line.
 fn first_run(line: &mut Line<'_>) -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Vec::new();
     let mut at = 0;

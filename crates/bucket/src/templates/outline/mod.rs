@@ -1,16 +1,16 @@
-//! Templates of part of a text: what many texts have in common, with everything else as free text between.
+//! Outlines: templates for part of a text, with everything else as free text in between.
 //!
-//! Where messages are sentences, templates of whole texts are as many as there are messages, times the optional keys
-//! and the lines behind them. An [`Outline`] cuts a text without knowing its template: words that are *anchors* are
-//! literal, `key=value` pairs are variables, and what lies between is one variable, however many words it has, but for
-//! numbers at its beginning, which are variables of their own. Everything behind the first line is one variable too.
-//! So the literals that are left are few, and texts of the same ones share a template.
+//! If messages are sentences, there are as many whole-text templates as messages, multiplied by the combinations of
+//! optional keys and of the lines that follow. An [`Outline`] splits a text without knowing its template: words that
+//! are *anchors* are literals, `key=value` pairs are variables, and whatever is in between is one variable, however
+//! many words it has, except for leading numbers, which are variables of their own. Everything after the first line is
+//! one variable, too. The remaining literals are therefore few, and texts with the same literals share a template.
 //!
-//! A pair that only some texts have is a variable as a whole, empty where it is missing, as members of JSON objects
-//! are in [`super::objects`]: the pairs a text has are then codes, not templates.
+//! An optional pair is a variable as a whole, empty where the pair is missing, like the members of JSON objects in
+//! [`super::objects`]; which pairs a text has is then expressed by codes rather than templates.
 //!
-//! Which words are anchors and which keys there are is learned from a sample of the slab ([`learning`]). That decides
-//! how small a slab becomes; the texts come back whatever is learned.
+//! Anchors and keys are learned from a sample of the slab ([`learning`]). They determine how small a slab becomes; the
+//! texts are restored exactly in any case.
 
 pub(super) mod learning;
 
@@ -19,10 +19,10 @@ use memchr::memchr;
 use super::classes::{BLANK, CLASS, DELIMITER, VALUE_END, has_digit, run, same};
 use super::variables::{Variable, VariableKind, closing_quote, trim_chunk};
 
-/// Anchors of an outline, and places of the table that leads to them.
+/// Maximum number of anchors of an outline, and slots of the table that finds them.
 const ANCHORS_MAX: usize = 48;
 const ANCHOR_SLOTS: usize = 256;
-/// Keys that may be missing at most, and runs of pairs in one text that have variables for them.
+/// Maximum number of optional keys, and of runs of pairs in one text that get variables for them.
 const KEYS_MAX: usize = 64;
 const RUNS_MAX: u8 = 2;
 /// Bytes of a key at most.
@@ -32,16 +32,16 @@ const KEY_BYTES_MAX: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     anchors: Vec<Anchor>,
-    /// Number of an anchor plus one by [`slot_of`]; 0 for none.
+    /// Anchor number plus one, by [`slot_of`]; 0 for none.
     slots: Vec<u8>,
     keys: Vec<Key>,
 }
 
-/// A word or sign that is literal.
+/// A word or punctuation mark that is a literal.
 #[derive(Clone, Debug)]
 struct Anchor {
     word: Box<[u8]>,
-    /// How often it counts in one text.
+    /// How many of its occurrences in one text count.
     times: u8,
 }
 
@@ -49,29 +49,29 @@ struct Anchor {
 #[derive(Clone, Debug)]
 struct Key {
     name: Box<[u8]>,
-    /// In all runs of pairs, in one form.
+    /// It occurs in every run of pairs, in one form.
     is_required: bool,
-    /// Whether the value is in quotes, of a required key.
+    /// For a required key: whether the value is quoted.
     is_quoted: bool,
 }
 
-/// What a variable is, which says the column it belongs to.
+/// Role of a variable, which determines its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// What stands before it.
+    /// Named by the literal before it.
     Literal,
-    /// Free text in which there is an equals sign, which automatic extraction may take for a pair.
+    /// Free text that contains an equals sign, which automatic extraction may take for a pair.
     Equals,
-    /// The pair of a key that may be missing, of this run of pairs.
+    /// The pair of an optional key in this run of pairs.
     Member { run: u8, key: u8 },
-    /// Pairs of a run that are new or come in another order.
+    /// Pairs of a run that are new or in a different order.
     Rest { run: u8 },
     /// All lines but the first.
     Lines,
 }
 
 impl Role {
-    /// One number for each role.
+    /// A distinct tag for each role.
     fn tag(self) -> [u8; 3] {
         match self {
             Role::Literal => [0, 0, 0],
@@ -91,7 +91,7 @@ pub(super) struct Piece {
     pub(super) role: Role,
 }
 
-/// The variables of one text, and bytes that are the same for texts of one template and for no others.
+/// The variables of one text, and a key that is equal exactly for texts with the same template.
 #[derive(Debug, Default)]
 pub(super) struct Cut {
     pub(super) pieces: Vec<Piece>,
@@ -106,7 +106,8 @@ impl Cut {
         self.pieces.push(Piece { start, end, role });
     }
 
-    /// Names the template. Read from its end, each literal comes behind its length and the role behind it.
+    /// Builds the template key. Read from its end, each role comes first, then the length of its literal, then the
+    /// literal.
     fn name_template(&mut self, text: &[u8]) {
         self.template.clear();
         self.literal_bytes = 0;
@@ -123,10 +124,10 @@ impl Cut {
     }
 }
 
-/// A pair behind a blank.
+/// A pair preceded by a blank.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// From the first byte of the key to the end, with a comma or semicolon behind the value.
+    /// From the first byte of the key to the end, including a comma or semicolon after the value.
     start: usize,
     equals: usize,
     value: (usize, usize),
@@ -167,7 +168,7 @@ impl Outline {
         &self.keys[usize::from(key)].name
     }
 
-    /// Number of the anchor this word is.
+    /// Number of the anchor for this word.
     #[inline]
     fn anchor(&self, word: &[u8]) -> Option<usize> {
         let mut slot = slot_of(word);
@@ -207,12 +208,12 @@ fn slot_of(word: &[u8]) -> usize {
 /// The first line of a text.
 struct Line<'t> {
     text: &'t [u8],
-    /// Whether there may be closing quotes ahead; so that a long text is not searched for one again and again.
+    /// Whether a closing quote may still follow, so that a long text is not searched for one again and again.
     quotes: bool,
 }
 
 impl Line<'_> {
-    /// The token that begins at `at`, where no blank is, and its end.
+    /// The token at `at`, where there is no blank, and its end.
     #[inline]
     fn token(&mut self, at: usize) -> (Token, usize) {
         let byte = self.text[at];
@@ -280,16 +281,16 @@ struct Cutter<'t, 'o> {
     outline: &'o Outline,
     line: Line<'t>,
     cut: &'o mut Cut,
-    /// The free text that goes on, and whether an equals sign is in it.
+    /// The current free text, and whether it contains an equals sign.
     free: Option<(usize, usize)>,
     has_equals: bool,
-    /// How often each anchor was met.
+    /// Occurrences of each anchor so far.
     used: [u8; ANCHORS_MAX],
     runs: u8,
 }
 
 impl Cutter<'_, '_> {
-    /// Takes what begins at `at`; gives where to go on.
+    /// Processes what begins at `at`; returns where to continue.
     #[inline]
     fn step(&mut self, at: usize) -> usize {
         let text = self.line.text;
@@ -297,7 +298,7 @@ impl Cutter<'_, '_> {
         if CLASS[usize::from(byte)] & BLANK != 0 {
             return at + 1;
         }
-        // Signs right behind a literal or a number are literal.
+        // Punctuation immediately after a literal or a number is literal.
         if self.free.is_none() && at > 0 && matches!(byte, b'.' | b',' | b';' | b':' | b'?' | b'!') {
             return at + 1;
         }
@@ -340,7 +341,7 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Takes a run of pairs, the first of which has the key between `start` and `equals`.
+    /// Processes a run of pairs, the first of which has the key between `start` and `equals`.
     fn pairs(&mut self, start: usize, equals: usize) -> usize {
         let text = self.line.text;
         self.cut.pairs.clear();
@@ -375,8 +376,8 @@ impl Cutter<'_, '_> {
         end
     }
 
-    /// Makes variables of the pairs that come in the order of the keys, from the blank before the first one on. Gives
-    /// the end of the last one; `None` if a required one is missing.
+    /// Adds variables for the pairs that come in the order of the keys, starting at the blank before the first one.
+    /// Returns the end of the last one; `None` if a required one is missing.
     fn known_pairs(&mut self, from: usize) -> Option<usize> {
         let text = self.line.text;
         let (mut next, mut at) = (0, from);
@@ -401,7 +402,7 @@ impl Cutter<'_, '_> {
     }
 }
 
-/// The variable of a pair with a blank before it: its value.
+/// The variable of a pair preceded by a blank: its value.
 pub(super) fn split_pair(text: &[u8], variables: &mut Vec<Variable>) -> Option<()> {
     let equals = memchr(b'=', text)?;
     let mut line = Line { text, quotes: true };
