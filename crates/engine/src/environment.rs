@@ -1,6 +1,6 @@
-//! What commands are given of the search they run in.
+//! The environment of commands: what they can access of the search they run in.
 //!
-//! A search that is only explained gives its commands no rows of subsearches.
+//! If a search is only explained, subsearches return no rows.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
-//! What a search would read and do, told without reading an event.
+//! `explain`: what a search would read and do, determined without reading events.
 //!
-//! The [`Plan`] is what is explained, so that searches that others are made of (data models, saved searches, `tstats`)
-//! show as what they become. The steps of all commands are made, which finds their faults, and none is run. Subsearches
-//! have no results here: their conditions stand for everything.
+//! The [`Plan`] is explained, so that searches that expand to others (data models, saved searches, `tstats`) are shown
+//! expanded. The steps of all commands are built, which finds their faults, but not run. Subsearches have no results
+//! here; their conditions are assumed to match everything.
 //!
-//! Not here: how an explanation is shown (server).
+//! Not here: formatting of an explanation (server).
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ use crate::plan::{Effects, Plan, Planner, SearchChecker, Source, SubsearchExplai
 use crate::run::Runner;
 use crate::run::deletion::event_commands;
 
-/// Longest text of a command or of terms that is told, in bytes.
+/// Maximum length of the text of a command or of terms, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
 
-/// What a search would do.
+/// Explanation of a search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
-    /// The search with its macros replaced.
+    /// The search with macros expanded.
     pub expanded: String,
-    /// Macros that were replaced, as `name` or `name(2)`, with what they are defined as.
+    /// Expanded macros, as `name` or `name(2)`, with their definitions.
     pub macros: Vec<(String, String)>,
     /// The search.
     pub plan: ExplainedPlan,
@@ -44,11 +44,11 @@ pub struct Explanation {
 /// One search or subsearch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedPlan {
-    /// What is read; `None` where the first command makes rows of its own.
+    /// What is read; `None` if the first command generates rows.
     pub events: Option<ExplainedEvents>,
     /// The commands in order.
     pub stages: Vec<ExplainedStage>,
-    /// Searches whose results it needs first, and those it is made of.
+    /// Subsearches that run first, and searches that it expands to.
     pub subsearches: Vec<ExplainedPlan>,
 }
 
@@ -59,36 +59,36 @@ pub struct ExplainedEvents {
     pub range: TimeRange,
     /// Patterns of the indexes read.
     pub indexes: Vec<String>,
-    /// What the term dictionaries are asked.
+    /// The query for the term dictionaries.
     pub terms: String,
-    /// Whether the terms leave anything out.
+    /// Whether the terms can exclude anything.
     pub has_terms: bool,
-    /// Every field is cut out of the events.
+    /// Whether all fields are extracted.
     pub all_fields: bool,
     /// Fields that commands read.
     pub fields: Vec<String>,
-    /// Patterns of fields that commands read.
+    /// Field patterns that commands read.
     pub field_patterns: Vec<String>,
-    /// Fields that the condition tests on every event that the terms leave.
+    /// Fields that the condition tests on every event left by the terms.
     pub tested_fields: Vec<String>,
-    /// Whether the text of events is needed.
+    /// Whether the event text is needed.
     pub reads_text: bool,
-    /// Whether pages are read newest first, because the answer depends on the order.
+    /// Whether pages are read newest first, because the result depends on the order.
     pub in_order: bool,
-    /// What each pruning_step leaves; empty where there is no data.
+    /// What each pruning step leaves; empty if there is no data.
     pub pruning_steps: Vec<PruningStep>,
-    /// What the scan does for the commands behind it.
+    /// What the scan does on behalf of later commands.
     pub pushed: Vec<String>,
-    /// Summaries of a data model that are read in place of events.
+    /// Data model summaries that are read in place of events.
     pub summaries: Option<ExplainedSummaries>,
 }
 
-/// Summaries of a data model that a search may read.
+/// Data model summaries that a search may read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplainedSummaries {
-    /// The model and the object that is summarised, as `MODEL.OBJECT`.
+    /// Model and object, as `MODEL.OBJECT`.
     pub object: String,
-    /// Slabs in the range that have a summary which suffices.
+    /// Slabs in the time range with a usable summary.
     pub slabs: u64,
     /// Slabs in the range.
     pub of: u64,
@@ -97,11 +97,11 @@ pub struct ExplainedSummaries {
 /// A command and where it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedStage {
-    /// The command as written; the one that stands for it where it comes from elsewhere.
+    /// The command as written, or the generated command that replaces it.
     pub text: String,
     /// Where it runs.
     pub phase: Phase,
-    /// What it asks of its rows.
+    /// How it consumes rows.
     pub shape: StageShape,
 }
 
@@ -112,33 +112,33 @@ pub enum Phase {
     Scan,
     /// In every worker, on the slices it reads.
     Map,
-    /// Folded in every worker; the groups of all join afterwards.
+    /// Folded in every worker; the groups are merged afterwards.
     MapReduce,
     /// On one thread, after the workers.
     Reduce,
 }
 
-/// What a command asks of its rows.
+/// How a command consumes rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageShape {
     /// One row at a time.
     Rows,
-    /// One row at a time, in their order.
+    /// One row at a time, in order.
     OrderedRows,
     /// Folds rows into groups.
     Fold,
-    /// Folds rows into groups, in their order.
+    /// Folds rows into groups, in order.
     OrderedFold,
     /// All rows at once.
     AllRows,
-    /// Makes rows, or stands for a search that does.
+    /// Generates rows, or is replaced by a search that does.
     Makes,
 }
 
-/// What is left after something was ruled out.
+/// What remains after a pruning step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PruningStep {
-    /// By what: `stored`, `index`, `time`, `metadata`, `terms`.
+    /// Name of the step: `stored`, `index`, `time`, `metadata`, `terms`.
     pub by: &'static str,
     /// Buckets left.
     pub buckets: u64,
@@ -150,12 +150,12 @@ pub struct PruningStep {
     pub events: u64,
 }
 
-/// Looks for faults by explaining a search to nobody.
+/// Checks a search for faults by explaining it and discarding the explanation.
 pub(crate) struct FaultSearch;
 
 impl SearchChecker for FaultSearch {
     fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError> {
-        // Remarks and figures come when it runs.
+        // Messages and statistics are produced when it runs.
         let context = CommandContext { messages: Arc::default(), ..runner.context.clone() };
         let runner = Runner { context, progress: Arc::default(), ..runner.clone() };
         let explainer = Explainer { is_shown: false, ..Explainer::new(false, effects) };
@@ -163,13 +163,13 @@ impl SearchChecker for FaultSearch {
     }
 }
 
-/// Explains the searches of one search.
+/// Explains a search and the searches in it.
 pub(crate) struct Explainer {
     /// Whether there is data to count.
     counts: bool,
-    /// What the search changes.
+    /// Side effects of the search.
     effects: Effects,
-    /// Whether anyone reads the explanation; else faults are looked for.
+    /// Whether the explanation is shown; otherwise only faults are of interest.
     is_shown: bool,
     /// Searches being explained, the innermost last.
     open: RefCell<Vec<OpenSearch>>,
@@ -177,19 +177,19 @@ pub(crate) struct Explainer {
 
 /// A search being explained.
 struct OpenSearch {
-    /// Text that places of its commands point into.
+    /// Text that spans of its commands refer to.
     text: Arc<str>,
-    /// The searches in it so far.
+    /// The searches found in it so far.
     subsearches: Vec<ExplainedPlan>,
 }
 
 impl Explainer {
-    /// Explains searches over data that is counted, or over none.
+    /// With `counts`, pruning steps are counted on the data.
     pub(crate) fn new(counts: bool, effects: Effects) -> Explainer {
         Explainer { counts, effects, is_shown: true, open: RefCell::default() }
     }
 
-    /// What a search as it was written would do.
+    /// Explains a search as written.
     pub(crate) fn explain(
         &self,
         runner: &Runner,
@@ -200,7 +200,7 @@ impl Explainer {
         self.within(text.into(), || self.explained(runner, &planner.plan_search(pipeline)?))
     }
 
-    /// Explains the search that the one at hand begins with; its text is `text` where it is written elsewhere.
+    /// Explains the inner search that the current one begins with; `text` is its text if it is written elsewhere.
     fn explain_source(&self, runner: &Runner, plan: &Plan, text: Option<&str>) -> Result<(), EngineError> {
         let inner = self.within(text.map_or_else(|| self.text(), Arc::from), || self.explained(runner, plan))?;
         self.note(inner);
@@ -216,7 +216,7 @@ impl Explainer {
         let explained = explain();
         let found = self.open.borrow_mut().pop();
         let mut explained = explained?;
-        // Subsearches of the condition and of the commands come before the one that it begins with.
+        // Subsearches of the condition and of the commands come before the inner search.
         explained.subsearches.extend(found.into_iter().flat_map(|open| open.subsearches));
         Ok(explained)
     }
@@ -231,12 +231,12 @@ impl Explainer {
         self.open.borrow().last().map_or_else(|| "".into(), |open| Arc::clone(&open.text))
     }
 
-    /// What is between two places of the text.
+    /// The text of a span.
     fn text_at(&self, span: Span) -> String {
         shortened(self.text().get(span.start..span.end).unwrap_or_default().trim())
     }
 
-    /// What a plan does.
+    /// Explains a plan.
     fn explained(&self, runner: &Runner, plan: &Plan) -> Result<ExplainedPlan, EngineError> {
         let context = CommandContext { range: plan.range(runner.context.range), ..runner.context.clone() };
         let surroundings = Surroundings { runner, context: &context, subsearches: Subsearches::Explain(self) };
@@ -245,7 +245,7 @@ impl Explainer {
             Source::Nothing | Source::Row => {}
             Source::Scan(scan) => {
                 explained.events = Some(self.events(runner, scan, plan.fold.is_some(), &context)?);
-                // Values of texts are part of the commands that ask for them.
+                // Text values are listed as part of the commands that use them.
                 let is_command = |known: &&Extraction| !matches!(known.kind, ExtractionKind::Text { .. });
                 let pushed = scan.extractions.iter().filter(is_command);
                 explained.stages.extend(pushed.map(|rex| self.stage(rex.span, Phase::Scan, StageShape::Rows)));
@@ -277,7 +277,7 @@ impl Explainer {
                 explained.stages.push(self.stage(deletion.span, Phase::Reduce, StageShape::AllRows));
             }
         }
-        // Faults of commands are told, and their subsearches explained, where their steps are made.
+        // Building the steps reports faults of commands and explains their subsearches.
         for (phase, stages) in
             [(Phase::Map, plan.map.as_slice()), (Phase::MapReduce, plan.fold.as_slice()), (Phase::Reduce, &plan.reduce)]
         {
@@ -292,7 +292,7 @@ impl Explainer {
         Ok(explained)
     }
 
-    /// A command as written; with its name where it stands for the one that was.
+    /// A command as written, or its name if it was generated.
     fn text_of(&self, stage: &Stage) -> String {
         let text = self.text_at(stage.span);
         let written = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default();
@@ -306,7 +306,7 @@ impl Explainer {
         ExplainedStage { text: self.text_at(span), phase, shape }
     }
 
-    /// What a scan reads; `folds` tells whether its rows are folded.
+    /// Explains a scan; `folds` tells whether its rows are folded.
     fn events(
         &self,
         runner: &Runner,
@@ -349,12 +349,12 @@ impl SubsearchExplainer for Explainer {
     }
 
     fn is_open(&self, command: &Command) -> bool {
-        // One with subsearches in its text is shown as it reads without what they find.
+        // A command with substituted subsearches is shown as it parses without their results.
         (!self.is_shown && matches!(command, Command::Substitution(_))) || self.effects.reach(command)
     }
 }
 
-/// What a scan does for the commands behind it, beside extractions.
+/// What a scan does on behalf of later commands, besides extractions.
 fn pushed_into(scan: &Scan) -> Vec<String> {
     let mut pushed = Vec::new();
     if scan.fields == FieldSource::IndexTime {
@@ -392,7 +392,7 @@ fn shortened(text: &str) -> String {
 }
 
 impl Runner {
-    /// What indexes, time, metadata and terms leave of all that is stored.
+    /// What remains after index, time, metadata and terms.
     fn pruning_steps(
         &self,
         scan: &EventScan,
@@ -433,7 +433,7 @@ fn pruning_step(
     pruning_step_of(by, segments.iter().map(|segment| (segment, pages(segment))))
 }
 
-/// Counts the parts that still have pages.
+/// Counts the segments that still have pages.
 fn pruning_step_of<'s>(
     by: &'static str,
     left: impl IntoIterator<Item = (&'s Arc<dyn Segment>, Vec<usize>)>,

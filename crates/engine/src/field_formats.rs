@@ -1,9 +1,10 @@
-//! How fields are shown that `fieldformat` gives another look: applied to the rows that leave a search, never before.
+//! Display formats set by `fieldformat`, applied only to the final rows of a search.
 //!
-//! Commands after `fieldformat` see the values as they are. A format follows its field through `rename`, and ends where a
-//! report makes new rows. Where it gives nothing, for a field it reads may be gone by then, the value itself is shown.
+//! Commands after `fieldformat` see the original values. A format follows its field through `rename`, and ends at a
+//! reporting command, which makes new rows. If it yields null, for example because a field it reads no longer exists,
+//! the value itself is shown.
 //!
-//! Not here: subsearches, whose rows are read by commands and so keep their values.
+//! Not here: subsearches, whose rows are read by commands and keep their values.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -12,20 +13,20 @@ use quarry_eval::expr::{CompiledExpr, ExprContext};
 use quarry_eval::rows::{self, ColumnBuilder, ColumnReader};
 use quarry_spl::ast::{Command, FieldFormatCommand, Pipeline, Stage};
 
-/// The formats of a search.
+/// The display formats of a search.
 #[derive(Default)]
 pub(crate) struct ShownFormats(Vec<ShownFormat>);
 
 struct ShownFormat {
     /// Name of the field in the result.
     field: String,
-    /// Its name where the format was given, which its expression reads.
+    /// Its name at the `fieldformat` command, which the expression uses.
     known_as: String,
     expr: CompiledExpr,
 }
 
 impl ShownFormats {
-    /// The formats that hold at the end of a search.
+    /// The formats in effect at the end of a search.
     pub(crate) fn of(pipeline: &Pipeline, context: &CommandContext) -> Result<ShownFormats, EngineError> {
         let expressions = context.expressions();
         let mut formats: Vec<ShownFormat> = Vec::new();
@@ -50,7 +51,7 @@ impl ShownFormats {
         Ok(ShownFormats(formats))
     }
 
-    /// The rows as they are shown.
+    /// Formats the rows for display.
     pub(crate) fn apply(&self, rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut shown = rows.clone();
         for format in &self.0 {
@@ -79,8 +80,8 @@ impl ShownFormat {
     }
 }
 
-/// Whether the rows after a command are others than those before.
+/// Whether a command makes new rows.
 fn makes_rows(stage: &Stage) -> bool {
-    // `table` makes a report of rows that stay what they are.
+    // `table` is a reporting command, but keeps the rows.
     !matches!(stage.command, Command::Table(_)) && quarry_spl::analyse::is_transforming(std::slice::from_ref(stage))
 }

@@ -1,7 +1,7 @@
-//! Expressions of the index pipeline: what fills the seam of [`quarry_event::expression`].
+//! Expressions of the index pipeline, implementing [`quarry_event::expression`].
 //!
-//! The language is that of `eval`. Values go in and out one event at a time, without rows. `now()` is the time the
-//! pipeline gives, which is not known when an expression is compiled: it is read like a field.
+//! The language is that of `eval`. Values go in and out one event at a time, without rows. `now()` is supplied by the
+//! pipeline and unknown when an expression is compiled, so it is read like a field.
 //!
 //! Not here: names of keys and fields, assignments (pipeline); `searchmatch()`, which needs an event's rows.
 
@@ -17,23 +17,23 @@ use quarry_stdx::Fault;
 
 use crate::threads::with_stack;
 
-/// Name under which an expression reads the current time; no field can have it.
+/// Field name under which an expression reads the current time; no real field has it.
 const NOW: &str = "\u{0}now";
-/// Levels of an expression that are computed on any stack; a build without optimisation needs about 4 KB for each.
+/// Depth of an expression that can be evaluated on any stack; an unoptimised build needs about 4 KB per level.
 const DEPTH_ON_ANY_STACK: usize = 64;
-/// Between the seeds of two expressions' random numbers.
+/// Distance between the random seeds of two expressions.
 const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Compiles expressions of the index pipeline.
 #[derive(Debug)]
 pub struct IngestExpressions {
     zone: TimeZone,
-    /// Seed of the next expression's random numbers.
+    /// Random seed of the next expression.
     seed: AtomicU64,
 }
 
 impl IngestExpressions {
-    /// A compiler for texts of times in `zone`; `seed` is where random numbers begin.
+    /// `zone` is used to format times; `seed` initialises random numbers.
     pub fn new(zone: TimeZone, seed: u64) -> IngestExpressions {
         IngestExpressions { zone, seed: AtomicU64::new(seed) }
     }
@@ -62,7 +62,7 @@ impl IngestExpressions {
     }
 }
 
-/// Levels of an expression's tree.
+/// Depth of an expression's tree.
 fn depth(expr: &Expr) -> usize {
     let of_all = |exprs: &[Expr]| exprs.iter().map(depth).max().unwrap_or(0);
     1 + match &expr.kind {
@@ -98,7 +98,7 @@ fn read_now(expr: &mut Expr) {
 struct IngestExpression {
     compiled: CompiledExpr,
     names: Vec<String>,
-    /// Whether a thread of the pipeline may have too little stack to compute it.
+    /// Whether a pipeline thread may have too little stack to evaluate it.
     is_deep: bool,
 }
 
@@ -111,7 +111,7 @@ impl Expression for IngestExpression {
         let column = |(name, value): (&String, &ExpressionValue<'_>)| {
             let mut column = ColumnBuilder::new(1);
             match value {
-                // The clock counts whole seconds here, as in a search.
+                // The clock has whole seconds here, as in a search.
                 _ if name == NOW => column.push(Value::Int(now.div_euclid(quarry_event::time::NS_PER_SEC))),
                 value => column.push(value_of(value)),
             }

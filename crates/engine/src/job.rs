@@ -1,8 +1,8 @@
-//! The engine as others see it: a request becomes a job, a job gives batches.
+//! The engine's public interface: a request starts a job, a job yields batches.
 //!
 //! A job has a thread that runs until the result is read or the job is dropped ([`crate::threads`]); a bounded queue
-//! between them makes a slow reader slow the search down instead of filling memory. Or its rows are made by who reads
-//! them: handing over twice takes a fifth of the time of a search for one event.
+//! makes a slow reader slow the search down instead of filling memory. Alternatively, rows are made on the thread that
+//! reads them, because the two hand-overs take a fifth of the time of a search for one event.
 
 mod row_source;
 pub(crate) mod shape;
@@ -47,27 +47,27 @@ use crate::run::preview::Previews;
 use crate::source::SnapshotSource;
 use crate::threads::{SearchThreads, with_stack};
 
-/// Saved searches that are looked through to tell what their rows are.
+/// Maximum depth of saved searches followed to determine the kind of a result.
 const SAVED_DEPTH_MAX: usize = 8;
-/// Batches that wait for the reader.
+/// Batches queued for the reader.
 const QUEUE_BATCHES: usize = 4;
 
 /// Limits and settings of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// Bytes that grouping and sorting may hold; beyond it they spill to files.
+    /// Bytes that grouping and sorting may hold before they spill to files.
     pub memory_bytes: usize,
-    /// Folder of spill files; the system's folder for temporary files when absent.
+    /// Directory of spill files; the system's temporary directory if absent.
     pub spill: Option<PathBuf>,
-    /// Bytes of what folds of earlier searches left, so that the same search reads only what is new; 0 keeps nothing.
+    /// Bytes of cached partial states, which let a repeated search read only new data; 0 disables the cache.
     pub partial_state_bytes: usize,
-    /// In which portions rows are read and handed on.
+    /// Sizes of the portions in which rows are read and passed on.
     pub slicing: Slicing,
-    /// What `transaction` keeps open unless it says otherwise.
+    /// Default limits of `transaction`.
     pub transactions: TransactionLimits,
-    /// How percentiles are read off (limits.conf `[stats] perc_method`).
+    /// How percentiles are computed (limits.conf `[stats] perc_method`).
     pub percentiles: PercentileMethod,
-    /// Bytes that the events of one deletion may take until it commits; more are refused, and nothing is deleted.
+    /// Maximum bytes of the event references of one deletion; a larger one is refused and deletes nothing.
     pub deletion_bytes: usize,
 }
 
@@ -94,36 +94,36 @@ pub struct Engine {
     knowledge: Arc<dyn KnowledgeSource>,
     commands: Arc<dyn CommandSource>,
     node: Arc<dyn NodeSource>,
-    /// They hold for one set of rules, which is why the engine has both.
+    /// Valid for one set of rules, so both are kept here.
     states: Option<Arc<PartialStates>>,
     transactions: TransactionLimits,
     percentiles: PercentileMethod,
     deletion_bytes: usize,
     summaries: Arc<dyn SummaryStore>,
-    /// Searches started, for their names.
+    /// Number of searches started, for generated names.
     started: AtomicU64,
 }
 
-/// What is asked.
+/// A search request.
 #[derive(Clone, Debug)]
 pub struct SearchRequest {
     /// The search.
     pub text: String,
-    /// Instants searched unless the search says otherwise.
+    /// Time range unless the search has its own.
     pub range: TimeRange,
-    /// The moment that `now` means.
+    /// Value of `now`.
     pub now: TimeNs,
     /// Zone of the user.
     pub zone: TimeZone,
-    /// Indexes read when the search names none.
+    /// Indexes read if the search names none.
     pub default_indexes: Vec<String>,
-    /// What the user may do: commands and indexes that it does not hold are refused.
+    /// Permissions of the user; commands and indexes beyond them are refused.
     pub permissions: Arc<Permissions>,
-    /// Name of the search where its jobs are kept; else one that is unlike those of this engine.
+    /// Job id; if absent, one is generated that is unique within this engine.
     pub sid: Option<String>,
 }
 
-/// What the rows of a result are.
+/// Kind of a result's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultKind {
     /// Events.
@@ -133,7 +133,7 @@ pub enum ResultKind {
 }
 
 impl Engine {
-    /// An engine that cuts fields as `props` say and reads tables from `lookups`.
+    /// An engine that extracts fields according to `props` and reads tables from `lookups`.
     pub fn new(
         options: &EngineOptions,
         props: Arc<PropsResolver>,
@@ -158,49 +158,49 @@ impl Engine {
         })
     }
 
-    /// The same engine with the memory, the threads and the room for partial states of another one, so that both together take no
-    /// more.
+    /// Shares memory limit, threads and partial state cache with another engine, so that both together stay within
+    /// them.
     pub fn sharing(self, other: &Engine) -> Engine {
         let states = other.states.as_ref().map(|states| states.of_another_engine());
         Engine { dataflow: Arc::clone(&other.dataflow), threads: Arc::clone(&other.threads), states, ..self }
     }
 
-    /// The same engine with data models, macros and saved searches from `knowledge`.
+    /// Adds data models, macros and saved searches.
     pub fn with_knowledge(self, knowledge: Arc<dyn KnowledgeSource>) -> Engine {
         Engine { knowledge, ..self }
     }
 
-    /// The same engine on a node that commands may ask.
+    /// Adds the node that commands can query.
     pub fn with_node(self, node: Arc<dyn NodeSource>) -> Engine {
         Engine { node, ..self }
     }
 
-    /// The node that commands may ask.
+    /// The node that commands can query.
     pub fn node(&self) -> &dyn NodeSource {
         self.node.as_ref()
     }
 
-    /// The same engine with summaries of data models.
+    /// Adds summaries of data models.
     pub fn with_summaries(self, summaries: Arc<dyn SummaryStore>) -> Engine {
         Engine { summaries, ..self }
     }
 
-    /// The same engine with commands of apps.
+    /// Adds custom commands of apps.
     pub fn with_commands(self, commands: Arc<dyn CommandSource>) -> Engine {
         Engine { commands, ..self }
     }
 
-    /// Bytes that searches held of [`EngineOptions::memory_bytes`] at the fullest moment so far.
+    /// Peak use of [`EngineOptions::memory_bytes`] by searches so far.
     pub fn memory_most_bytes(&self) -> usize {
         self.dataflow.most_bytes()
     }
 
-    /// Starts a search. Faults of its text come back at once, all others from the job.
+    /// Starts a search. Faults in its text are returned immediately, all others by the job.
     pub fn start(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         self.start_apart(request, &SearchShape::default(), source)
     }
 
-    /// As [`Engine::start`], with what a request makes of the search besides.
+    /// Like [`Engine::start`], with the options of a request.
     pub fn start_apart(
         &self,
         request: SearchRequest,
@@ -210,15 +210,15 @@ impl Engine {
         self.start_at(RowThread::Own, request, shape, source)
     }
 
-    /// Starts a search whose rows are made on the thread that reads them. A thread with a stack of [`STACK_BYTES`] and some
-    /// to spare does so at once, any other gets such a stack for the time.
+    /// Starts a search whose rows are made on the thread that reads them. If that thread has less stack than
+    /// [`STACK_BYTES`] and a reserve, a larger stack is allocated for the duration.
     ///
     /// [`STACK_BYTES`]: crate::STACK_BYTES
     pub fn start_here(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Job, Vec<Diagnostic>> {
         self.start_shaped(request, &SearchShape::default(), source)
     }
 
-    /// As [`Engine::start_here`], with what a request makes of the search besides.
+    /// Like [`Engine::start_here`], with the options of a request.
     pub fn start_shaped(
         &self,
         request: SearchRequest,
@@ -245,7 +245,7 @@ impl Engine {
         })
     }
 
-    /// Starts a search that is read already; `spans` leads places in it to the text as written, which is not looked at.
+    /// Starts a parsed search; `spans` maps its positions to the original text, which is not parsed.
     pub fn start_pipeline(
         &self,
         pipeline: Pipeline,
@@ -284,7 +284,7 @@ impl Engine {
         Job { id, rows, messages, stop, holdings, progress, previews, kind, dataflow, _threads }
     }
 
-    /// Plans a search. The subsearches of its condition run for that.
+    /// Plans a search. Subsearches of its condition are run for this.
     pub fn plan(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Result<Plan, Vec<Diagnostic>> {
         let (expansion, parsed, spans) = self.parsed(&request)?;
         let runner = self.runner(request, source);
@@ -297,14 +297,15 @@ impl Engine {
         planned.map_err(|error| vec![diagnostic_of(&error, &expansion.text, &spans)])
     }
 
-    /// Runs a plan, of this engine or of another one of the same version. Of `request` the text is for messages alone.
+    /// Runs a plan made by this engine or another one of the same version. The text in `request` is used for messages
+    /// only.
     pub fn start_plan(&self, plan: Plan, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Job {
         let kind = if plan.gives_events() { ResultKind::Events } else { ResultKind::Results };
         let runner = self.runner(request, source);
         self.job_of(RowThread::Own, Work::Plan(Box::new(plan)), kind, SpanMap::default(), runner)
     }
 
-    /// Rows made on a thread of the search: all of them or an error, unless the reader leaves.
+    /// Makes the rows on a thread of the search: all of them or an error, unless the reader drops the queue.
     fn queued(&self, made: MadeRows) -> Receiver<Result<RecordBatch, EngineError>> {
         let (sender, batches) = sync_channel(QUEUE_BATCHES);
         let failed = sender.clone();
@@ -316,13 +317,14 @@ impl Engine {
             }
         };
         if let Err(error) = self.threads.run(work) {
-            // The queue is empty and has room, and its other end is still here.
+            // The queue is empty and its receiver still exists.
             drop(failed.try_send(Err(EngineError::invalid(format!("cannot start a thread for the search: {error}")))));
         }
         batches
     }
 
-    /// Tells what a search would do, and with a source what it would read. No event is read, and no command is run.
+    /// Explains what a search would do and, given a source, what it would read. No event is read, and no command is
+    /// run.
     pub fn explain(
         &self,
         request: SearchRequest,
@@ -354,7 +356,7 @@ impl Engine {
         Ok(Explanation { expanded, macros, plan, messages: messages.list() })
     }
 
-    /// The search with its macros replaced, its tree, and the way from places in it to places in the text as written.
+    /// The search with macros expanded, its tree, and the mapping of positions to the original text.
     fn parsed(&self, request: &SearchRequest) -> Result<(Expansion, Parsed, SpanMap), Vec<Diagnostic>> {
         let expressions = ExprContext::new(request.now, request.zone.clone());
         let mut expansion = expanded(&request.text, self.knowledge.as_ref(), &expressions);
@@ -376,7 +378,7 @@ impl Engine {
         Ok((expansion, parsed, spans))
     }
 
-    /// What runs a search.
+    /// The runner for a search.
     pub(crate) fn runner(&self, request: SearchRequest, source: Arc<dyn SnapshotSource>) -> Runner {
         let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
         let of_user = self.lookups.of_user(&request.permissions);
@@ -415,13 +417,13 @@ impl Engine {
     }
 }
 
-/// An error of a search as a remark at its place in the text as written.
+/// Converts an error to a diagnostic with its position in the original text.
 fn diagnostic_of(error: &EngineError, expanded: &str, spans: &SpanMap) -> Diagnostic {
     let whole = quarry_spl::ast::Span { start: 0, end: expanded.len() };
     Diagnostic::error(error.to_string(), spans.original(error.span().unwrap_or(whole)))
 }
 
-/// What the rows of a search are; those of a saved search are what its text makes.
+/// The kind of a search's rows; for a saved search, that of its text.
 fn kind_of(
     pipeline: &Pipeline,
     knowledge: &dyn KnowledgeSource,
@@ -448,7 +450,7 @@ fn kind_of(
             return ResultKind::Events;
         }
         _ if quarry_spl::analyse::begins_with_events(&pipeline.commands) => return ResultKind::Events,
-        // Other first commands make rows that are no events, or take rows that are not there.
+        // Other first commands generate rows that are not events, or require input rows.
         _ => return ResultKind::Results,
     };
     match text.filter(|_| depth < SAVED_DEPTH_MAX) {
@@ -460,26 +462,26 @@ fn kind_of(
     }
 }
 
-/// The search whose results an object of a data model is made of, if it is made of such.
+/// The base search of a data model object, if it is based on one.
 fn base_search_of(name: &DataModelName, knowledge: &dyn KnowledgeSource) -> Option<String> {
     let model = data_model(knowledge, &name.model).ok()?;
     let object = name.object.clone().or_else(|| model.roots().next().map(|root| root.name.clone()))?;
     model.chain(&object).ok()?.first()?.base_search.clone()
 }
 
-/// Where the rows of a search are made.
+/// Which thread makes the rows of a search.
 enum RowThread {
     Own,
     Reader,
 }
 
-/// Rows on their way to the reader.
+/// Source of the reader's rows.
 enum Rows {
     Queued(Receiver<Result<RecordBatch, EngineError>>),
     Made(Box<MadeRows>),
 }
 
-/// A search that runs. Dropping it ends the search.
+/// A running search; dropping it ends it.
 pub struct Job {
     id: Arc<str>,
     rows: Rows,
@@ -490,7 +492,7 @@ pub struct Job {
     previews: Arc<Previews>,
     kind: ResultKind,
     dataflow: Arc<Dataflow>,
-    /// Last, so that nobody waits for the thread before it was told to end.
+    /// Last field, so that the thread is told to end before anyone waits for it.
     _threads: Arc<SearchThreads>,
 }
 
@@ -500,7 +502,7 @@ impl Job {
         &self.id
     }
 
-    /// The next rows; waits for them or makes them. `None` at the end.
+    /// The next rows, once available; `None` at the end.
     pub fn next_batch(&mut self) -> Option<Result<RecordBatch, EngineError>> {
         match &mut self.rows {
             Rows::Queued(batches) => batches.recv().ok(),
@@ -508,17 +510,17 @@ impl Job {
         }
     }
 
-    /// Lets go of what can be made once more, while nobody asks for rows.
+    /// Drops whatever can be computed again, while nobody reads.
     pub fn let_go(&self) {
         self.holdings.let_go();
     }
 
-    /// A place for rows of the result, within the memory of searches.
+    /// Storage for rows of the result, within the memory of searches.
     pub fn result_rows(&self) -> ResultRows {
         ResultRows::new(&self.dataflow)
     }
 
-    /// A place for rows that somebody may read slowly: all but a piece of them go to a file.
+    /// Storage for rows that may be read slowly: all but one batch are written to a file.
     pub fn result_rows_of_slow_reader(&self) -> ResultRows {
         ResultRows::of_slow_reader(&self.dataflow)
     }
@@ -533,12 +535,12 @@ impl Job {
         &self.progress
     }
 
-    /// As [`Job::progress`], for whoever looks at it from elsewhere.
+    /// Like [`Job::progress`], for use on another thread.
     pub fn shared_progress(&self) -> Arc<ScanProgress> {
         Arc::clone(&self.progress)
     }
 
-    /// Its previews, which are made from when somebody begins to look at them.
+    /// Its previews; they are made once someone has begun to look at them.
     pub fn previews(&self) -> &Arc<Previews> {
         &self.previews
     }
@@ -548,7 +550,7 @@ impl Job {
         self.kind
     }
 
-    /// Whether the answer lacks something: a bucket is damaged or the search was stopped.
+    /// Whether the result is incomplete: a bucket is damaged or the search was stopped.
     pub fn is_partial(&self) -> bool {
         self.stop.is_partial()
     }
@@ -562,7 +564,7 @@ impl Job {
 impl Drop for Job {
     fn drop(&mut self) {
         self.stop.cancel();
-        // Commands hold one another, so that letting go is as deep as asking for rows.
+        // Commands own one another, so dropping them recurses as deeply as requesting rows.
         if let Rows::Made(rows) = &mut self.rows {
             with_stack(|| rows.end());
         }
@@ -579,12 +581,12 @@ impl Stopper {
         self.0.cancel();
     }
 
-    /// Reads no more events; the result comes from those read so far.
+    /// Stops reading events; the result is based on those read so far.
     pub fn finish_early(&self) {
         self.0.finish_early();
     }
 
-    /// Reads no more events until [`Stopper::resume`].
+    /// Stops reading events until [`Stopper::resume`].
     pub fn pause(&self) {
         self.0.pause();
     }

@@ -1,10 +1,11 @@
-//! Plans SPL searches and runs them over a snapshot of the store on one node.
+//! Plans SPL searches and runs them on one node, over a snapshot of the store.
 //!
-//! A search becomes a [plan](plan): a scan, commands that every worker passes the rows of its *slices* (some pages of the
-//! snapshot) through, a fold, and commands that run once on what was folded. Events are read by
-//! `quarry_scan`; rows and what is computed over them are those of `quarry_eval`.
+//! A search becomes a [plan](plan): a scan; commands that every worker applies to the rows of its *slices* (some pages
+//! of the snapshot); a fold; and commands that run once on its result. Events are read by `quarry_scan`; rows and
+//! computations on them are in `quarry_eval`.
 //!
-//! Not here: SPL text (spl), functions and aggregates (eval), reading events (scan), files and WAL (store), jobs and users (search), HTTP (api).
+//! Not here: SPL text (spl), functions and aggregates (eval), reading events (scan), files and WAL (store), jobs and
+//! users (search), HTTP (api).
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod blocking;

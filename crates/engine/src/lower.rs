@@ -1,10 +1,10 @@
-//! From a command of the syntax tree to the steps that run it: what a command states of itself ([`Execute`]), what it is
-//! given of its surroundings ([`Environment`]), and its steps.
+//! Lowering: from a command of the syntax tree to the steps that run it. Defines what a command states about itself
+//! ([`Execute`]), its [`Environment`], and its steps.
 //!
-//! Patterns and expressions are compiled here, once, so that a wrong one is reported with its place before any event
-//! is read. Results of subsearches and tables of lookups come from the [`Environment`].
+//! Patterns and expressions are compiled here, once, so that a fault is reported with its position before any event is
+//! read. Results of subsearches and lookup tables come from the [`Environment`].
 //!
-//! Not here: the commands, and which of them is meant ([`crate::commands`]).
+//! Not here: the commands, and their dispatch ([`crate::commands`]).
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ use crate::knowledge::KnowledgeSource;
 use crate::node::NodeSource;
 use crate::source::SnapshotSource;
 
-/// Rows a subsearch of append, join and set commands gives at most (limits.conf `[searchresults] maxresultrows`).
+/// Maximum number of rows of a subsearch of append, join and set commands (limits.conf `[searchresults]
+/// maxresultrows`).
 pub(crate) const SUBSEARCH_ROWS: usize = 50_000;
 
 /// One step of a search.
@@ -36,7 +37,7 @@ pub(crate) enum Step {
     Row {
         /// Makes the command for one worker.
         make: MakeRowCommand,
-        /// Whether rows must come in order through one instance.
+        /// Whether rows must pass in order through one instance.
         ordered: bool,
     },
     /// A fold.
@@ -56,7 +57,7 @@ impl Step {
         }
     }
 
-    /// What makes the command, if it goes row by row.
+    /// The row command's factory, if it is one.
     pub(crate) fn into_row(self) -> Option<MakeRowCommand> {
         match self {
             Step::Row { make, .. } => Some(make),
@@ -65,17 +66,17 @@ impl Step {
     }
 }
 
-/// What lowering needs of its surroundings.
+/// What lowering needs from its environment.
 pub(crate) trait Environment {
     /// The search's context.
     fn context(&self) -> &CommandContext;
     /// Refuses a command that the user may not run.
     fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError>;
-    /// Rows of a subsearch, at most so many.
+    /// Rows of a subsearch, at most `rows_max`.
     fn subsearch(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError>;
-    /// The expression with its subsearches replaced by their results.
+    /// The expression with subsearches replaced by their results.
     fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError>;
-    /// The same for commands that make steps while they run.
+    /// An owned environment, for commands that create steps while they run.
     fn detached(&self) -> Arc<dyn Environment + Send + Sync>;
     /// Where tables are written.
     fn lookups(&self) -> Arc<dyn LookupSource>;
@@ -85,45 +86,45 @@ pub(crate) trait Environment {
     fn knowledge(&self) -> Arc<dyn KnowledgeSource>;
     /// Where events are kept.
     fn source(&self) -> Arc<dyn SnapshotSource>;
-    /// Text of a saved search, its macros replaced.
+    /// Text of a saved search with its macros expanded.
     fn saved_text(&self, name: &str, span: Span) -> Result<String, EngineError>;
-    /// A stanza of transforms.conf that cuts fields.
+    /// A field extraction of transforms.conf.
     fn report(&self, name: &str, span: Span) -> Result<Report, EngineError>;
     /// A lookup table.
     fn table(&self, name: &str, span: Span) -> Result<LookupTable, EngineError>;
-    /// The steps of a command that gets rows from another.
+    /// The steps of a command that receives rows from another.
     fn steps_of(&self, command: &Command, span: Span) -> Result<Vec<Step>, EngineError>;
-    /// Whether it shows only when the search runs what a command is.
+    /// Whether the contents of a command are known only when the search runs.
     fn is_open(&self, _command: &Command) -> bool {
         false
     }
-    /// Refuses a search that the user may not run, and one with effects that has a fault, before any of it runs.
+    /// Refuses a search that the user may not run, and one with side effects that has a fault, before any of it runs.
     fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError>;
 }
 
-/// What commands that make rows need besides: they begin a search, which is not only explained.
+/// Additional environment for commands that generate rows; they begin a search that is not only explained.
 pub(crate) trait SearchEnvironment: Environment {
     /// The rows of a search.
     fn run(&self, pipeline: &Pipeline) -> Result<RowIter, EngineError>;
-    /// What the node knows beside events.
+    /// The node's data other than events.
     fn node(&self) -> &dyn NodeSource;
-    /// Indexes read when none is named.
+    /// Indexes read if none is named.
     fn default_indexes(&self) -> &[String];
 }
 
-/// How a command of the syntax tree runs.
+/// Execution of a command of the syntax tree.
 pub(crate) trait Execute {
-    /// The steps that run it on rows of the commands before it; those that only begin a search have none.
+    /// The steps that run it on the rows of preceding commands; empty for commands that can only begin a search.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         Err(lowering.not_first())
     }
 
-    /// Tells of a fault that else shows when the rows come: a table or a model that is not there.
+    /// Reports faults that would otherwise appear only at run time, such as a missing table or model.
     fn check(&self, _environment: &dyn SearchEnvironment) -> Result<(), EngineError> {
         Ok(())
     }
 
-    /// The rows it makes where it begins a search; `None` where it takes rows.
+    /// The rows it generates at the start of a search; `None` if it consumes rows.
     fn generate(&self, _search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         Ok(None)
     }
@@ -134,7 +135,7 @@ pub(crate) fn lower(stage: &Stage, environment: &dyn Environment) -> Result<Vec<
     environment.steps_of(&stage.command, stage.span).map_err(|error| within(error, stage.span))
 }
 
-/// The error with a place in the command: a command that stands for others has places that lie elsewhere.
+/// Restricts the error's position to the command: positions in generated commands refer to another text.
 fn within(error: EngineError, command: Span) -> EngineError {
     match error.span() {
         Some(span) if span.start < command.start || span.end > command.end => error.with_span(Some(command)),
@@ -142,7 +143,7 @@ fn within(error: EngineError, command: Span) -> EngineError {
     }
 }
 
-/// A command on its way to its steps.
+/// A command being lowered.
 pub(crate) struct Lowering<'a> {
     /// Surroundings of the search.
     pub environment: &'a dyn Environment,
@@ -153,18 +154,18 @@ pub(crate) struct Lowering<'a> {
 }
 
 impl Lowering<'_> {
-    /// The steps of a command that gets rows from another.
+    /// The steps of a command that receives rows from another.
     pub(crate) fn steps(&self, command: &Command) -> Result<Vec<Step>, EngineError> {
         self.environment.steps_of(command, self.span)
     }
 
-    /// The steps of commands in brackets that take the rows there are.
+    /// The steps of a bracketed pipeline that consumes the current rows.
     pub(crate) fn steps_of(&self, pipeline: &Pipeline) -> Result<Vec<Step>, EngineError> {
         let steps = pipeline.commands.iter().map(|stage| lower(stage, self.environment));
         Ok(steps.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
     }
 
-    /// What expressions may know of the search.
+    /// The context for evaluating expressions.
     pub(crate) fn expressions(&self) -> ExprContext {
         let context = self.environment.context();
         context.expressions()
@@ -180,7 +181,7 @@ impl Lowering<'_> {
         Regex::new(&pattern.text).map_err(|fault| EngineError::at(fault, pattern.span))
     }
 
-    /// Tells the user of options that are read and change nothing.
+    /// Tells the user which given options have no effect.
     pub(crate) fn tell_idle(&self, idle: &[(bool, &str)]) {
         for (_, option) in idle.iter().filter(|(given, _)| *given) {
             self.environment.context().messages.push(format!("{option} is not supported yet; it has no effect"));
@@ -197,12 +198,12 @@ impl Lowering<'_> {
         self.environment.subsearch(pipeline, limits.max_out.unwrap_or(SUBSEARCH_ROWS))
     }
 
-    /// Refuses a command that only begins a search.
+    /// Error for a command that can only begin a search.
     pub(crate) fn not_first(&self) -> EngineError {
         self.must_be_first(self.name, "")
     }
 
-    /// The same for one that may stand elsewhere with certain options: `or` says which.
+    /// The same for a command that is allowed elsewhere with certain options, given by `or`.
     pub(crate) fn must_be_first(&self, command: &str, or: &str) -> EngineError {
         let message = format!("{command} must be the first command of a search{or}");
         EngineError::Invalid { message, span: Some(self.span) }
@@ -214,17 +215,17 @@ pub(crate) fn names(fields: &[FieldPattern]) -> Vec<String> {
     fields.iter().map(|field| field.text.clone()).collect()
 }
 
-/// A step that looks at each row alone.
+/// A step for a stateless row command.
 pub(crate) fn row<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
     Step::Row { make: Arc::new(move || Box::new(make())), ordered: false }
 }
 
-/// A step that keeps state from row to row.
+/// A step for a row command that keeps state from row to row.
 pub(crate) fn ordered<C: RowCommand + 'static>(make: impl Fn() -> C + Send + Sync + 'static) -> Step {
     Step::Row { make: Arc::new(move || Box::new(make())), ordered: true }
 }
 
-/// A step that needs all rows at once.
+/// A step for a blocking command.
 pub(crate) fn blocking(command: impl Blocking + 'static) -> Step {
     Step::Blocking(Arc::new(command))
 }

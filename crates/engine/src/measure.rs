@@ -1,6 +1,6 @@
-//! Folding without a store, for measuring it: rows in, number of result rows out.
+//! Benchmark entry for folds without a store: rows in, number of result rows out.
 //!
-//! Only with the feature `measure`. Not here: what to measure (`benches/aggregate.rs`).
+//! Only with the feature `measure`. Not here: the benchmarks (`benches/aggregate.rs`).
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::commands::timechart::TimeChart;
 use crate::commands::top::Top;
 use crate::job::TransactionLimits;
 
-/// Memory of a measured search.
+/// Memory limit of a measured search.
 const MEMORY_BYTES: usize = 4 << 30;
 
 /// A command that folds rows.
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Folding {
 }
 
 impl Folding {
-    /// The last command of a search: stats, top or timechart.
+    /// From the last command of a search: stats, top or timechart.
     pub fn new(search: &str) -> Result<Folding, EngineError> {
         let zone = jiff::tz::TimeZone::UTC;
         let expressions = ExprContext::new(0, zone.clone());

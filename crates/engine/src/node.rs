@@ -1,7 +1,7 @@
-//! What the node knows beside events, for the commands that read it: rest, loadjob, history.
+//! Node information other than events, for the commands that read it: rest, loadjob, history.
 //!
-//! The engine asks a [`NodeSource`]; who implements it knows the configuration and the jobs. Without a node, as in a
-//! search over files, there is nothing to ask and the message says so.
+//! The engine asks a [`NodeSource`], whose implementation knows configuration and jobs. Without a node, as in a search
+//! over files, such commands fail with a message that says so.
 
 use arrow::record_batch::RecordBatch;
 use quarry_conf::Permissions;
@@ -9,20 +9,20 @@ use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
 use quarry_stdx::Fault;
 
-/// What every node answers to in `splunk_server=`.
+/// The value of `splunk_server=` that every node accepts.
 pub(crate) const THIS_NODE: &str = "local";
 
 /// One entry of an endpoint: fields with their values, in order.
 pub type NodeEntry = Vec<(String, Vec<String>)>;
 
-/// The result of a search that ended.
+/// The stored result of a search.
 #[derive(Clone, Debug, Default)]
 pub struct KeptJob {
     /// Its rows.
     pub rows: Vec<RecordBatch>,
     /// Whether they are events.
     pub events: bool,
-    /// What the search had to say.
+    /// Messages of the search.
     pub messages: Vec<String>,
 }
 
@@ -33,38 +33,38 @@ pub struct DeletionRecord<'a> {
     pub sid: &'a str,
     /// Its text as written.
     pub search: &'a str,
-    /// How many events it found.
+    /// Number of events it found.
     pub events: u64,
 }
 
-/// What commands may ask of the node they run on.
+/// Node information available to commands.
 pub trait NodeSource: Send + Sync {
     /// Name of the node, `splunk_server` of its events.
     fn name(&self) -> String {
         THIS_NODE.to_owned()
     }
-    /// The entries that a user sees of an endpoint such as `/services/server/info`; `None` when there is no such endpoint,
-    /// an error where the user may not ask it.
+    /// The entries of an endpoint such as `/services/server/info` that the user may see; `None` if there is no such
+    /// endpoint, an error if the user may not access it.
     fn entries(&self, _path: &str, _viewer: &Permissions) -> Result<Option<Vec<NodeEntry>>, Fault> {
         Ok(None)
     }
-    /// The endpoints there are, for a suggestion.
+    /// Existing endpoints, for suggestions.
     fn endpoints(&self) -> Vec<String> {
         Vec::new()
     }
-    /// What is kept of the job of this id; `None` when nothing is that the user may see.
+    /// The result of the job with this id; `None` if there is none that the user may see.
     fn job(&self, _sid: &str, _viewer: &Permissions) -> Result<Option<KeptJob>, Fault> {
         Ok(None)
     }
-    /// Id of the job that ran a saved search so many runs ago, among those that the user may see.
+    /// Id of a job of a saved search, `offset` runs back, among those that the user may see.
     fn saved_job(&self, _name: &str, _offset: usize, _viewer: &Permissions) -> Option<String> {
         None
     }
-    /// Puts on record that events are about to be deleted; they are not where that fails.
+    /// Records that events are about to be deleted; if this fails, they are not deleted.
     fn note_deletion(&self, _viewer: &Permissions, _record: &DeletionRecord<'_>) -> Result<(), Fault> {
         Ok(())
     }
-    /// Searches that ran before and that the user may see, newest first; `None` when they are not recorded.
+    /// Earlier searches that the user may see, newest first; `None` if they are not recorded.
     fn history(&self, _viewer: &Permissions) -> Option<Vec<NodeEntry>> {
         None
     }
@@ -76,7 +76,7 @@ pub struct NoNode;
 
 impl NodeSource for NoNode {}
 
-/// Entries as rows, the fields in the order they come.
+/// Entries as rows, with fields in order of appearance.
 pub(crate) fn table_of(entries: &[NodeEntry]) -> Result<RecordBatch, EngineError> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in entries.iter().flatten() {

@@ -1,10 +1,10 @@
-//! What the user of a search may do in it: which commands run, which indexes are read and written.
+//! Permissions of a search's user: which commands may run, and which indexes are read and written.
 //!
-//! All commands of a search are looked at before the first event is read, those of its subsearches, of saved searches and
-//! of the texts of `map` and `foreach` included ([`Runner::permit_all`]). Once more each is looked at where its steps are
-//! made, because commands may come of data: of values that `map` writes in, of the results of subsearches, of what a
-//! program wants to have run before it. Indexes that may not be searched hold nothing for the user ([`permitted`]), as in
-//! Splunk. What a command takes stands in its row of `quarry_spl::commands`.
+//! All commands of a search are checked before the first event is read, including those of its subsearches, of saved
+//! searches and of the texts of `map` and `foreach` ([`Runner::permit_all`]). Each is checked again when its steps are
+//! built, because commands may result from data: from values substituted by `map`, from subsearch results, or from a
+//! program that requires commands before it. Indexes that the user may not search appear empty ([`permitted`]), as in
+//! Splunk. The capability of a command is in its row of `quarry_spl::commands`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::plan::Effects;
 use crate::run::Runner;
 use crate::source::SnapshotSource;
 
-/// Texts that are read to see what they run, saved searches of saved searches among them; further ones are looked at when
-/// they run.
+/// Maximum number of texts parsed in advance to find the commands they run, including nested saved searches; further
+/// ones are checked when they run.
 const TEXTS_MAX: usize = 1_000;
 
-/// The source as a user sees it.
+/// The source restricted to what a user may see.
 pub(crate) fn permitted(source: Arc<dyn SnapshotSource>, permissions: &Arc<Permissions>) -> Arc<dyn SnapshotSource> {
     if permissions.is_owner() {
         return source;
@@ -41,7 +41,7 @@ pub fn allowed_indexes(permissions: &Permissions) -> IndexSelector {
     allowed.without(permissions.disallowed_indexes.iter().cloned())
 }
 
-/// A source of which only some indexes are seen.
+/// A source with only some indexes visible.
 struct PermittedSource {
     source: Arc<dyn SnapshotSource>,
     allowed: IndexSelector,
@@ -84,14 +84,14 @@ fn not_writable(permissions: &Permissions, index: &str) -> Fault {
 }
 
 impl Runner {
-    /// Refuses a search that the user may not run. One with effects is looked through for faults as well, so that none of
-    /// it has run when a later command is refused.
+    /// Refuses a search that the user may not run. One with side effects is also checked for faults, so that nothing
+    /// has run when a later command is refused.
     pub(crate) fn admit(&self, pipeline: &Pipeline) -> Result<(), EngineError> {
         let effects = self.permit_all(pipeline)?;
         if effects.any { self.checker.check(self, pipeline, effects) } else { Ok(()) }
     }
 
-    /// Refuses a search with a command that the user may not run; else tells what it changes.
+    /// Refuses a search with a command that the user may not run; otherwise returns its side effects.
     pub(crate) fn permit_all(&self, pipeline: &Pipeline) -> Result<Effects, EngineError> {
         if !self.context.permissions.holds(SEARCH) {
             return Err(self.forbidden("search", SEARCH, pipeline.span));
@@ -101,10 +101,10 @@ impl Runner {
             effects.add(command);
             self.permit_text(command, span, &mut texts)
         })?;
-        // Texts of texts come behind them.
+        // Nested texts are appended.
         let mut at = 0;
         while let Some((text, span)) = texts.0.get(at).cloned() {
-            // What does not read is told where it runs.
+            // Parse errors are reported when it runs.
             let parsed = quarry_spl::parse_with_commands(&text, &self.commands.names());
             each_command(&parsed.pipeline, &mut |command, _| {
                 effects.add(command);
@@ -115,7 +115,7 @@ impl Runner {
         Ok(effects)
     }
 
-    /// Looks at a command, and notes the text that it runs; `span` is where the search as written runs it.
+    /// Checks a command, and records the text that it runs; `span` is the position in the original search.
     fn permit_text(&self, command: &Command, span: Span, texts: &mut Texts) -> Result<(), EngineError> {
         self.permit(command, span)?;
         if let Some(text) = self.text_run_by(command) {
@@ -124,7 +124,7 @@ impl Runner {
         Ok(())
     }
 
-    /// The text that a command runs, its macros replaced.
+    /// The text that a command runs, with macros expanded.
     fn text_run_by(&self, command: &Command) -> Option<String> {
         let text = match command {
             Command::SavedSearch(saved) => self.knowledge.saved_search(&saved.name)?,
@@ -139,7 +139,7 @@ impl Runner {
         self.expanded(&text).ok()
     }
 
-    /// Refuses a command that the user may not run, and one that writes where nothing may be written.
+    /// Refuses a command that the user may not run, or that writes where that is not allowed.
     pub(crate) fn permit(&self, command: &Command, span: Span) -> Result<(), EngineError> {
         let permissions = &self.context.permissions;
         if let Some(demand) = demand_of(command).filter(|demand| !permissions.holds(demand.capability)) {
@@ -170,7 +170,7 @@ impl Runner {
     }
 }
 
-/// Texts that a search runs, each once, with where it runs them.
+/// Texts run by a search, each once, with the position that runs them.
 #[derive(Default)]
 struct Texts(Vec<(String, Span)>);
 
@@ -182,7 +182,7 @@ impl Texts {
     }
 }
 
-/// The commands of `foreach` for some field.
+/// The commands of `foreach`, expanded for a sample field.
 fn commands_of(foreach: &ForeachCommand) -> String {
     let text = foreach.sample(&foreach.template);
     format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'))

@@ -1,4 +1,4 @@
-//! What searches name that is defined elsewhere: texts of saved searches, and macros in them.
+//! Resolves saved searches and macros that a search refers to.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::Span;
@@ -10,12 +10,12 @@ use crate::knowledge::macros::expanded;
 use crate::run::Runner;
 
 impl Runner {
-    /// Text of a saved search, its macros replaced.
+    /// Text of a saved search with its macros expanded.
     pub(crate) fn text_of_saved(&self, name: &str, span: Span) -> Result<String, EngineError> {
         self.saved_with(name, &[], span)
     }
 
-    /// The same with values for `$token$`.
+    /// The same, with values substituted for `$token$`.
     pub(crate) fn saved_with(
         &self,
         name: &str,

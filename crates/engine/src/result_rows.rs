@@ -1,6 +1,7 @@
-//! Rows of a result that somebody needs all of before the first can be shown.
+//! Result rows that must be complete before the first can be shown.
 //!
-//! They are kept within the memory of searches, beyond it in a file: a table's head names the columns of all its rows.
+//! They are kept in the memory of searches, or spilled to a file, because a table's header names the columns of all
+//! rows.
 
 use std::sync::Arc;
 
@@ -10,10 +11,10 @@ use quarry_eval::dataflow::Dataflow;
 use quarry_eval::field_names::SeenNames;
 use quarry_eval::rows::{KeptRows, RowIter, split_by_bytes};
 
-/// Bytes of what is kept, and read again, at once, where no row has more.
+/// Bytes stored, or read back, at once, unless a single row has more.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// All rows of a result, to be read as often as needed; see the module.
+/// All rows of a result, which can be read repeatedly; see the module.
 pub struct ResultRows {
     kept: KeptRows,
     names: SeenNames,
@@ -24,7 +25,7 @@ impl ResultRows {
         ResultRows { kept: KeptRows::new("result", dataflow), names: SeenNames::default() }
     }
 
-    /// For rows that somebody may read slowly: one piece stays in memory.
+    /// For rows that may be read slowly: only one batch stays in memory.
     pub(crate) fn of_slow_reader(dataflow: &Arc<Dataflow>) -> ResultRows {
         ResultRows { kept: KeptRows::within(PIECE_BYTES, "result", dataflow), names: SeenNames::default() }
     }
@@ -35,12 +36,12 @@ impl ResultRows {
         split_by_bytes(rows, PIECE_BYTES).iter().try_for_each(|piece| self.kept.push(piece))
     }
 
-    /// Moves the rows to a file, so that they take no memory of searches while somebody reads them slowly.
+    /// Spills the rows to a file, so that they occupy no search memory while they are read slowly.
     pub fn leave_memory(&mut self) -> Result<(), EngineError> {
         self.kept.leave_memory()
     }
 
-    /// Names of the columns in the order they were first seen, also of batches without rows.
+    /// Column names in order of first appearance, including those of empty batches.
     pub fn names(&self) -> &[String] {
         self.names.all()
     }
@@ -50,17 +51,17 @@ impl ResultRows {
         self.kept.num_rows()
     }
 
-    /// Bytes of an average row.
+    /// Average bytes per row.
     pub fn row_bytes(&self) -> usize {
         self.kept.row_bytes()
     }
 
-    /// The rows in order; what was read is kept no longer.
+    /// The rows in order; each batch is dropped once read.
     pub fn into_batches(self) -> RowIter {
         self.kept.into_rows()
     }
 
-    /// The rows in order, in batches that may differ in columns.
+    /// The rows in order, in batches whose columns may differ.
     pub fn batches(&self) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + '_ {
         self.kept.iter()
     }

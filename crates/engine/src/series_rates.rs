@@ -1,10 +1,12 @@
-//! `rate_avg` and `rate_sum` of mstats: a counter's growth in each time series, then their mean or sum.
+//! `rate_avg` and `rate_sum` of mstats: the increase of a counter in each time series, then the mean or sum over the
+//! series.
 //!
-//! A series is what measurements have alike beside the measurement and its time: their other fields. Each is folded
-//! alone, and the rates of a group then once more. In a span with one point of a series its growth counts from the last
-//! point of an earlier span. Where a counter falls it was set back to zero: what it had grown to counts too.
+//! A series consists of measurements with equal dimensions: all fields other than the measurement and its time. Each
+//! series is folded separately, then the rates of a group are folded. If a span has a single point of a series, its
+//! increase is relative to the last point of an earlier span. A decrease of a counter is taken as a reset; the increase
+//! before it counts too.
 //!
-//! Not here: other aggregates of the same command; they are folded over the same rows, and the results put together.
+//! Not here: other aggregates of the same command; they are folded over the same rows, and the results are combined.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -19,17 +21,17 @@ use quarry_spl::ast::{
 use crate::plan::Series;
 use crate::run::Runner;
 
-/// Field with the name of the time series of a measurement.
+/// Field that identifies the time series of a measurement.
 const SERIES: &str = "_timeseries";
-/// Field with the span that a measurement's time lies in.
+/// Field with the time span of a measurement.
 pub(crate) const SPAN: &str = "__span";
-/// What begins the fields of a measurement.
+/// Prefix of measurement fields.
 const MEASURED: &str = "metric_name:";
-/// Fields of an event that are no dimensions: they are its text's, or other names of its time.
+/// Event fields that are not dimensions: those of the text, and aliases of the time.
 const NO_DIMENSIONS: &[&str] =
     &["punct", "linecount", "timestartpos", "timeendpos", "time", "timestamp", "splunk_server"];
 
-/// Whether a `mstats` asks for rates of several series.
+/// Whether an `mstats` computes rates of several series.
 pub(crate) fn has_series_rates(tstats: &TstatsCommand) -> bool {
     tstats.aggregates.iter().any(is_series_rate)
 }
@@ -39,7 +41,7 @@ pub(crate) fn groups_series(tstats: &TstatsCommand) -> bool {
     tstats.by.iter().any(|split| split.field == SERIES)
 }
 
-/// Measurements with their time series, and of their other fields those that the command reads.
+/// Adds the time series to the measurements, and keeps only the fields that the command reads.
 fn keyed(measured: RowIter, made: &[String], tstats: &TstatsCommand) -> RowIter {
     let mut wanted: Vec<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     wanted.push("_time".to_owned());
@@ -53,7 +55,7 @@ fn is_series_rate(aggregate: &Aggregate) -> bool {
 }
 
 impl Runner {
-    /// The rows of a `mstats` that tells time series apart: measurements with their series, or what rates fold them to.
+    /// The rows of an `mstats` with time series: measurements with their series, or the result of folding the rates.
     pub(crate) fn series(&self, series: &Series, context: &CommandContext) -> Result<RowIter, EngineError> {
         let (tstats, span) = (&series.command, series.span);
         let keyed = keyed(self.execute(series.measured.clone())?, &series.metrics, tstats);
@@ -86,8 +88,8 @@ impl Runner {
         run(both, format!("| stats {} {} {shown}", first.collect::<Vec<_>>().join(" "), by_text(&by)))
     }
 
-    /// `chart=t`: the rates of series are rows beside the measurements, and `timechart` folds both, so that what it
-    /// joins into OTHER is the mean or the sum of the rates of all series in it.
+    /// `chart=t`: the rates of series are added as rows to the measurements, and `timechart` folds both, so that OTHER
+    /// is the mean or sum of the rates of all series merged into it.
     fn chart_of_rates(
         &self,
         keyed: RowIter,
@@ -156,12 +158,12 @@ impl Runner {
     }
 }
 
-/// The field that stands for a BY field: times stay as they are, and their spans are beside them.
+/// The field used for a BY field: for times, the column with their spans, as the times themselves are kept.
 fn field_of(split: &TstatsSplit) -> &str {
     if split.field == "_time" { SPAN } else { &split.field }
 }
 
-/// Spans and stand-ins of the fields that are grouped by.
+/// Adds spans and substitutes for the BY fields.
 fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     let field = |text: &str| FieldPattern { text: text.to_owned(), span };
     let times = tstats.by.iter().filter(|split| split.field == "_time").map(|split| {
@@ -177,18 +179,18 @@ fn prepared(tstats: &TstatsCommand, span: Span) -> Vec<Stage> {
     commands.into_iter().map(|command| Stage { command, span }).collect()
 }
 
-/// Field with the rate of a series of the n-th of these aggregates.
+/// Field with the rate of a series, for the n-th of these aggregates.
 fn rate_name(at: usize) -> String {
     format!("__r{at}")
 }
 
-/// How rates of series become that of their group.
+/// How the rates of series are combined for their group.
 fn fold_of(at: usize, aggregate: &Aggregate) -> String {
     let sum = matches!(aggregate.function, StatsFunction::SeriesRate { sum: true });
     format!(" {}({}) AS {}", if sum { "sum" } else { "avg" }, rate_name(at), quoted(&aggregate.name))
 }
 
-/// The commands from measurements to the rates of their series, one row for each series and span.
+/// The commands from measurements to the rates of their series, one row per series and span.
 fn rates_text(rates: &[Aggregate], by: &[&str]) -> String {
     let (mut ends, mut before, mut growths) = (String::new(), String::new(), String::new());
     for (at, aggregate) in rates.iter().enumerate() {
@@ -231,7 +233,7 @@ fn argument_names(aggregates: &[Aggregate]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Commands written here, all with the place of the command they stand for.
+/// Parses generated commands; all get the position of the command they replace.
 fn stages_of(text: &str, span: Span) -> Result<Vec<Stage>, EngineError> {
     let parsed = quarry_spl::parse(&format!("| makeresults {text}"));
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
@@ -242,7 +244,7 @@ fn stages_of(text: &str, span: Span) -> Result<Vec<Stage>, EngineError> {
     Ok(stages.map(|stage| Stage { command: stage.command, span }).collect())
 }
 
-/// The columns `wanted` and the series of each row: its dimensions in order of their names.
+/// The columns `wanted` and the series of each row: its dimensions in order of name.
 fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Result<RecordBatch, EngineError> {
     let mut names = names_of(batch);
     names.retain(|name| is_dimension(name) && !made.contains(name));
@@ -265,7 +267,7 @@ fn with_series(batch: &RecordBatch, made: &[String], wanted: &[String]) -> Resul
         series.push_text(&text);
     }
     let keyed = rows::with_column(batch, SERIES, series.finish())?;
-    // What a pattern names begins as a measurement does.
+    // Names matched by a wildcard begin like a measurement.
     let is_read = |name: &str| name == SERIES || name.starts_with(MEASURED) || wanted.iter().any(|read| read == name);
     rows::without(&keyed, |name| !is_read(name))
 }

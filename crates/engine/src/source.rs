@@ -1,4 +1,4 @@
-//! Where a search gets its events: a store on disk or in memory, or one of which a user sees a part.
+//! Source of a search's events: a store on disk or in memory, or a restricted view of one.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,25 @@ use quarry_event::{EventBatch, TimeRange};
 use quarry_stdx::Fault;
 use quarry_store::{AppendRequest, BucketListing, Deletion, IndexSelector, MemoryStore, Snapshot, Store, StoreError};
 
-/// Told where events are not in buckets.
+/// Error text if events are not stored in buckets.
 const NOT_DELETED: &str = "no events can be deleted here: they are in no index";
-/// Where a search gets its events.
+/// Source of a search's events.
 pub trait SnapshotSource: Send + Sync {
-    /// The events of these indexes in this range, as they are now.
+    /// A snapshot of these indexes in this time range.
     fn snapshot(&self, indexes: &IndexSelector, range: &TimeRange) -> Result<Snapshot, StoreError>;
-    /// The buckets there are; `None` where events are not kept in buckets.
+    /// The buckets; `None` if events are not stored in buckets.
     fn buckets(&self) -> Option<Vec<BucketListing>> {
         None
     }
-    /// Keeps events that a search made, all of one index.
+    /// Stores events made by a search, all of one index.
     fn keep(&self, _events: EventBatch) -> Result<(), Fault> {
         Err(Fault::invalid("no events can be kept here"))
     }
-    /// Puts the events of these indexes that are there where they can be deleted.
+    /// Seals the current events of these indexes, so that they can be deleted.
     fn seal(&self, _indexes: &IndexSelector) -> Result<(), Fault> {
         Err(Fault::invalid(NOT_DELETED))
     }
-    /// Takes events out of every later snapshot, all or none; gives how many of each index.
+    /// Hides events from all later snapshots, all or none; returns the number per index.
     fn delete(&self, _deletion: &Deletion) -> Result<BTreeMap<String, u64>, Fault> {
         Err(Fault::invalid(NOT_DELETED))
     }
@@ -53,7 +53,7 @@ impl SnapshotSource for Store {
     }
 }
 
-/// Every event, whatever index is asked for: a search over files has one.
+/// All events, whatever index is requested: a search over files has only one.
 impl SnapshotSource for MemoryStore {
     fn snapshot(&self, _: &IndexSelector, _: &TimeRange) -> Result<Snapshot, StoreError> {
         Ok(MemoryStore::snapshot(self))

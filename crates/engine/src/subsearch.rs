@@ -1,7 +1,8 @@
-//! What a subsearch becomes inside a search expression: its rows as conditions.
+//! Subsearch results in a search expression: rows as conditions.
 //!
-//! Each row is the AND of its fields, rows are joined by OR, several values of a field too. A field named `search` or
-//! `query` is an expression itself. No rows at all match nothing. Source: Splunk's `format` command as documented.
+//! Each row becomes the AND of its fields; rows are joined by OR, as are multiple values of a field. A field named
+//! `search` or `query` is used as an expression. Without rows, the condition matches nothing. Source: Splunk's
+//! documentation of the `format` command.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -10,10 +11,10 @@ use quarry_eval::rows;
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 use quarry_spl::excerpt;
 
-/// Rows of a subsearch that become conditions (limits.conf `[subsearch] maxout`).
+/// Maximum number of subsearch rows that become conditions (limits.conf `[subsearch] maxout`).
 pub(crate) const CONDITION_ROWS_MAX: usize = 10_000;
 
-/// The condition that `rows` stand for.
+/// The condition for `rows`.
 pub(crate) fn condition_of(batches: &[RecordBatch], span: Span) -> Result<SearchExpr, EngineError> {
     let mut conditions = Vec::new();
     for batch in batches {

@@ -1,42 +1,44 @@
-//! The threads that searches run on: kept and used again, ended and joined with the engine.
+//! Thread pool of searches: threads are kept and reused, and joined when the engine is dropped.
 //!
-//! A search needs a deep stack, and a thread made for each would cost a needle more than its answer. A search never
-//! waits for a thread: without an idle one a new one is made. No thread is ever detached: the C library of common
-//! systems (glibc bug 19951) may touch a detached thread's memory after it has gone, which thousands of short
-//! searches per second do meet.
+//! A search needs a deep stack, and creating a thread for each would take longer than a search for one event. A search
+//! never waits for a thread: if none is idle, a new one is created. Threads are never detached: common C libraries
+//! (glibc bug 19951) may touch a detached thread's memory after it has ended, which does happen at thousands of short
+//! searches per second.
 //!
-//! A panic in a search is an error of this search ([`quarry_eval::panics::caught`]): an answer that only ends would look whole.
+//! A panic in a search becomes an error of that search ([`quarry_eval::panics::caught`]); a result that merely ended
+//! would look complete.
 
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Bytes of stack of a search's thread: expressions nest up to the parser's limit, and commands ask one another for rows.
+/// Stack size of a search's thread: expressions nest up to the parser's limit, and commands call one another for rows.
 pub const STACK_BYTES: usize = 16 << 20;
-/// What of it may be in use already where a search goes on, on a thread that is not its own.
+/// Maximum stack already in use when a search continues on a foreign thread.
 const STACK_USED_MAX: usize = 1 << 20;
-/// Threads that stay for the next search; others end with their search.
+/// Maximum number of idle threads; others end with their search.
 const IDLE_MAX: usize = 64;
 
-/// Runs a part of a search on this thread with the stack that a search needs: another one where this is not as deep.
+/// Runs part of a search with a sufficient stack: on this thread, or on another stack if it has too little.
 pub(crate) fn with_stack<T>(run: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_BYTES - STACK_USED_MAX, STACK_BYTES, run)
 }
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// What an idle thread waits for.
+/// Work sent to an idle thread.
 struct Order {
     work: Work,
-    /// The thread's own way back among the idle. It has none while it is idle, so that it ends when they are let go.
+    /// Sender with which the thread returns to the idle list. An idle thread does not hold it, so that it ends when the
+    /// list is dropped.
     back: Sender<Order>,
 }
 
 /// Threads that wait for a search.
 #[derive(Default)]
 struct Idle {
-    /// No search will come any more.
+    /// Set when no more searches follow.
     closed: bool,
     threads: Vec<Sender<Order>>,
 }
@@ -49,13 +51,13 @@ pub(crate) struct SearchThreads {
 }
 
 impl SearchThreads {
-    /// Runs `work` on a thread of its own from now on.
+    /// Runs `work` on a thread of its own.
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let mut work: Work = Box::new(work);
         while let Some(thread) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).threads.pop() {
             match thread.send(Order { work, back: thread.clone() }) {
                 Ok(()) => return Ok(()),
-                // It ended with a panic; the next one may do.
+                // This thread ended with a panic; try the next one.
                 Err(returned) => work = returned.0.work,
             }
         }
@@ -66,7 +68,7 @@ impl SearchThreads {
         let ended: Vec<JoinHandle<()>> = all.extract_if(.., |handle| handle.is_finished()).collect();
         all.push(handle);
         drop(all);
-        // They have ended: joining only gives their memory back. A panic was told when it happened.
+        // They have ended; joining only frees their memory. A panic was reported when it happened.
         ended.into_iter().for_each(|handle| drop(handle.join()));
         Ok(())
     }
@@ -74,14 +76,14 @@ impl SearchThreads {
 
 impl Drop for SearchThreads {
     fn drop(&mut self) {
-        // An idle thread ends when its sender goes; one at work finds the list closed.
+        // An idle thread ends when its sender is dropped; a busy one finds the list closed.
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Idle { closed: true, threads: Vec::new() };
         let all = std::mem::take(self.all.get_mut().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().for_each(|handle| drop(handle.join()));
     }
 }
 
-/// What a thread does: one search after the other, while there is room among the idle and an engine.
+/// Thread main function: runs searches while there is room in the idle list and the engine exists.
 fn serve(first: Work, idle: &Mutex<Idle>) {
     let (back, orders) = channel();
     let mut order = Order { work: first, back };

@@ -1,4 +1,4 @@
-//! `addinfo`: time range and identifier of the search in every row.
+//! `addinfo`: adds the search's time range and id to every row.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -29,7 +29,7 @@ fn search_facts(context: &CommandContext) -> Vec<(String, String)> {
     .to_vec()
 }
 
-/// Seconds with at least three digits behind the point.
+/// Seconds with at least three decimal places.
 fn with_millis(time: TimeNs) -> String {
     const MILLI_DIGITS: usize = 3;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `addtotals`: sums of rows as a field, sums of columns as a last row.
+//! `addtotals`: row sums as a field, column sums as a last row.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl Execute for AddTotalsCommand {
 /// The sums of rows.
 struct RowTotals(Arc<AddTotalsCommand>);
 
-/// Whether a column is summed: a named one, else any that is not internal.
+/// Whether a column is summed: the named ones, or all that are not internal.
 fn is_summed(command: &AddTotalsCommand, name: &str) -> bool {
     let named = |pattern: &str| {
         let internal = name.starts_with('_') && !pattern.starts_with('_');
@@ -70,7 +70,7 @@ impl Blocking for ColumnTotals {
             return Ok(of_batches(Vec::new()));
         }
         let schema = kept.schema();
-        // The sums of rows are summed with the others.
+        // The row sums are summed too.
         let is_told = |name: &String| (self.0.row && *name == self.0.field_name) || is_summed(&self.0, name);
         let names: Vec<String> =
             names_of(&RecordBatch::new_empty(Arc::clone(&schema))).into_iter().filter(is_told).collect();

@@ -1,7 +1,7 @@
-//! The columns that chart and timechart show of their aggregates: aggregates as they are, and expressions over some.
+//! Output columns of chart and timechart: aggregates, and expressions over aggregates.
 //!
-//! Expressions are computed per group, when the groups are whole; the aggregates inside are not shown. A cell without
-//! any row is empty, whatever the expression would make of nothing.
+//! Expressions are evaluated per group once the groups are complete; the aggregates they use are hidden. A cell without
+//! rows is empty, whatever the expression would yield.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct Output {
     pub column: String,
     /// Whether a cell without rows is 0.
     pub is_zero_when_missing: bool,
-    /// What it is computed by, when it is no aggregate.
+    /// The expression, if it is not an aggregate.
     expr: Option<Arc<CompiledExpr>>,
 }
 
@@ -60,7 +60,7 @@ impl Outputs {
         &self.0
     }
 
-    /// The groups with what is computed of their aggregates.
+    /// The groups with the expressions evaluated.
     pub(crate) fn computed(&self, mut groups: RecordBatch) -> Result<RecordBatch, EngineError> {
         for output in &self.0 {
             if let Some(expr) = &output.expr {
@@ -71,7 +71,7 @@ impl Outputs {
         Ok(groups)
     }
 
-    /// The grouping fields and the columns, without what they are computed of.
+    /// The grouping fields and the output columns, without the hidden aggregates.
     pub(crate) fn shown(&self, groups: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
         let keys = by.iter().map(|name| (name, name));
         let names = keys.chain(self.0.iter().map(|output| (&output.name, &output.column)));
@@ -80,7 +80,7 @@ impl Outputs {
         batch_of(columns, groups.num_rows())
     }
 
-    /// Whether some column is computed.
+    /// Whether a column is an expression.
     pub(crate) fn has_computed(&self) -> bool {
         self.0.iter().any(|output| output.expr.is_some())
     }

@@ -1,8 +1,8 @@
-//! `analyzefields`: how well each field of numbers tells the value of one field, its class.
+//! `analyzefields`: how well each numeric field predicts the value of one field, its class.
 //!
-//! A number is taken for the class in which it is most probable when the numbers of each class are normally
-//! distributed, weighed by how frequent the class is. Splunk documents what its columns mean and not how it predicts;
-//! this is the simplest classifier that uses place and spread of the numbers (Gaussian naive Bayes with one feature).
+//! A number is assigned to its most probable class, assuming that the numbers of each class are normally distributed
+//! and weighting classes by frequency (Gaussian naive Bayes with one feature). Splunk documents the output columns but
+//! not the method; this is the simplest classifier that uses location and spread.
 
 use std::collections::BTreeMap;
 use std::f64::consts::PI;
@@ -18,9 +18,9 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Classes at most: each number is compared with all of them.
+/// Maximum number of classes; each number is compared with all of them.
 const CLASSES_MAX: usize = 1_000;
-/// A class whose numbers are all alike has this share of the variance of all numbers.
+/// Minimum variance of a class, as a share of the variance of all numbers; applies if its numbers are equal.
 const VARIANCE_LEAST: f64 = 1e-9;
 
 impl Execute for AnalyzeFieldsCommand {
@@ -29,7 +29,7 @@ impl Execute for AnalyzeFieldsCommand {
     }
 }
 
-/// The command; the field of classes.
+/// The command; holds the field with the classes.
 struct AnalyzeFields(String);
 
 /// The numbers of a class.
@@ -37,7 +37,7 @@ struct AnalyzeFields(String);
 struct Class {
     count: f64,
     mean: f64,
-    /// Sum of the squares of distances to the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
     right: f64,
 }
@@ -51,14 +51,14 @@ impl Class {
         self.squares += distance * (number - self.mean);
     }
 
-    /// Logarithm of how probable the number and the class are together, but for what is the same for all classes.
+    /// Log-likelihood of number and class together, without the terms that are the same for all classes.
     fn likelihood(&self, number: f64, least: f64) -> f64 {
         let variance = (self.squares / self.count).max(least);
         self.count.ln() - 0.5 * (2.0 * PI * variance).ln() - (number - self.mean).powi(2) / (2.0 * variance)
     }
 }
 
-/// What one field tells.
+/// Output row for one field.
 struct FieldStatistics {
     count: f64,
     accuracy: f64,
@@ -78,7 +78,7 @@ fn statistics_of(points: &[(usize, f64)], classes: usize) -> FieldStatistics {
     let mut right = 0.0;
     for (class, number) in points {
         let likelihood = |class: &usize| known[*class].likelihood(*number, least);
-        // Of equally probable classes the first.
+        // The first of equally probable classes.
         let best = present.iter().rev().max_by(|a, b| likelihood(a).total_cmp(&likelihood(b)));
         if best == Some(class) {
             known[*class].right += 1.0;

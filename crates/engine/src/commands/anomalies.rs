@@ -1,6 +1,6 @@
-//! `anomalies`: how much new text each row brings after those before it.
+//! `anomalies`: how much new text each row contains compared with the rows before it.
 //!
-//! Splunk's own figures differ; what stands out is the same.
+//! Splunk's scores differ; the same rows stand out.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Letters of the pieces that `anomalies` compares.
+/// Length of the n-grams that `anomalies` compares.
 const PIECE: usize = 3;
 
 impl Execute for AnomaliesCommand {
@@ -36,11 +36,11 @@ impl Execute for AnomaliesCommand {
 /// The command with its options.
 struct Anomalies {
     command: AnomaliesCommand,
-    /// The pieces of each text that is expected whatever came before.
+    /// N-grams of each text on the blacklist, which is always expected.
     denied: Vec<Window>,
 }
 
-/// The texts before a row, and how often each piece is in them.
+/// The texts before a row, with the count of each n-gram.
 #[derive(Default)]
 struct Window {
     texts: VecDeque<Vec<u64>>,
@@ -48,7 +48,7 @@ struct Window {
 }
 
 impl Window {
-    /// Distinct pieces of a row that the window lacks, as a share of the distinct pieces of both.
+    /// Distinct n-grams of a row that are missing from the window, divided by the distinct n-grams of both.
     fn unexpected(&self, pieces: &[u64]) -> f64 {
         let new = pieces.iter().filter(|piece| !self.counts.contains_key(*piece)).count();
         let all = self.counts.len() + pieces.len();
@@ -94,7 +94,7 @@ impl BlockingTable for Anomalies {
 }
 
 impl Anomalies {
-    /// The command, with a table of texts that are no news.
+    /// `denied` is a table of texts that are always expected.
     fn new(command: &AnomaliesCommand, denied: Option<&RecordBatch>) -> Anomalies {
         let mut anomalies = Anomalies { command: command.clone(), denied: Vec::new() };
         if let Some(table) = denied {
@@ -109,17 +109,17 @@ impl Anomalies {
         anomalies
     }
 
-    /// Whether a text brings next to nothing that a denied one has not.
+    /// Whether a text contains next to nothing that is not in a blacklisted one.
     fn is_denied(&self, pieces: &[u64]) -> bool {
         self.denied.iter().any(|denied| denied.unexpected(pieces) <= self.command.denied_threshold)
     }
 
-    /// Distinct runs of letters of a text, each as a number.
+    /// Distinct n-grams of a text, each as a number.
     fn pieces(&self, text: &str) -> Vec<u64> {
         let letter = |c: char| if self.command.normalizes && c.is_ascii_digit() { '0' } else { c };
         let mut letters: Vec<char> = text.chars().map(letter).collect();
         if self.command.normalizes {
-            // Numbers are alike whatever their length.
+            // Runs of digits count as equal regardless of length.
             letters.dedup_by(|a, b| *a == '0' && *b == '0');
         }
         let code = |run: &[char]| run.iter().fold(0u64, |code, c| (code << 21) | u64::from(u32::from(*c)));

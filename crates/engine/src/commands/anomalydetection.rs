@@ -1,8 +1,7 @@
 //! `anomalydetection`: improbable rows, by one of three methods.
 //!
-//! `method=histogram` multiplies how frequent the values of a row are in their fields, numbers by the bins of a
-//! histogram; the other methods are those of `anomalousvalue` and `outlier`. Splunk's own figures differ; what stands
-//! out is the same.
+//! `method=histogram` multiplies the relative frequencies of a row's values in their fields, with numbers binned; the
+//! other methods are those of `anomalousvalue` and `outlier`. Splunk's scores differ; the same rows stand out.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -18,9 +17,9 @@ use crate::lower::{Lowering, Step, blocking};
 
 /// Bins of a histogram at most.
 const BINS_MAX: usize = 50;
-/// Distances between quartiles that a probability may lie below the lower one.
+/// Interquartile ranges below the lower quartile at which a probability becomes anomalous.
 const REACH: f64 = 1.5;
-/// The same where few anomalies are wanted.
+/// The same with `cutoff=true`, which reports fewer anomalies.
 const CUTOFF_REACH: f64 = 3.0;
 
 impl Execute for AnomalyDetectionCommand {
@@ -36,13 +35,13 @@ impl Execute for AnomalyDetectionCommand {
 /// `method=histogram` with its options.
 struct Histogram(HistogramDetection);
 
-/// Of a row: the logarithm of its probability, and the field that makes it least probable with that field's share.
+/// Log-probability of a row, and the field that contributes least to it, with that field's share.
 struct Likelihood {
     logarithm: f64,
     cause: Option<(String, f64)>,
 }
 
-/// Share of each row's value in a field: by value, or by bin where there are many different numbers.
+/// Relative frequency of each row's value in a field: by value, or by bin if there are many distinct numbers.
 fn shares_of(name: &str, rows: &RecordBatch) -> Vec<Option<f64>> {
     let facts = FieldFacts::of(name, rows);
     let bins = (facts.count as f64).sqrt().ceil().min(BINS_MAX as f64);
@@ -81,7 +80,7 @@ impl Histogram {
         (0..all.num_rows()).map(of_row).collect()
     }
 
-    /// The logarithm below which a row is anomalous, and the quartiles it comes from.
+    /// The log-probability below which a row is anomalous, and the quartiles it is derived from.
     fn threshold(&self, likelihoods: &[Likelihood]) -> (f64, f64, f64) {
         let mut sorted: Vec<f64> = likelihoods.iter().map(|likelihood| likelihood.logarithm).collect();
         sorted.sort_by(f64::total_cmp);

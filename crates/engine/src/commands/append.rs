@@ -1,4 +1,4 @@
-//! `append`: the rows of a subsearch behind those of the search.
+//! `append`: appends the rows of a subsearch.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -17,7 +17,7 @@ impl Execute for AppendCommand {
     }
 }
 
-/// Rows that are there already, behind those that come.
+/// Rows held in memory, emitted after the incoming rows.
 pub(crate) struct Append {
     /// Result of the subsearch.
     pub rows: Vec<RecordBatch>,

@@ -1,4 +1,4 @@
-//! `appendcols`: the columns of a subsearch, added row by row.
+//! `appendcols`: appends the columns of a subsearch, row by row.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;
@@ -22,7 +22,7 @@ impl Execute for AppendColsCommand {
 struct AppendCols {
     /// Result of the subsearch.
     right: Vec<RecordBatch>,
-    /// Whether its values win.
+    /// Whether its values override existing ones.
     replaces: bool,
 }
 

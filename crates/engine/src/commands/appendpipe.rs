@@ -1,4 +1,4 @@
-//! `appendpipe`: the result of commands on the rows, appended to the rows.
+//! `appendpipe`: appends the result of a subpipeline on the current rows.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,6 +1,6 @@
-//! `apply`: the rows with what a model says of them.
+//! `apply`: adds a model's predictions to the rows.
 //!
-//! The model is read when the rows before it are there, so that a search may apply what it has just learnt.
+//! The model is loaded after the input rows have arrived, so that a search can apply a model it has just fitted.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Execute for ApplyCommand {
     }
 }
 
-/// Asks the model about all rows.
+/// Applies the model to all rows.
 struct Apply {
     command: ApplyCommand,
     /// Where models are kept.

@@ -1,4 +1,4 @@
-//! `arules`: association rules between the values of fields.
+//! `arules`: association rules between field values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ impl Execute for ArulesCommand {
 /// The command with its options.
 struct Arules(ArulesCommand);
 
-/// Values of fields by the fields' places.
+/// Values with the index of their field.
 type Items<'t> = Vec<(usize, &'t str)>;
 
 impl BlockingTable for Arules {

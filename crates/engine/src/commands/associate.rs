@@ -1,4 +1,4 @@
-//! `associate`: values that tell much about the values of other fields, by how much they lower the entropy.
+//! `associate`: values that say much about the values of another field, measured by the decrease in entropy.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ impl Execute for AssociateCommand {
 /// The command with its options.
 struct Associate(AssociateCommand);
 
-/// Bits that a value of such a distribution tells.
+/// Entropy of this distribution in bits.
 fn entropy(counts: &BTreeMap<&str, usize>) -> f64 {
     let all: usize = counts.values().sum();
     let share = |count: &usize| *count as f64 / all as f64;
@@ -64,7 +64,7 @@ impl BlockingTable for Associate {
 }
 
 impl Associate {
-    /// Values of one field that tell much of another.
+    /// Values of one field that say much about another field.
     fn pair(
         &self,
         reference: &FieldTexts,

@@ -29,7 +29,7 @@ impl Execute for BinCommand {
     }
 }
 
-/// With a span: row by row.
+/// With a fixed span: row by row.
 #[derive(Clone)]
 struct Bin {
     field: String,
@@ -41,15 +41,15 @@ struct Bin {
 
 #[derive(Clone)]
 enum Spans {
-    /// Of `_time`: the start of the span, as a time.
+    /// For `_time`: the start of the span, as a time.
     Time(TimeSpans),
-    /// Of time in another field: the start of the span, in seconds.
+    /// For times in another field: the start of the span, in seconds.
     Seconds(TimeSpans),
     Number(NumberSpans),
 }
 
 impl Bin {
-    /// The command if its options fix the spans; `None` when they depend on the values.
+    /// The command, if its options determine the spans; `None` if they depend on the values.
     fn new(command: &BinCommand, context: &CommandContext) -> Result<Option<Bin>, EngineError> {
         let field = command.field.text.clone();
         let output = command.output.clone().unwrap_or_else(|| field.clone());
@@ -84,7 +84,7 @@ impl RowCommand for Bin {
     }
 }
 
-/// The starts of the spans that numbers of seconds lie in; what is no instant stays as it is.
+/// The starts of the spans that contain these times in seconds; values that are not times are kept.
 fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
     let reader = ColumnReader::new(values);
     let mut column = ColumnBuilder::new(values.len());
@@ -97,7 +97,7 @@ fn starts_of(spans: &mut TimeSpans, values: &ArrayRef) -> ArrayRef {
     column.finish()
 }
 
-/// The spans of values; what is no number stays as it is.
+/// The spans of values; values that are not numbers are kept.
 fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     let reader = ColumnReader::new(values);
     let mut column = ColumnBuilder::new(values.len());
@@ -110,7 +110,7 @@ fn names_of(spans: &NumberSpans, values: &ArrayRef) -> ArrayRef {
     column.finish()
 }
 
-/// Without a span: all values are needed to choose one.
+/// Without a span: chosen from all values.
 struct BinByRange(BinCommand);
 
 impl Blocking for BinByRange {
@@ -143,7 +143,7 @@ impl Blocking for BinByRange {
     }
 }
 
-/// The smallest and the largest number, `known` ones included.
+/// The smallest and the largest number, including those in `known`.
 fn bounds_of_numbers(known: Option<(f64, f64)>, numbers: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     numbers.fold(known, |bounds: Option<(f64, f64)>, number| match bounds {
         None => Some((number, number)),

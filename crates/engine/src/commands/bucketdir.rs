@@ -18,20 +18,20 @@ impl Execute for BucketDirCommand {
     }
 }
 
-/// While there are too many paths, the directory with the least in it takes the place of what it holds.
+/// While there are too many paths, the directory with the fewest entries replaces its contents.
 struct BucketDir(BucketDirCommand);
 
-/// What a path stands for.
+/// A path in the current set.
 #[derive(Clone, Copy, Default)]
 struct Held {
     size: f64,
     count: f64,
-    /// Paths it was made of last.
+    /// Number of paths that were last merged into it.
     parts: usize,
 }
 
 impl BucketDir {
-    /// The folder a path lies in, with its separator at the end.
+    /// The directory of a path, with the separator at its end.
     fn folder_of(&self, path: &str) -> Option<String> {
         let separator = self.0.separator.as_str();
         let inner = path.strip_suffix(separator).unwrap_or(path);
@@ -60,7 +60,7 @@ impl BlockingTable for BucketDir {
                     sum.parts += 1;
                 }
             }
-            // One that holds several, if there is one; of the deepest the smallest.
+            // Prefers one with several entries; among the deepest, the smallest.
             if folders.values().any(|sum| sum.parts > 1) {
                 folders.retain(|_, sum| sum.parts > 1);
             }

@@ -1,4 +1,4 @@
-//! `chart`: aggregates by a row field and, optionally, a column per value of another.
+//! `chart`: aggregates by a row field and, optionally, one column per value of another field.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Execute for ChartCommand {
     }
 }
 
-/// The fold of `chart`. Fields with spans were binned by a `bin` in front.
+/// The fold of `chart`. Split fields with spans have been binned by a preceding `bin`.
 pub(crate) struct Chart {
     command: ChartCommand,
     plan: AggregatePlan,
@@ -51,7 +51,7 @@ impl Chart {
     /// Compiles the command.
     pub(crate) fn new(command: &ChartCommand, context: &ExprContext) -> Result<Chart, EngineError> {
         let (row, column) = match (&command.row, &command.column) {
-            // A column split without a row split is a row split.
+            // A column split without a row split becomes the row split.
             (None, Some(column)) => (Some(column.field.text.clone()), None),
             (row, column) => {
                 let name =
@@ -94,7 +94,7 @@ impl Reduce for Chart {
     }
 }
 
-/// Rows in ascending order of the row field, where spans of numbers sort by their start.
+/// Rows in ascending order of the row field; numeric spans sort by their start.
 fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineError> {
     let [field] = by else { return sorted_by(rows, by) };
     debug_assert!(names_of(rows).contains(field));
@@ -104,7 +104,7 @@ fn sorted_rows(rows: &RecordBatch, by: &[String]) -> Result<RecordBatch, EngineE
     rows::take(rows, &places.into())
 }
 
-/// The order of rows, the same whatever order they came in.
+/// Order of rows, independent of the input order.
 fn text_order(a: &str, b: &str) -> std::cmp::Ordering {
     row_order(a, b).then_with(|| a.cmp(b))
 }
@@ -125,7 +125,7 @@ impl AnyChart {
     }
 }
 
-/// A chart with patterns in its functions: which columns there are is known when all rows are there.
+/// A chart with wildcards in its functions; its columns are known only after all rows have arrived.
 pub(super) struct WildcardChart {
     /// The command as written.
     chart: AnyChart,
@@ -142,7 +142,7 @@ impl WildcardChart {
         Ok(blocking(WildcardChart { chart, expressions: lowering.expressions() }))
     }
 
-    /// The command with the fields of rows that have numbers or texts under these names.
+    /// The command with wildcards replaced by the fields that have values.
     fn reduce(&self, names: &[String]) -> Result<Box<dyn Reduce>, EngineError> {
         let split_by = |split: &Option<SplitField>| split.as_ref().map(|split| split.field.text.clone());
         Ok(match &self.chart {

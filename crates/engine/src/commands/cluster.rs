@@ -1,8 +1,8 @@
-//! `cluster`: groups rows whose texts are alike.
+//! `cluster`: groups rows with similar texts.
 //!
-//! A row joins the first group whose first text is alike enough: of the words of the longer text, or of both texts
-//! together, at least the threshold's share is common. It is no model of Splunk's own measure; with texts that differ
-//! in a few words the groups are the same.
+//! A row joins the first group whose first text is similar enough: the share of common words, relative to the longer
+//! text or to both, reaches the threshold. Splunk's own measure is not reproduced, but for texts that differ in a few
+//! words the groups are the same.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +19,9 @@ use crate::lower::{Lowering, Step, blocking};
 
 /// Groups at most.
 const CLUSTERS_MAX: usize = 5_000;
-/// Words of a text that are looked at.
+/// Maximum number of words compared per text.
 const TERMS_MAX: usize = 1_000;
-/// Characters of a run for `match=ngramset`.
+/// Length of the n-grams for `match=ngramset`.
 const RUN: usize = 3;
 
 impl Execute for ClusterCommand {
@@ -33,7 +33,7 @@ impl Execute for ClusterCommand {
 /// The command with its options.
 struct Cluster(ClusterCommand);
 
-/// What is compared of a text.
+/// Comparable form of a text.
 enum Terms {
     List(Vec<String>),
     Set(BTreeSet<String>),
@@ -47,7 +47,7 @@ impl Terms {
         }
     }
 
-    /// How alike two texts are, from 0 to 1.
+    /// Similarity of two texts, from 0 to 1.
     fn likeness(&self, other: &Terms) -> f64 {
         let longer = self.len().max(other.len());
         if longer == 0 {
@@ -96,7 +96,7 @@ impl BlockingTable for Cluster {
             counts[at] += 1;
             labels.push(Some(at));
         }
-        // Without labels one row of each group stays.
+        // Without `labelonly`, one row of each group is kept.
         let (shown, groups): (RecordBatch, Vec<Option<usize>>) = match self.0.label_only {
             true => (all.clone(), labels),
             false => (rows::take(&all, &UInt32Array::from(firsts.clone()))?, (0..firsts.len()).map(Some).collect()),
@@ -140,7 +140,7 @@ impl Cluster {
 
     fn is_alike(&self, first: &Terms, own: &Terms) -> bool {
         let (short, long) = (first.len().min(own.len()), first.len().max(own.len()));
-        // Texts of very different length need no look.
+        // Texts of very different length cannot be similar enough.
         short as f64 >= self.0.threshold * long as f64 && first.likeness(own) >= self.0.threshold
     }
 }

@@ -1,4 +1,4 @@
-//! `cofilter`: for each two items, how many users have both.
+//! `cofilter`: for every two items, the number of users that have both.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Pairs of items that are counted.
+/// Maximum number of counted pairs.
 const PAIRS_MAX: usize = 1_000_000;
-/// Bytes that a value in a set takes besides its text, about.
+/// Approximate overhead of a value in a set, in bytes.
 const VALUE_BYTES: usize = 64;
 
 impl Execute for CofilterCommand {

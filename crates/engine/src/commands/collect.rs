@@ -1,4 +1,4 @@
-//! `collect`: rows stored as events of an index.
+//! `collect`: stores rows as events of an index.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 use crate::source::SnapshotSource;
 
-/// Bytes of events kept at once.
+/// Bytes of events stored at once.
 const BATCH_BYTES: usize = 4 << 20;
-/// How the time stands in front of an event that has no text of its own.
+/// Format of the time prefix of an event that has no text of its own.
 const TIME_FORMAT: &str = "%m/%d/%Y %H:%M:%S %z";
-/// Source of events that name none.
+/// Source of events without one.
 const SOURCE: &str = "collect";
-/// Host of events that name none.
+/// Host of events without one.
 const HOST: &str = "search";
 
 impl Execute for CollectCommand {
@@ -119,7 +119,7 @@ impl Collect {
                 ("info_max_time", seconds(context.range.latest, "+Infinity")),
                 ("info_search_time", seconds(Some(context.now), "")),
             ];
-            // A row that tells of a search itself, such as one of `addinfo`, is believed.
+            // Search information that is already in the row, as after `addinfo`, takes precedence.
             let told = |name: &str| fields.iter().any(|(field, _)| *field == name);
             let facts = facts.iter().filter(|(name, _)| !told(name));
             parts.extend(facts.map(|(name, value)| format!("{name}={value}")));

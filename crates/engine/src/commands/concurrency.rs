@@ -1,4 +1,4 @@
-//! `concurrency`: how many rows were running when each began.
+//! `concurrency`: the number of concurrent rows at the start of each.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -40,7 +40,7 @@ impl BlockingTable for Concurrency {
             match span {
                 Some((start, end)) => {
                     let before = |numbers: &[f64]| numbers.partition_point(|number| number <= start) as i64;
-                    // A row without length is at work when it begins all the same.
+                    // A row without duration counts at its start all the same.
                     let own = i64::from(start == end);
                     column.push_int(before(&begun) - before(&ended) + own);
                 }

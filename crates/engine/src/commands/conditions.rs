@@ -1,20 +1,20 @@
-//! Rows as the text of a search condition: what `format` and `return` share.
+//! Rows formatted as a search condition, shared by `format` and `return`.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{ColumnBuilder, batch_of};
 
-/// Field that holds the condition; a subsearch that ends with it is one.
+/// Field with the condition; a subsearch whose result has it is used as a condition.
 pub(super) const SEARCH_FIELD: &str = "search";
-/// Bytes of a condition at most.
+/// Maximum bytes of a condition.
 const CONDITION_BYTES_MAX: usize = 1 << 20;
 
-/// The value in quotes, as the parser reads it back.
+/// The value in quotes, such that the parser reads it back.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Refuses a condition of too many bytes.
+/// Checks the size of a condition.
 pub(super) fn check(bytes: usize) -> Result<(), EngineError> {
     if bytes > CONDITION_BYTES_MAX {
         let what = "condition made of rows".to_owned();

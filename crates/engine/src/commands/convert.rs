@@ -1,7 +1,7 @@
 //! `convert`: values of fields converted from one notation to another.
 //!
-//! A value that cannot be converted stays as it is, except with `num`, which drops it. `auto` converts a field only when
-//! one way fits all its values, so it must see every row; all other functions look at one value.
+//! A value that cannot be converted is kept, except by `num`, which removes it. `auto` converts a field only if a
+//! single function converts all its values, so it must see every row; the other functions convert values one by one.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ struct Converter {
     now: TimeNs,
 }
 
-/// Ways that `auto` and `num` try, in this order.
+/// Functions that `auto` and `num` try, in this order.
 const NUMBER_WAYS: [ConvertFunction; 5] = [
     ConvertFunction::RmComma,
     ConvertFunction::Dur2Sec,
@@ -82,7 +82,7 @@ impl Converter {
         Ok(rows)
     }
 
-    /// Fields a conversion reads, with what its stars stand for.
+    /// Fields that a conversion applies to, with the texts matched by its wildcards.
     fn fields(&self, conversion: &Conversion, rows: &RecordBatch) -> Vec<(String, Vec<String>)> {
         let pattern = &conversion.field.text;
         let spared = |name: &str| {
@@ -111,7 +111,7 @@ impl Converter {
         self.converted(reader, convert)
     }
 
-    /// The column with each value converted; values that cannot be stay.
+    /// The column with each value converted; values that cannot be converted are kept.
     fn converted(&self, reader: &ColumnReader, convert: impl Fn(&Value<'_>) -> Option<Value<'static>>) -> ArrayRef {
         let mut column = ColumnBuilder::new(reader.len());
         for row in 0..reader.len() {
@@ -133,7 +133,7 @@ impl Converter {
         column.finish()
     }
 
-    /// The first way in which every value of the column becomes a number.
+    /// The first function that converts every value of the column to a number.
     fn common_way(&self, reader: &ColumnReader) -> Option<Way> {
         let ways: [Way; 6] = [
             |_, value| number(value),
@@ -149,12 +149,12 @@ impl Converter {
         ways.into_iter().find(fits)
     }
 
-    /// The value by the first way that makes a number of it.
+    /// The value converted by the first function that yields a number.
     fn any_number(&self, value: &Value<'_>) -> Option<Value<'static>> {
         number(value).or_else(|| NUMBER_WAYS.iter().find_map(|way| self.value(*way, value)))
     }
 
-    /// One value converted; `None` when it cannot be.
+    /// Converts a value; `None` if that is not possible.
     fn value(&self, function: ConvertFunction, value: &Value<'_>) -> Option<Value<'static>> {
         if function == ConvertFunction::CTime {
             let text = strftime(instant(value)?, &self.command.time_format, &self.zone);
@@ -181,10 +181,10 @@ impl Converter {
     }
 }
 
-/// How a value becomes a number.
+/// A function that converts a value to a number.
 type Way = fn(&Converter, &Value<'_>) -> Option<Value<'static>>;
 
-/// A value that reads as a number, as a number.
+/// Parses a value as a number.
 fn number(value: &Value<'_>) -> Option<Value<'static>> {
     value.exact_number().map(Value::of_number)
 }
@@ -215,7 +215,7 @@ fn minutes_seconds(text: &str) -> Option<f64> {
     Some(minutes as f64 * 60.0 + seconds)
 }
 
-/// Kilobytes of a number with `k`, `m`, `g` or nothing behind it.
+/// A number with the suffix `k`, `m`, `g` or none, in kilobytes.
 fn kilobytes(text: &str) -> Option<f64> {
     const STEP: f64 = 1024.0;
     let (digits, factor) = match text.chars().last()?.to_ascii_lowercase() {
@@ -228,7 +228,7 @@ fn kilobytes(text: &str) -> Option<f64> {
     (number >= 0.0).then_some(number * factor)
 }
 
-/// The number a text begins with.
+/// The number at the start of a text.
 fn leading_number(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -241,13 +241,13 @@ fn leading_number(text: &str) -> Option<&str> {
     (end > sign).then(|| &text[..end])
 }
 
-/// A number of digits only.
+/// A number that consists of digits only.
 fn whole(text: &str) -> Option<i64> {
     let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_plain { text.parse().ok() } else { None }
 }
 
-/// `convert` of functions that look at one value.
+/// `convert` with functions that convert values one by one.
 struct Convert(Arc<Converter>);
 
 impl RowCommand for Convert {

@@ -1,4 +1,4 @@
-//! `correlate`: how often each two fields occur in the same rows.
+//! `correlate`: how often every two fields occur in the same rows.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -17,7 +17,7 @@ impl Execute for CorrelateCommand {
     }
 }
 
-/// Rows that have both of two fields, as a share of those that have one.
+/// Number of rows with both fields, divided by the number of rows with either.
 struct Correlate;
 
 impl BlockingTable for Correlate {

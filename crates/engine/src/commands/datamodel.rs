@@ -1,4 +1,4 @@
-//! `datamodel`: definitions of data models. Where it shows events the plan has a search over them in its place.
+//! `datamodel`: definitions of data models. For its events, the planner substitutes a search.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

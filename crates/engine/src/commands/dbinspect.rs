@@ -84,7 +84,7 @@ fn buckets_table(
     batch_of(columns, buckets.len())
 }
 
-/// How many buckets of each state begin in each span of time.
+/// Number of buckets of each state that begin in each span of time.
 fn by_time(buckets: &[BucketListing], mut floor: impl FnMut(i64) -> i64) -> Result<RecordBatch, EngineError> {
     let mut counts: BTreeMap<i64, (i64, i64)> = BTreeMap::new();
     for bucket in buckets {

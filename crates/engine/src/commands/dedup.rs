@@ -1,4 +1,4 @@
-//! `dedup`: the first rows of each combination of values, in the order they come.
+//! `dedup`: the first rows of each combination of values, in input order.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ struct Dedup {
 }
 
 impl Dedup {
-    /// The command at its start.
+    /// Initial state of the command.
     fn new(command: &DedupCommand, account: MemoryAccount) -> Dedup {
         Dedup {
             fields: command.fields.clone(),
@@ -61,7 +61,7 @@ impl Dedup {
         }
     }
 
-    /// Whether the row is among the first of its combination.
+    /// Whether the row is among the first with its combination.
     fn is_first(&mut self, readers: &[ColumnReader], row: usize, key: &mut Vec<u8>, scratch: &mut String) -> bool {
         key.clear();
         for reader in readers {

@@ -1,4 +1,5 @@
-//! `delete`, where it may not stand: what it does where it may is part of a plan ([`crate::plan::Source::Delete`]).
+//! `delete` in a place where it is not allowed. Where it is allowed, it is part of the plan
+//! ([`crate::plan::Source::Delete`]).
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::DeleteCommand;
@@ -7,7 +8,7 @@ use super::Execute;
 use crate::lower::{Lowering, Step};
 
 impl Execute for DeleteCommand {
-    /// Where it may stand it is part of the plan's source.
+    /// Where it is allowed, it is part of the plan's source.
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let message = "delete must follow a search of events and commands that look at one event at a time; it \
                        runs in no subsearch and for no command that runs searches";

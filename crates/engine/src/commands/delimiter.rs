@@ -1,4 +1,4 @@
-//! What joins the values of a multivalue field where one text is wanted, kept in the metadata of its column.
+//! Delimiter for the values of a multivalue field when a single text is needed, stored in the column's metadata.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use quarry_spl::ast::StatsCommand;
 
 use crate::lower::{Step, names, row};
 
-/// What joins values where nothing else is said.
+/// Default delimiter.
 pub(super) const DELIMITER: &str = " ";
 
 /// Key of the delimiter in the metadata of a column.
 pub(super) const DELIMITER_KEY: &str = "delimiter";
 
-/// `delim=` of `stats` and `eventstats`, which joins the values of results.
+/// `delim=` of `stats` and `eventstats`, for the values of the results.
 pub(super) fn of_results(stats: &StatsCommand) -> Option<Step> {
     let (delimiter, by) = (stats.delim.clone(), names(&stats.by));
     (delimiter != DELIMITER)
         .then(|| row(move || Delimit { fields: None, except: by.clone(), delimiter: delimiter.clone() }))
 }
 
-/// Sets the delimiter of fields, of all where none are named.
+/// Sets the delimiter of fields; of all fields if none are named.
 pub(super) struct Delimit {
     /// Fields.
     pub fields: Option<Vec<String>>,
-    /// Fields that are left out.
+    /// Fields that are excluded.
     pub except: Vec<String>,
-    /// What joins their values.
+    /// The delimiter.
     pub delimiter: String,
 }
 

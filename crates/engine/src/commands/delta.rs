@@ -1,4 +1,4 @@
-//! `delta`: the difference between a value and that of an earlier row.
+//! `delta`: difference between a value and that of an earlier row.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ struct Delta {
     last: VecDeque<Value<'static>>,
 }
 
-/// `a - b`, where both are numbers.
+/// `a - b`, if both are numbers.
 fn difference(a: &Value<'_>, b: &Value<'_>) -> Value<'static> {
     match (a.exact_number(), b.exact_number()) {
         (Some(a), Some(b)) => Value::of_number(a.minus(b)),

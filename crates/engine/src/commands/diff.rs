@@ -1,8 +1,8 @@
-//! `diff`: the lines in which a field of two rows differs, as `diff` of Unix writes them.
+//! `diff`: the lines in which a field of two rows differs, in the format of Unix `diff`.
 //!
-//! Lines alike at both ends are put aside; between them the shortest way of removing and adding lines is looked for
-//! (Myers, "An O(ND) difference algorithm and its variations", 1986). Where it would take more than [`EDITS_MAX`] lines
-//! all of them are shown as removed and added, which is a difference, too, though not the shortest.
+//! Common lines at both ends are skipped; for the lines in between, the shortest edit script is computed (Myers, "An
+//! O(ND) difference algorithm and its variations", 1986). If it exceeds [`EDITS_MAX`] lines, all of them are shown as
+//! removed and added, which is valid though not minimal.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -14,9 +14,9 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Lines removed and added that are looked for.
+/// Maximum length of the edit script.
 const EDITS_MAX: usize = 2_000;
-/// Lines shown around those that differ.
+/// Lines of context.
 const AROUND: usize = 3;
 
 impl Execute for DiffCommand {
@@ -67,7 +67,7 @@ enum Line<'t> {
 }
 
 impl Diff {
-    /// As much of a text as is compared.
+    /// The part of a text that is compared.
     fn shortened<'t>(&self, text: &'t str) -> &'t str {
         match self.0.bytes_max {
             0 => text,
@@ -111,10 +111,10 @@ fn edits<'t>(left: &[&'t str], right: &[&'t str]) -> Vec<Line<'t>> {
     lines
 }
 
-/// The shortest way from one list of lines to another; `None` where it is too long.
+/// The shortest edit script between two lists of lines; `None` if it is too long.
 fn shortest<'t>(old: &[&'t str], new: &[&'t str]) -> Option<Vec<Line<'t>>> {
     let most = (old.len() + new.len()).min(EDITS_MAX) as isize;
-    // By diagonal (lines of the old text less those of the new one), how far in the old text a number of edits leads.
+    // By diagonal (lines of the old text minus lines of the new one): how far a number of edits gets in the old text.
     let mut reached = vec![0_isize; 2 * most as usize + 3];
     let place = |diagonal: isize| (diagonal + most + 1) as usize;
     let mut steps: Vec<Vec<isize>> = Vec::new();
@@ -143,7 +143,7 @@ fn line_at<'t>(lines: &[&'t str], at: isize) -> Option<&'t str> {
     usize::try_from(at).ok().and_then(|at| lines.get(at).copied())
 }
 
-/// The lines along the way that `steps` found, of each number of edits where its diagonals led.
+/// Reconstructs the edit script from `steps`, which has the reached positions for each number of edits.
 fn walked_back<'t>(old: &[&'t str], new: &[&'t str], steps: &[Vec<isize>]) -> Vec<Line<'t>> {
     let (mut x, mut y) = (old.len() as isize, new.len() as isize);
     let mut lines = Vec::new();
@@ -176,7 +176,7 @@ fn walked_back<'t>(old: &[&'t str], new: &[&'t str], steps: &[Vec<isize>]) -> Ve
     lines
 }
 
-/// Ranges of lines to show: those that differ, with some around.
+/// Ranges of lines to show: those that differ, with context.
 fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
     let mut hunks: Vec<std::ops::Range<usize>> = Vec::new();
     for (at, _) in lines.iter().enumerate().filter(|(_, line)| !matches!(line, Line::Both(_))) {
@@ -189,7 +189,7 @@ fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
     hunks
 }
 
-/// Lines of the old and of the new text before a place.
+/// Number of lines of the old and the new text before a position.
 fn lines_before(lines: &[Line<'_>], at: usize) -> (usize, usize) {
     let old = lines[..at].iter().filter(|line| !matches!(line, Line::Added(_))).count();
     let new = lines[..at].iter().filter(|line| !matches!(line, Line::Removed(_))).count();
@@ -198,7 +198,7 @@ fn lines_before(lines: &[Line<'_>], at: usize) -> (usize, usize) {
 
 fn write_unified(lines: &[Line<'_>], hunk: std::ops::Range<usize>, written: &mut Vec<String>) {
     let ((old, new), (old_end, new_end)) = (lines_before(lines, hunk.start), lines_before(lines, hunk.end));
-    // A range of no lines names the line before it, one of one line leaves its length out.
+    // An empty range names the line before it; a range of one line omits its length.
     let range = |begin: usize, end: usize| match end - begin {
         0 => format!("{begin},0"),
         1 => format!("{}", begin + 1),
@@ -240,7 +240,7 @@ fn write_context(lines: &[Line<'_>], hunk: std::ops::Range<usize>, written: &mut
     }
 }
 
-/// Whether the run of differing lines around a place has removed and added ones.
+/// Whether the run of differing lines around a position has both removed and added lines.
 fn changes_both(lines: &[Line<'_>], at: usize) -> bool {
     let differs = |line: &Line<'_>| !matches!(line, Line::Both(_));
     let begin = lines[..at].iter().rposition(|line| !differs(line)).map_or(0, |before| before + 1);

@@ -1,8 +1,8 @@
-//! `dump`: the rows of a search written into files below the folder of the search.
+//! `dump`: writes the rows of a search to files in the search's directory.
 //!
-//! All rows are read before the first is written, so that every file has the same columns, and are passed on behind.
-//! The field `_dstpath` names the folder of a row. A file that has reached `rollsize=` is closed, and the next row of its
-//! folder begins another one, whose number is one greater.
+//! All rows are read before the first is written, so that every file has the same columns; then they are passed on. The
+//! field `_dstpath` names the subdirectory for a row. A file that has reached `rollsize=` is closed, and the next row
+//! of its directory starts another one with the next number.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -23,13 +23,13 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Bytes that one `dump` writes at most, before compression.
+/// Maximum bytes written by one `dump`, before compression.
 const DUMP_BYTES_MAX: u64 = 64 << 30;
-/// Folders that one `dump` writes into at most; each has a file open.
+/// Maximum number of directories one `dump` writes to; each has a file open.
 const FOLDERS_MAX: usize = 200;
-/// Characters of a part of `_dstpath` that count.
+/// Number of significant characters of a component of `_dstpath`.
 const FOLDER_CHARS_MAX: usize = 100;
-/// Folders in one another that `_dstpath` may name.
+/// Maximum depth of `_dstpath`.
 const FOLDER_DEPTH_MAX: usize = 8;
 
 impl Execute for DumpCommand {
@@ -80,7 +80,7 @@ impl Blocking for Dump {
     }
 }
 
-/// A dump under way.
+/// State of a dump in progress.
 struct Writing<'d> {
     dump: &'d Dump,
     /// Name of the search.
@@ -93,16 +93,16 @@ struct Writing<'d> {
     files: usize,
 }
 
-/// A folder that rows go to.
+/// A directory with rows.
 #[derive(Default)]
 struct Folder {
     /// Number of its last file.
     number: usize,
-    /// The file that takes rows, and its bytes before compression.
+    /// The open file, and its size before compression.
     open: Option<(Sink, u64)>,
 }
 
-/// A file that is written.
+/// An output file.
 enum Sink {
     Plain(Box<dyn Write + Send>),
     Gzip(Box<GzEncoder<Box<dyn Write + Send>>>),
@@ -125,7 +125,7 @@ impl Sink {
 }
 
 impl Writing<'_> {
-    /// Writes the rows of a batch; how many were written.
+    /// Writes the rows of a batch; returns how many were written.
     fn add(&mut self, batch: &RecordBatch) -> Result<usize, EngineError> {
         let readers: Vec<ColumnReader> = match self.dump.command.format {
             DumpFormat::Raw => vec![rows::reader(batch, "_raw")],
@@ -202,7 +202,7 @@ impl Writing<'_> {
         sink.close().map_err(failed)
     }
 
-    /// Closes what is open; how many files were written.
+    /// Closes open files; returns the number of files written.
     fn finish(mut self) -> Result<usize, EngineError> {
         for (_, folder) in std::mem::take(&mut self.folders) {
             if let Some((sink, _)) = folder.open {
@@ -212,7 +212,7 @@ impl Writing<'_> {
         Ok(self.files)
     }
 
-    /// What a file begins with.
+    /// Header of a file.
     fn head(&self) -> Result<String, EngineError> {
         match self.dump.command.format {
             DumpFormat::Csv | DumpFormat::Tsv => self.record(self.names.iter().map(String::as_str)),
@@ -221,7 +221,7 @@ impl Writing<'_> {
         }
     }
 
-    /// A row as it is written; `None` where it has nothing to write.
+    /// A row in output form; `None` if it has nothing to write.
     fn line(&self, readers: &[ColumnReader], row: usize) -> Result<Option<String>, EngineError> {
         let mut scratch = String::new();
         Ok(Some(match self.dump.command.format {
@@ -256,13 +256,14 @@ fn failed(error: std::io::Error) -> EngineError {
     EngineError::invalid(format!("dump: {error}"))
 }
 
-/// The folder that `_dstpath` names, with a `/` at its end; what could lead out of the folder of the search becomes `_`.
+/// The directory named by `_dstpath`, ending in `/`; characters that could lead out of the search's directory become
+/// `_`.
 fn folder_of(path: &str) -> String {
     let mut folder = String::new();
     for part in path.split('/').filter(|part| !part.is_empty()).take(FOLDER_DEPTH_MAX) {
         let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | '=' | ' ' | '@' | '+');
         let part = part.chars().take(FOLDER_CHARS_MAX).map(|c| if is_plain(c) { c } else { '_' });
-        // A dot in front hides a folder, or leads to the one above.
+        // A leading dot would hide a directory, or name the parent.
         let part: String = part.enumerate().map(|(at, c)| if at == 0 && c == '.' { '_' } else { c }).collect();
         folder.push_str(&part);
         folder.push('/');
@@ -270,7 +271,7 @@ fn folder_of(path: &str) -> String {
     folder
 }
 
-/// The fields of a row as a JSON object; several values are a list.
+/// The fields of a row as a JSON object; multiple values become a list.
 fn json_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     let mut line = String::from("{");
     for (name, reader) in names.iter().zip(readers) {
@@ -287,7 +288,7 @@ fn json_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     line
 }
 
-/// The fields of a row as the XML of Splunk's results.
+/// The fields of a row as XML of Splunk's result format.
 fn xml_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     let mut line = String::from("<result>");
     for (name, reader) in names.iter().zip(readers) {
@@ -309,7 +310,7 @@ fn xml_line(names: &[String], readers: &[ColumnReader], row: usize) -> String {
     line
 }
 
-/// Text in XML; characters that XML 1.0 cannot hold become U+FFFD.
+/// Escapes XML text; characters not allowed in XML 1.0 become U+FFFD.
 fn push_escaped(out: &mut String, text: &str) {
     for c in text.chars() {
         match c {

@@ -1,4 +1,4 @@
-//! Columns without a value, which a result that may hold only some of its rows' fields does not show.
+//! Removes columns without values, for results that need not have all fields of all rows.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use quarry_eval::rows::{self, KeptRows, RowIter};
 
 use crate::blocking::Blocking;
 
-/// Of events of which only some come out: the columns that none of these has a value in are no columns of theirs.
+/// For a subset of events: columns in which none of them has a value are not part of the result.
 pub(crate) struct DropEmptyColumns;
 
 impl Blocking for DropEmptyColumns {

@@ -1,8 +1,8 @@
-//! `erex`: a regular expression learnt from examples of what it is to find.
+//! `erex`: learns a regular expression from example values.
 //!
-//! The rows that hold an example say what stands before and after it. Of what stands before all of them the common end
-//! is kept, the shorter the better as long as every example and no counterexample is found; of what the examples are made
-//! of comes the pattern of the value.
+//! Rows that contain an example show what comes before and after it. The common suffix of the texts before the examples
+//! is used, as short as possible while every example and no counterexample is found. The pattern of the value is
+//! derived from the characters of the examples.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Letters before a value that are looked at.
+/// Maximum number of characters examined before a value.
 const BEFORE_MAX: usize = 30;
 
 impl Execute for ErexCommand {
@@ -31,7 +31,7 @@ impl Execute for ErexCommand {
 /// The command with its options.
 struct Erex(ErexCommand);
 
-/// A place where an example stands.
+/// An occurrence of an example.
 struct Sighting {
     text: String,
     example: String,
@@ -82,14 +82,14 @@ impl BlockingTable for Erex {
 }
 
 impl Erex {
-    /// The name of the group: that of the field, if it can be one.
+    /// Name of the group: the field name, if it is valid as one.
     fn group(&self) -> String {
         let letters = self.0.output.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '_' });
         let name: String = letters.collect();
         if name.starts_with(|c: char| c.is_ascii_digit()) { format!("_{name}") } else { name }
     }
 
-    /// Where the examples stand, whole, in the first rows.
+    /// Occurrences of the examples as whole values in the first rows.
     fn sightings(&self, all: &RecordBatch) -> Vec<Sighting> {
         let (reader, mut scratch) = (rows::reader(all, &self.0.field), String::new());
         let mut found = Vec::new();
@@ -109,7 +109,7 @@ impl Erex {
         found
     }
 
-    /// The first pattern that finds every example where it stands.
+    /// The first pattern that finds every example at its place.
     fn learnt(&self, sightings: &[Sighting]) -> Option<String> {
         let first = sightings.first()?;
         let before: Vec<char> = first.before().chars().rev().take(BEFORE_MAX).collect();
@@ -121,7 +121,7 @@ impl Erex {
         let begins = sightings.iter().all(|sighting| sighting.before().is_empty());
         let value = self.value(sightings);
         let group = self.group();
-        // The shortest head first; one that ends within a word only where no other does.
+        // Shortest prefix first; one that starts inside a word only if no other works.
         let has_word = |length: usize| before[..length].iter().any(|c| c.is_alphanumeric());
         let is_whole = |length: &usize| {
             has_word(*length) && before.get(*length).is_none_or(|c| !c.is_alphanumeric() || *length == common)
@@ -138,7 +138,7 @@ impl Erex {
         None
     }
 
-    /// What the examples are made of.
+    /// Character classes of the examples.
     fn value(&self, sightings: &[Sighting]) -> String {
         let all = |test: fn(char) -> bool| sightings.iter().all(|sighting| sighting.example.chars().all(test));
         if all(|c| c.is_ascii_digit()) {

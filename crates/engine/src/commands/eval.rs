@@ -13,7 +13,7 @@ use quarry_spl::ast::{AssignTarget, EvalCommand, NamePart};
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
 
-/// Columns one eval may make from dynamic names.
+/// Maximum number of columns with dynamic names per `eval`.
 const DYNAMIC_COLUMNS_MAX: usize = 1_000;
 
 impl Execute for EvalCommand {
@@ -51,7 +51,7 @@ impl RowCommand for Eval {
     }
 }
 
-/// Puts each row's value into the column that the row itself names.
+/// Writes each row's value to the column named by that row.
 fn assign_dynamic(rows: &RecordBatch, parts: &[NamePart], values: &ArrayRef) -> Result<RecordBatch, EngineError> {
     let readers: Vec<Option<ColumnReader>> = (parts.iter())
         .map(|part| match part {
@@ -87,7 +87,7 @@ fn assign_dynamic(rows: &RecordBatch, parts: &[NamePart], values: &ArrayRef) -> 
     Ok(result)
 }
 
-/// The name a row gives; `None` when a field of it is missing.
+/// The name formed by a row; `None` if one of its fields is missing.
 fn dynamic_name(parts: &[NamePart], readers: &[Option<ColumnReader>], row: usize) -> Option<String> {
     let (mut name, mut scratch) = (String::new(), String::new());
     for (part, reader) in parts.iter().zip(readers) {

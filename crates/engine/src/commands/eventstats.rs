@@ -1,4 +1,4 @@
-//! `eventstats`: the aggregates of its group joined to every row. A row that lacks a BY field stays as it is.
+//! `eventstats`: adds the aggregates of a row's group to the row. A row without one of the BY fields is unchanged.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -25,7 +25,7 @@ impl Execute for EventStatsCommand {
     }
 }
 
-/// Computes the aggregates of all rows, then adds them.
+/// Computes the aggregates over all rows, then adds them.
 struct EventStats {
     /// Aggregates as written.
     command: StatsCommand,
@@ -40,7 +40,7 @@ impl Blocking for EventStats {
         let rows = KeptRows::collect("eventstats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(Box::new(rows.iter()), context)?;
-        // Every row needs its group at hand, so the groups must fit.
+        // Every row needs its group in memory, so the groups must fit.
         let groups = plan.values(folded, context)?;
         let mut account = context.dataflow.account("groups of eventstats");
         let (groups, bytes) = rows::compact(&groups)?;
@@ -62,7 +62,7 @@ impl Blocking for EventStats {
     }
 }
 
-/// The keys of groups, numbered by row.
+/// The keys of the groups, numbered by row.
 fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
     let mut keys = KeyTable::default();
     if by.is_empty() {
@@ -77,7 +77,7 @@ fn keys_of(groups: &RecordBatch, by: &[String]) -> KeyTable {
     keys
 }
 
-/// Number of the group of each row; null without one.
+/// Group number of each row; null if it has no group.
 fn group_of_each(rows: &RecordBatch, keys: &KeyTable, by: &[String]) -> UInt32Array {
     if by.is_empty() {
         return std::iter::repeat_n(Some(0), rows.num_rows()).collect();

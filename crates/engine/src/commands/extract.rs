@@ -1,4 +1,4 @@
-//! `extract`: the name-value pairs in the text of an event become fields.
+//! `extract`: extracts name-value pairs from event texts.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct Extract(Arc<ExtractCommand>);
 /// `extract` with stanzas of transforms.conf.
 struct ExtractByRules {
     rules: Arc<Vec<Report>>,
-    /// Characters of a text that are read.
+    /// Maximum number of characters read per text.
     chars_max: usize,
 }
 
@@ -81,7 +81,7 @@ impl RowCommand for Extract {
     }
 }
 
-/// The pairs of a text whose ends and middles are marked by any of these characters; quoted parts are whole.
+/// Name-value pairs of a text, with these pair and name delimiters; quoted parts are kept together.
 fn delimited(text: &str, pair: &str, name: &str, found: &mut dyn FnMut(&str, &str)) {
     let mut rest = text;
     while !rest.is_empty() {
@@ -96,10 +96,10 @@ fn delimited(text: &str, pair: &str, name: &str, found: &mut dyn FnMut(&str, &st
     }
 }
 
-/// Where the first of these characters stands outside double quotes.
+/// Position of the first of these characters outside double quotes.
 fn unquoted(text: &str, marks: &str) -> Option<usize> {
     let mut quoted = false;
-    // A quote that never ends quotes nothing.
+    // An unclosed quote has no effect.
     let closes = |at: usize| text[at + 1..].contains('"');
     for (at, c) in text.char_indices() {
         match c {
@@ -113,7 +113,7 @@ fn unquoted(text: &str, marks: &str) -> Option<usize> {
     None
 }
 
-/// A name or value without blanks and quotes around it.
+/// A name or value without surrounding blanks and quotes.
 fn bare(text: &str) -> &str {
     let text = text.trim();
     text.strip_prefix('"').and_then(|inner| inner.strip_suffix('"')).unwrap_or(text)

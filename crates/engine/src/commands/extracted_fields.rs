@@ -1,4 +1,4 @@
-//! Fields found row by row, as `extract`, `multikv` and `xmlkv` find them, on their way to columns.
+//! Builds columns from fields found row by row, for `extract`, `multikv` and `xmlkv`.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::rows::{self, ColumnBuilder};
 
-/// Distinct names found in one batch of rows at most; others are not shown.
+/// Maximum number of distinct names per batch of rows; further ones are dropped.
 const NAMES_MAX: usize = 1_000;
 
 /// Rows with a field, each with its values.
 type ValuesByRow = Vec<(usize, Vec<String>)>;
 
-/// Fields found in rows, by name in the order they are met.
+/// Fields found in rows, in order of first appearance.
 #[derive(Default)]
 pub(super) struct FoundFields {
     places: BTreeMap<String, usize>,
@@ -20,7 +20,8 @@ pub(super) struct FoundFields {
 }
 
 impl FoundFields {
-    /// Notes a value of a row; rows come in order. A second value of a row is added or left out.
+    /// Records a value of a row; rows come in order. With `adds`, a further value of a row is appended, otherwise
+    /// ignored.
     pub(super) fn add(&mut self, row: usize, name: &str, value: &str, adds: bool) {
         let at = match self.places.get(name) {
             Some(at) => *at,
@@ -41,7 +42,7 @@ impl FoundFields {
         }
     }
 
-    /// The rows with these fields; values that are there already stay or give way.
+    /// Adds these fields to the rows; with `replaces` they override existing values.
     pub(super) fn into_rows(self, rows: &RecordBatch, replaces: bool) -> Result<RecordBatch, EngineError> {
         let mut result = rows.clone();
         for (name, found) in self.columns {

@@ -1,4 +1,4 @@
-//! Statistics of the values of fields, as `anomalousvalue` and `anomalydetection` use them.
+//! Statistics of field values for `anomalousvalue` and `anomalydetection`.
 
 use arrow::record_batch::RecordBatch;
 use hashbrown::HashMap;
@@ -6,10 +6,10 @@ use quarry_eval::field_names::{matching, names_of};
 use quarry_eval::rows::{self, is_hidden};
 use quarry_spl::ast::FieldPattern;
 
-/// Share of a field's values that must be numbers for it to count as numeric.
+/// Share of numeric values from which on a field counts as numeric.
 const NUMERIC_SHARE: f64 = 0.9;
 
-/// Share of a normal distribution below so many standard deviations (Abramowitz and Stegun 26.2.17).
+/// Normal distribution function (Abramowitz and Stegun 26.2.17).
 pub(super) fn normal_below(deviations: f64) -> f64 {
     const WEIGHTS: [f64; 5] = [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let (at, density) = (deviations.abs(), (-deviations * deviations / 2.0).exp() / std::f64::consts::TAU.sqrt());
@@ -18,7 +18,7 @@ pub(super) fn normal_below(deviations: f64) -> f64 {
     if deviations >= 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The fields that a command looks at: those named, else all that are not internal.
+/// The named fields, or all that are not internal.
 pub(super) fn chosen<'n>(fields: &[FieldPattern], names: &'n [String]) -> Vec<&'n str> {
     match fields.is_empty() {
         true => names.iter().map(String::as_str).filter(|name| !name.starts_with('_')).collect(),
@@ -26,7 +26,7 @@ pub(super) fn chosen<'n>(fields: &[FieldPattern], names: &'n [String]) -> Vec<&'
     }
 }
 
-/// Names of the fields that rows show.
+/// Names of the fields in the output.
 pub(super) fn shown_names(rows: &RecordBatch) -> Vec<String> {
     names_of(rows).into_iter().filter(|name| !is_hidden(name)).collect()
 }
@@ -39,9 +39,9 @@ pub(super) struct FieldFacts {
     numbers: usize,
     pub(super) mean: f64,
     pub(super) deviation: f64,
-    /// Share of each row's value among the values; `None` without one.
+    /// Relative frequency of each row's value; `None` without a value.
     pub(super) frequencies: Vec<Option<f64>>,
-    /// Chance of a number so far from the mean; `None` without one.
+    /// Probability of a number this far from the mean; `None` without a number.
     pub(super) chances: Vec<Option<f64>>,
 }
 

@@ -1,11 +1,11 @@
-//! The texts of fields that `associate`, `correlate` and `arules` compare with one another.
+//! Field texts compared by `associate`, `correlate` and `arules`.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
 use quarry_eval::field_names::names_of;
 use quarry_eval::rows::{self, ColumnBuilder, Value, batch_of, is_hidden};
 
-/// Fields that are compared at most.
+/// Maximum number of compared fields.
 const FIELDS_MAX: usize = 100;
 
 /// The texts of a field, row by row.

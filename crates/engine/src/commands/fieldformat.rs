@@ -1,4 +1,5 @@
-//! `fieldformat`: applied to the rows that leave a search, see [`crate::field_formats`]; commands behind it see the values.
+//! `fieldformat`: applied to the final rows of a search, see [`crate::field_formats`]; later commands see the original
+//! values.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::FieldFormatCommand;

@@ -20,7 +20,7 @@ impl Execute for FieldsCommand {
     }
 }
 
-/// Keeps the fields that fit, and the event's `_raw` and `_time`.
+/// Keeps the matching fields, as well as `_raw` and `_time`.
 struct KeepFields(Vec<FieldPattern>);
 
 impl RowCommand for KeepFields {
@@ -37,7 +37,7 @@ impl RowCommand for KeepFields {
     }
 }
 
-/// Drops the fields that fit.
+/// Drops the matching fields.
 struct DropFields(Vec<FieldPattern>);
 
 impl RowCommand for DropFields {

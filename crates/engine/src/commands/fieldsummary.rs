@@ -13,7 +13,7 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Distinct values of all fields together that are told apart at most.
+/// Maximum number of distinct values counted exactly, over all fields.
 const DISTINCT_MAX: usize = 5_000_000;
 
 impl Execute for FieldSummaryCommand {
@@ -62,7 +62,7 @@ impl Facts {
         self.spread += distance * (number.as_f64() - self.mean);
     }
 
-    /// The values and how often they come, the most frequent first, as JSON.
+    /// The values with their counts, the most frequent first, as JSON.
     fn list(&self, values_max: usize) -> String {
         let text = |at: usize| String::from_utf8_lossy(self.values.key(at));
         let mut order: Vec<usize> = (0..self.counts.len()).collect();

@@ -33,7 +33,7 @@ impl FillDown {
 impl RowCommand for FillDown {
     fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         let mut names = names_of(&rows);
-        // A field that these rows lack altogether has a value from before.
+        // A field missing from this batch is filled with its last value.
         let earlier: Vec<String> = self.last.iter().map(|(name, _)| name.clone()).collect();
         names.extend(earlier.into_iter().filter(|name| rows::column(&rows, name).is_none()));
         for name in names.into_iter().filter(|name| self.is_substitution(name)).collect::<Vec<_>>() {

@@ -58,7 +58,7 @@ fn fill(column: &ArrayRef, value: &str) -> ArrayRef {
 struct FillFields {
     value: String,
     fields: Vec<String>,
-    /// For each field what is made of its values.
+    /// By field: memo of filled values.
     memos: Arc<Vec<DistinctMemo>>,
 }
 
@@ -77,7 +77,7 @@ impl RowCommand for FillFields {
     }
 }
 
-/// Fills every field: which there are is known at the end only.
+/// Fills every field; the set of fields is known only at the end.
 struct FillAll {
     value: String,
 }

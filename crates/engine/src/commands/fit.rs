@@ -1,7 +1,7 @@
-//! `fit`: learns a model of the rows, keeps it, and passes the rows on with what it says of them.
+//! `fit`: fits a model to the rows, stores it, and passes the rows on with its predictions.
 //!
-//! All rows wait ([`KeptRows`], which may leave memory); a sample of them that is bounded in rows is put together of the
-//! named fields alone and learnt from. What the model says is said of all rows, sampled or not.
+//! All rows are buffered ([`KeptRows`], which may spill). The model is fitted to a sample with a bounded number of rows
+//! and only the named fields; it is then applied to all rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use super::models::{Applying, FieldValues, Fields, fault, named, options_of, pus
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Memory that fitting takes for a cell of the table, about: the numbers, and the orders that trees keep of them.
+/// Approximate memory per table cell while fitting: the number itself, and the sort orders used by trees.
 const CELL_BYTES: usize = 24;
-/// Seed of the sample where `random_state` gives none.
+/// Default of `random_state`, the seed of the sample.
 const SAMPLE_SEED: u64 = 42;
 
 impl Execute for FitCommand {
@@ -59,7 +59,7 @@ impl Blocking for Fit {
         let mut account = context.dataflow.account("fit");
         account.set(table.num_rows() * wanted.len() * CELL_BYTES + table.get_array_memory_size())?;
         let fitted = match self.fitted(&table, &features, &options, context) {
-            // Nobody reads what comes now.
+            // No consumer is left.
             Err(LearnError::Cancelled) => return Ok(kept.into_rows()),
             other => other.map_err(|error| self.fault(&error))?,
         };
@@ -83,7 +83,7 @@ impl Fit {
         fault("fit", error, &self.command.options, self.command.span)
     }
 
-    /// The rows that are learnt from; `None` where all are.
+    /// Row numbers of the sample; `None` for all rows.
     fn drawn(
         &self,
         rows: usize,
@@ -142,7 +142,7 @@ impl Fit {
     }
 }
 
-/// The rows that are learnt from, with the fields that are read.
+/// The sampled rows with the fields that are read.
 fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> Result<RecordBatch, EngineError> {
     let mut parts = Vec::with_capacity(kept.num_batches());
     let (mut start, mut next) = (0, drawn.unwrap_or_default());
@@ -163,7 +163,7 @@ fn learning_table(kept: &KeptRows, names: &[&str], drawn: Option<&[usize]>) -> R
     rows::concat_rows(parts)
 }
 
-/// The rows with labels of those that were learnt from.
+/// The rows with the labels of the sampled ones.
 fn labelled(kept: KeptRows, name: &str, labels: &[Answer], drawn: Option<&[usize]>) -> Result<RowIter, EngineError> {
     let by_row: Option<BTreeMap<usize, Answer>> =
         drawn.map(|drawn| drawn.iter().copied().zip(labels.iter().cloned()).collect());

@@ -1,7 +1,7 @@
-//! `foreach`: the same commands for each of some fields, or for each value of one.
+//! `foreach`: runs the same commands for each of several fields, or for each value of a field.
 //!
-//! For fields that are named the commands are made once, when the search is made ready. Which fields a pattern means
-//! is known when all rows are there.
+//! For named fields, the commands are expanded once at planning. Fields that match a pattern are known only when all
+//! rows have arrived.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::blocking::Blocking;
 use crate::lower::{Environment, Lowering, Step, blocking, lower};
 use crate::run::apply;
 
-/// Runs of the commands of one `foreach` at most.
+/// Maximum number of runs of the commands of one `foreach`.
 const RUNS_MAX: usize = 10_000;
-/// Column that holds the item while the commands run.
+/// Column that holds the current item.
 const ITEM: &str = "__foreach_item";
-/// Column that holds the place of a row meanwhile.
+/// Column that holds the row number meanwhile.
 const PLACE: &str = "__foreach_place";
 
 impl Execute for ForeachCommand {
@@ -38,7 +38,7 @@ impl Execute for ForeachCommand {
     }
 }
 
-/// The steps for one field; `parts` is what the stars of its pattern cover.
+/// The steps for one field; `parts` are the texts matched by the wildcards of its pattern.
 fn steps_for_field(
     command: &ForeachCommand,
     field: &str,
@@ -63,7 +63,7 @@ fn steps_for_field(
 
 fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
-    // A leading pipe makes the first word a command.
+    // With a leading pipe, the first word is parsed as a command.
     let text_of_commands = format!("| {}", text.trim_start_matches(|c: char| c.is_whitespace() || c == '|'));
     let parsed = quarry_spl::parse_with_commands(&text_of_commands, &environment.commands().names());
     if let Some(fault) = parsed.diagnostics.iter().find(|remark| remark.severity == quarry_spl::Severity::Error) {
@@ -80,11 +80,11 @@ fn steps_of(text: &str, command: &ForeachCommand, environment: &dyn Environment)
     Ok(steps)
 }
 
-/// `foreach` whose fields or items are known when the rows are there.
+/// `foreach` over fields or items that are known only at run time.
 #[derive(Clone)]
 struct Foreach {
     command: ForeachCommand,
-    /// What the commands are made with.
+    /// Environment in which the commands are lowered.
     environment: Arc<dyn Environment + Send + Sync>,
 }
 
@@ -144,7 +144,7 @@ impl Foreach {
         Ok(rows)
     }
 
-    /// Runs the commands for the first item of every row, then the second, and so on, a batch after the other.
+    /// Runs the commands for the first item of every row, then the second, and so on, batch by batch.
     fn over_items(
         &self,
         rows: RowIter,
@@ -166,7 +166,7 @@ impl Foreach {
         }))
     }
 
-    /// The commands on the rows that have an item of this number; the others stay as they are.
+    /// Runs the commands on the rows that have an item with this number; other rows are unchanged.
     fn on_items(
         &self,
         rows: RecordBatch,
@@ -207,7 +207,7 @@ impl Foreach {
     }
 }
 
-/// The commands with a field in place of the item, inside quotes too.
+/// The commands with the item replaced by a field, also inside quotes.
 fn with_items(command: &ForeachCommand, number: usize) -> String {
     let mark = command.item_text.as_str();
     let mut out = String::with_capacity(command.template.len());
@@ -232,7 +232,7 @@ fn with_items(command: &ForeachCommand, number: usize) -> String {
     command.filled(&out, &[(&command.number_text, &number.to_string())])
 }
 
-/// Items of a JSON array: texts without quotes, everything else as JSON.
+/// Items of a JSON array: strings without quotes, everything else as JSON.
 fn json_items(text: &str) -> Vec<String> {
     let Ok(items) = serde_json::from_str::<Vec<serde_json::Value>>(text) else { return Vec::new() };
     items

@@ -1,4 +1,4 @@
-//! `format`: the rows as one search condition, in the field `search`.
+//! `format`: formats the rows as one search condition in the field `search`.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -12,7 +12,7 @@ use super::conditions::{SEARCH_FIELD, check, condition, quoted};
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Fields whose values are conditions themselves.
+/// Fields whose values are used as conditions verbatim.
 const CONDITION_FIELDS: [&str; 2] = [SEARCH_FIELD, "query"];
 
 impl Execute for FormatCommand {
@@ -51,7 +51,7 @@ impl BlockingTable for FormatCommand {
     }
 }
 
-/// A field of a row as a condition; none where it has no value.
+/// Formats a field of a row as a condition; `None` if it has no value.
 fn field(command: &FormatCommand, name: &str, reader: &ColumnReader, row: usize) -> Option<String> {
     let is_condition = CONDITION_FIELDS.contains(&name);
     let one = |value: &str| if is_condition { value.to_owned() } else { format!("{name}={}", quoted(value)) };

@@ -1,4 +1,4 @@
-//! `from` only begins a search; the plan has the one that the data set is made of in its place (`crate::plan`).
+//! `from` can only begin a search; the planner substitutes the search for the data set (`crate::plan`).
 
 use quarry_spl::ast::FromCommand;
 

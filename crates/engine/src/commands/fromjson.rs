@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
 
-/// Distinct members of the objects of one batch at most; others are not shown.
+/// Maximum number of distinct members per batch; further ones are dropped.
 const MEMBERS_MAX: usize = 1_000;
 
 impl Execute for FromJsonCommand {
@@ -61,7 +61,7 @@ impl RowCommand for FromJson {
     }
 }
 
-/// A member's value: texts as they are, objects and arrays as JSON.
+/// A member's value: strings as they are, objects and arrays as JSON.
 fn shown(value: Value) -> Option<String> {
     match value {
         Value::Null => None,

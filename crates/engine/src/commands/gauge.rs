@@ -34,7 +34,7 @@ impl Blocking for GaugeCommand {
         for (name, part) in names.zip(&self.parts) {
             parts.push((name, value(part)));
         }
-        // One bound alone bounds nothing.
+        // A single bound does not delimit a range.
         if parts.len() <= 2 {
             parts.truncate(1);
             parts.extend([("y1".to_owned(), Value::Int(0)), ("y2".to_owned(), Value::Int(100))]);

@@ -14,7 +14,7 @@ use crate::lower::SearchEnvironment;
 
 /// Rows made at most.
 const ROWS_MAX: usize = 1_000_000;
-/// How times are written for people.
+/// Human-readable time format.
 const HUMAN: &str = "%a %b %e %H:%M:%S %Y";
 
 impl Execute for GenTimesCommand {

@@ -21,7 +21,7 @@ impl Execute for HeadCommand {
     }
 }
 
-/// The rows that are left to be given.
+/// Number of rows still to be emitted.
 struct Head {
     left: Option<usize>,
     condition: Option<Arc<CompiledExpr>>,
@@ -38,7 +38,7 @@ impl Head {
         Head { left, condition, null_is_true, keep_last, done: left == Some(0) }
     }
 
-    /// Rows before the first one where the condition fails.
+    /// Number of rows before the first one that fails the condition.
     fn while_true(&mut self, rows: &RecordBatch) -> Result<usize, EngineError> {
         let Some(condition) = &self.condition else { return Ok(rows.num_rows()) };
         let holds = condition.evaluate(rows)?;

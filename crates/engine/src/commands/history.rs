@@ -1,4 +1,4 @@
-//! `history`: the searches that ran before.
+//! `history`: earlier searches.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

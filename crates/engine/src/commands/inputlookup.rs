@@ -1,4 +1,4 @@
-//! `inputlookup`: the rows of a lookup table, alone or behind those of the search.
+//! `inputlookup`: the rows of a lookup table, alone or appended to those of the search.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -30,7 +30,7 @@ impl Execute for InputLookupCommand {
     fn generate(&self, search: &dyn SearchEnvironment) -> Result<Option<RowIter>, EngineError> {
         match rows_of(self, search) {
             Ok(rows) => Ok(Some(of_batches(vec![rows]))),
-            // A file that `inputcsv` does not find is a remark.
+            // For `inputcsv`, a missing file is only a warning.
             Err(error @ (EngineError::Invalid { .. } | EngineError::Failed { .. })) if !self.strict => {
                 search.context().messages.push(error.to_string());
                 Ok(Some(of_batches(Vec::new())))

@@ -1,8 +1,8 @@
-//! `iplocation`: where an address is.
+//! `iplocation`: geographic location of IP addresses.
 //!
-//! The database is the node's; here its answers become fields. An address that the database does not hold gives no
-//! fields, one of which it knows only a part gives empty texts for the rest. Answers are remembered while a worker runs,
-//! as logs repeat addresses.
+//! The node provides the database; this command turns its answers into fields. An address that is not in the database
+//! gets no fields; one that is only partly known gets empty texts for the rest. Answers are cached per worker, as logs
+//! repeat addresses.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use quarry_spl::ast::IpLocationCommand;
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
 
-/// Addresses remembered by a worker; beyond, it begins anew.
+/// Maximum number of cached addresses per worker; then the cache is cleared.
 const REMEMBERED_MAX: usize = 20_000;
 
 impl Execute for IpLocationCommand {
@@ -35,14 +35,14 @@ impl Execute for IpLocationCommand {
     }
 }
 
-/// Adds what the database knows of the address in a row.
+/// Adds the location of the address in each row.
 struct IpLocation {
     command: IpLocationCommand,
     places: Arc<dyn AddressLocations>,
     remembered: HashMap<String, Option<Arc<Location>>, foldhash::fast::FixedState>,
 }
 
-/// A field and the part of a place it shows.
+/// A field and the part of a location it shows.
 type Shown = (&'static str, fn(&Location) -> Option<Value<'_>>);
 
 fn text(part: &Option<String>) -> Option<Value<'_>> {

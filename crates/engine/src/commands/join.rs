@@ -1,4 +1,4 @@
-//! `join`: rows joined with those of a subsearch, by an index over the rows of the subsearch.
+//! `join`: hash join with the rows of a subsearch.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -20,7 +20,7 @@ impl Execute for JoinCommand {
     }
 }
 
-/// The rows with the fields of matching rows of the subsearch.
+/// Adds the fields of matching subsearch rows.
 #[derive(Clone)]
 struct Join {
     command: JoinCommand,
@@ -31,7 +31,7 @@ struct Join {
 /// Rows a join makes at most.
 const JOINED_ROWS_MAX: usize = 5_000_000;
 
-/// Rows of the left side and, where there is one, the row of the right side that belongs to each.
+/// Rows of the left side, each with the matching row of the right side, if any.
 type Pairs = (Vec<u32>, Vec<Option<u32>>);
 
 /// Rows of the right side by their key.
@@ -48,7 +48,7 @@ impl Blocking for Join {
         let right = concat_rows(self.right.clone())?;
         let (left_fields, right_fields) = self.key_fields(&RecordBatch::new_empty(left.schema()), &right);
         if left_fields.is_empty() {
-            // Nothing in common: nothing matches.
+            // Without common fields nothing matches.
             return Ok(if self.command.left_outer { left.into_unified_rows() } else { of_batches(Vec::new()) });
         }
         let (index, join) = (index_right(right, &right_fields), self.clone());
@@ -77,7 +77,7 @@ impl Join {
         (fields.clone(), fields)
     }
 
-    /// Rows of both sides that belong together, in order of the left side, `most` at most.
+    /// Matching rows of both sides, at most `most`, in the order of the left side.
     fn pairs(
         &self,
         left: &RecordBatch,
@@ -177,7 +177,7 @@ fn index_right(rows: RecordBatch, fields: &[String]) -> RightIndex {
     RightIndex { rows, fields: fields.to_vec(), keys, places }
 }
 
-/// Writes the row's key; false when a field is missing.
+/// Writes the row's key; false if a field is missing.
 fn key_of(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>) -> bool {
     key.clear();
     let mut scratch = String::new();

@@ -1,7 +1,8 @@
-//! `kmeans`: groups of rows whose numbers are near each other.
+//! `kmeans`: clusters rows by numeric fields.
 //!
-//! Centres start far from each other, chosen by a fixed sequence, so that the same rows always give the same groups; of
-//! several starts the one with the least sum of distances counts. Groups are numbered in the order of their first rows.
+//! Initial centres are far apart and chosen deterministically, so that the same rows always yield the same clusters. Of
+//! several starts, the one with the smallest sum of distances is used. Clusters are numbered in order of their first
+//! row.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -44,7 +45,7 @@ impl BlockingTable for KMeans {
         let readers: Vec<_> = chosen.iter().map(|name| (*name, rows::reader(&all, name))).collect();
         let is_number = |reader: &rows::ColumnReader| (0..all.num_rows()).any(|row| reader.number(row).is_some());
         let numeric: Vec<_> = readers.into_iter().filter(|(_, reader)| is_number(reader)).collect();
-        // A row without a number in one of the fields is no point.
+        // A row without a number in one of the fields is excluded.
         let place = |row: usize| -> Option<Vec<f64>> {
             numeric.iter().map(|(_, reader)| reader.number(row).filter(|number| number.is_finite())).collect()
         };
@@ -69,7 +70,7 @@ impl BlockingTable for KMeans {
 }
 
 impl KMeans {
-    /// How far points are from their centres for each count of groups.
+    /// Distortion for each number of clusters.
     fn distortions(&self, points: &[&[f64]], context: &CommandContext) -> Result<RecordBatch, EngineError> {
         let (low, high) = self.0.groups;
         let (mut counts, mut sums) = (ColumnBuilder::new(0), ColumnBuilder::new(0));
@@ -123,7 +124,7 @@ impl KMeans {
         in_order(best)
     }
 
-    /// Groups from a first centre at a point; the others start at the points farthest from all so far.
+    /// Clusters with a first centre at a given point; each further centre is the point farthest from the previous ones.
     fn started_at(&self, points: &[&[f64]], count: usize, start: usize, context: &CommandContext) -> Grouping {
         let first = start * points.len() / self.0.starts.min(points.len()).max(1);
         let mut centres: Vec<Vec<f64>> = vec![points[first].to_vec()];
@@ -145,7 +146,8 @@ impl KMeans {
         grouping
     }
 
-    /// Each point to its nearest centre, each centre to the middle of its points; how far centres moved.
+    /// Assigns each point to its nearest centre and moves each centre to the mean of its points; returns how far the
+    /// centres moved.
     fn round(&self, points: &[&[f64]], grouping: &mut Grouping) -> f64 {
         let width = points[0].len();
         let mut sums = vec![(vec![0.0; width], 0usize); grouping.centres.len()];
@@ -183,7 +185,7 @@ impl KMeans {
     }
 }
 
-/// Groups numbered in the order of their first points.
+/// Numbers the clusters in order of their first point.
 fn in_order(grouping: Grouping) -> Grouping {
     let mut order: Vec<usize> = Vec::new();
     for member in &grouping.members {

@@ -1,4 +1,4 @@
-//! `listmodels`: the models there are.
+//! `listmodels`: lists the stored models.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `loadjob`: the result of a search that ended.
+//! `loadjob`: the result of an earlier search.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};
@@ -20,12 +20,12 @@ impl Execute for LoadJobCommand {
     }
 }
 
-/// The job that is meant, and its name.
+/// The job, and its name.
 fn job_of(command: &LoadJobCommand, search: &dyn SearchEnvironment) -> Result<(String, KeptJob), EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
     let sid = match &command.job {
         LoadedJob::Sid(sid) => sid.clone(),
-        // Saved searches belong to apps here, so that any user and app leads to them.
+        // Saved searches belong to apps here, so user and app of the name are ignored.
         LoadedJob::Saved { name, .. } => {
             let found = search.node().saved_job(name, command.offset, &search.context().permissions);
             found.ok_or_else(|| invalid(format!("loadjob: no run of the saved search {name} is kept")))?

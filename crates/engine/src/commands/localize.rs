@@ -1,4 +1,4 @@
-//! `localize`: the stretches of time in which rows lie close together.
+//! `localize`: time ranges in which rows are close together.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

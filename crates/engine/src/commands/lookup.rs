@@ -1,4 +1,4 @@
-//! `lookup`: fields of the matching rows of a lookup table.
+//! `lookup`: adds fields from matching rows of a lookup table.
 
 use quarry_eval::EngineError;
 use quarry_eval::lookup::{Lookup, LookupIndex};

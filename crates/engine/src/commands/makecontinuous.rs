@@ -1,4 +1,4 @@
-//! `makecontinuous`: rows for the values of a time or number that are missing in between.
+//! `makecontinuous`: inserts rows for missing values of a time or number.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ fn is_time(command: &MakeContinuousCommand, reader: &ColumnReader) -> bool {
     command.field == "_time" || by_time || matches!(reader, ColumnReader::Time(_))
 }
 
-/// The value of each row of the result, and the row it is made of.
+/// The value of each output row, and the input row it comes from.
 type Filled = (Vec<Value<'static>>, Vec<Option<u32>>);
 
 impl MakeContinuous {
@@ -78,7 +78,7 @@ impl MakeContinuous {
         }
         let bound = |seconds: f64| (seconds * NS_PER_SEC as f64) as i64;
         let first = self.0.bounds.0.map_or(low, bound);
-        // The end itself is out.
+        // The end is exclusive.
         let last = self.0.bounds.1.map_or(high, |end| bound(end) - 1);
         let mut at = spans.floor(first);
         let mut filled = Filled::default();
@@ -107,7 +107,7 @@ impl MakeContinuous {
             ContinuousStep::Bins(bins) => decimal_width(high - low, bins),
             ContinuousStep::Time(_) => return Err(EngineError::invalid("makecontinuous: the field holds no times")),
         };
-        // A hair more than the quotient, so that multiples of the width fall into their own span.
+        // Slightly more than the quotient, so that multiples of the width fall into their own span.
         let place = |number: f64| (number / width * (1.0 + f64::EPSILON)).floor();
         let (first, last) = (self.0.bounds.0.map_or(low, |start| start), self.0.bounds.1.map_or(high, |end| end));
         let (from, to) = (place(first), place(last));
@@ -130,7 +130,7 @@ impl MakeContinuous {
     }
 }
 
-/// The power of ten that cuts a range into at most so many parts, at least one.
+/// The power of ten that divides a range into at most `bins` parts, at least one.
 fn decimal_width(range: f64, bins: usize) -> f64 {
     let mut width = 1.0;
     while range / width > bins as f64 {
@@ -139,7 +139,7 @@ fn decimal_width(range: f64, bins: usize) -> f64 {
     width
 }
 
-/// Adds the rows of one value, or an empty one.
+/// Adds the rows of one value, or an empty row.
 fn fill(filled: &mut Filled, value: impl Fn() -> Value<'static>, rows: Option<&Vec<u32>>) -> Result<(), EngineError> {
     match rows {
         Some(rows) => {

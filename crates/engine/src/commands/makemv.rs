@@ -28,7 +28,7 @@ impl Execute for MakeMvCommand {
     }
 }
 
-/// With `setsv=true` the single value of a field is its values between the text that stood between them.
+/// With `setsv=true`, the single value of the field is its values joined by the original separator.
 fn single_value(make: &MakeMvCommand) -> Step {
     let delimiter = match &make.split {
         MvSplit::Delimiter(text) => text.clone(),
@@ -45,7 +45,7 @@ struct MakeMv {
     split: MvSplitter,
     /// Whether empty values stay.
     allow_empty: bool,
-    /// Values that were split.
+    /// Memo of split values.
     memo: Arc<DistinctMemo>,
 }
 
@@ -54,7 +54,7 @@ struct MakeMv {
 enum MvSplitter {
     /// At each occurrence.
     Delimiter(String),
-    /// Group 1 of each match, or the match.
+    /// Group 1 of each match, or the whole match.
     Tokenizer(Regex),
 }
 

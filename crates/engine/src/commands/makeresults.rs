@@ -1,4 +1,4 @@
-//! `makeresults`: rows made from nothing, or from data in the search.
+//! `makeresults`: generates rows, empty or from inline data.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use quarry_spl::ast::{InlineData, MakeResultsCommand};
 use super::Execute;
 use crate::lower::SearchEnvironment;
 
-/// Rows `makeresults` makes at most.
+/// Maximum number of rows of `makeresults`.
 const ROWS_MAX: usize = 10_000_000;
-/// Rows that are made at once, so that a search is stopped between them.
+/// Rows generated at once; the search can be stopped in between.
 const BATCH_ROWS: usize = 16_384;
 
 impl Execute for MakeResultsCommand {
@@ -47,7 +47,7 @@ pub(crate) fn make_results(
     Ok(Box::new(starts.map(move |start| empty_rows(now, BATCH_ROWS.min(rows - start), server.as_deref()))))
 }
 
-/// So many rows with the time and, where a server is named, the fields of events.
+/// `rows` rows with the time and, if a server is given, the default fields of events.
 fn empty_rows(now: TimeNs, rows: usize, server: Option<&str>) -> Result<RecordBatch, EngineError> {
     let times: ArrayRef = Arc::new(TimestampNanosecondArray::from_value(now, rows));
     let mut batch = batch_of([("_time", times)], rows)?;
@@ -61,7 +61,7 @@ fn empty_rows(now: TimeNs, rows: usize, server: Option<&str>) -> Result<RecordBa
     Ok(batch)
 }
 
-/// One row per object of a JSON array, its members as fields.
+/// One row per object of a JSON array, with its members as fields.
 fn json_rows(text: &str, context: &CommandContext) -> Result<RecordBatch, EngineError> {
     let values: Vec<serde_json::Value> = serde_json::from_str(text)
         .map_err(|error| EngineError::invalid(format!("makeresults data is no JSON array of objects: {error}")))?;

@@ -1,4 +1,4 @@
-//! `map`: a search for each row, with the row's values in it.
+//! `map`: runs a search for each row, with the row's values substituted.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::blocking::Blocking;
 use crate::knowledge::macros::expanded;
 use crate::lower::{Environment, Lowering, Step, blocking};
 
-/// Rows that all searches of one `map` give at most.
+/// Maximum total number of rows of all searches of one `map`.
 const ROWS_MAX: usize = 1_000_000;
-/// What stands for the number of the row, from 1.
+/// Token for the row number, from 1.
 const SERIAL: &str = "_serial_id";
 
 impl Execute for MapCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
         let text = match &self.search {
-            // Before values are written in, which may hold anything.
+            // Before values are substituted, which may contain anything.
             MapSearch::Text(text, span) => with_macros(text, *span, lowering)?,
             MapSearch::Saved(name, span) => lowering.environment.saved_text(name, *span)?,
         };
@@ -30,7 +30,7 @@ impl Execute for MapCommand {
     }
 }
 
-/// The text with its macros replaced, which those of the search were not: it stands in quotes.
+/// Expands the macros in a quoted search, which macro expansion of the whole search skips.
 fn with_macros(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String, EngineError> {
     let knowledge = lowering.environment.knowledge();
     let expansion = expanded(text, knowledge.as_ref(), &lowering.expressions());
@@ -43,9 +43,9 @@ fn with_macros(text: &str, span: Span, lowering: &Lowering<'_>) -> Result<String
 /// Runs the searches.
 struct Map {
     command: MapCommand,
-    /// Text of the search, a saved one looked up.
+    /// The search text; a saved search is resolved.
     text: String,
-    /// What runs the searches.
+    /// Environment that runs the searches.
     environment: Arc<dyn Environment + Send + Sync>,
 }
 

@@ -1,4 +1,4 @@
-//! Measurements of metrics as rows: one for each field `metric_name:NAME`, and one for `metric_name` with `_value`.
+//! Metric measurements as rows: one for each field `metric_name:NAME`, and one for `metric_name` with `_value`.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;

@@ -1,5 +1,5 @@
-//! `metadata` only begins a search; the plan has one that counts events by host, source or sourcetype in its place
-//! (`crate::plan`).
+//! `metadata` can only begin a search; the planner substitutes a search that counts events by host, source or
+//! sourcetype (`crate::plan`).
 
 use quarry_spl::ast::MetadataCommand;
 

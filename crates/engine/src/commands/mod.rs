@@ -1,8 +1,8 @@
-//! How each SPL command runs: one file for each, of the same name as that of its syntax in `quarry_spl`.
+//! Execution of SPL commands: one file each, named like the file with its syntax in `quarry_spl`.
 //!
-//! Commands that look at one batch at a time are row commands; stats, chart, timechart, top and rare fold; the rest need
-//! all rows. The table of `quarry_spl` names the files; a command without a file, or whose file lacks [`Execute`], does
-//! not compile.
+//! Commands that process one batch at a time are row commands; stats, chart, timechart, top and rare are folds; the
+//! others need all rows. The table in `quarry_spl` names the files; a command without a file, or whose file lacks
+//! [`Execute`], does not compile.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::{Command, Span};
@@ -42,9 +42,9 @@ macro_rules! dispatch {
 
 quarry_spl::each_command!(dispatch);
 
-/// The steps of a command that gets rows from another.
+/// The steps of a command that receives rows from another.
 pub(crate) fn steps_of(command: &Command, span: Span, environment: &dyn Environment) -> Result<Vec<Step>, EngineError> {
-    // Also of commands that nobody saw when the search began: those that data is written into.
+    // Also checks commands that did not exist when the search was checked, because data is substituted into them.
     environment.permit(command, span)?;
     let steps = execution(command).steps(&Lowering { environment, span, name: command.name() })?;
     let most = steps.iter().map(Step::kind).max();

@@ -1,6 +1,6 @@
-//! Models and rows, for the commands of machine learning.
+//! Machine learning models and rows: shared parts of the commands.
 //!
-//! Rows are given to `quarry_learn` column by column ([`FieldValues`]); what it says becomes columns again.
+//! Rows are passed to `quarry_learn` by column ([`FieldValues`]); its answers become columns again.
 
 use std::borrow::Cow;
 
@@ -16,12 +16,12 @@ use quarry_learn::{Answer, Applied, Column, LearnError, Model, Options, Values, 
 use quarry_spl::ast::{FieldPattern, LearnOption, ModelName, Span};
 use quarry_stdx::{Fault, HasKind};
 
-/// Rows that a model is asked about at once.
+/// Rows passed to a model at once.
 const CHUNK_ROWS: usize = 4_096;
-/// Names of models in a message at most.
+/// Maximum number of model names in a message.
 const NAMES_TOLD_MAX: usize = 20;
 
-/// The values of a field. An empty text is none, as it is where Splunk gives rows to its toolkit.
+/// Reads the values of a field. An empty text counts as missing, as in Splunk's toolkit.
 pub(super) struct FieldValues(ColumnReader);
 
 impl FieldValues {
@@ -45,14 +45,14 @@ impl Values for FieldValues {
     }
 }
 
-/// Columns of a batch for `quarry_learn`: the names, and what reads them.
+/// Columns of a batch for `quarry_learn`: names and readers.
 pub(super) struct Fields {
     names: Vec<String>,
     values: Vec<FieldValues>,
 }
 
 impl Fields {
-    /// The columns of these names; those that are not there have no values.
+    /// The columns with these names; a missing one has no values.
     pub(super) fn new<N: AsRef<str>>(rows: &RecordBatch, names: impl IntoIterator<Item = N>) -> Fields {
         let names: Vec<String> = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         let values = names.iter().map(|name| FieldValues::new(rows, name)).collect();
@@ -66,8 +66,8 @@ impl Fields {
     }
 }
 
-/// The fields that patterns name: a `*` stands for those that are there, but for internal ones; other names stand for
-/// themselves, there or not.
+/// Expands field patterns: `*` matches existing fields other than internal ones; any other name stands for itself,
+/// whether it exists or not.
 pub(super) fn named(patterns: &[FieldPattern], names: &[String]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for pattern in patterns {
@@ -88,12 +88,12 @@ pub(super) fn named(patterns: &[FieldPattern], names: &[String]) -> Vec<String> 
     found
 }
 
-/// Options as they are written.
+/// Options as written in the search.
 pub(super) fn options_of(options: &[LearnOption]) -> Options {
     options.iter().map(|option| (option.name.clone(), option.value.clone())).collect()
 }
 
-/// A fault of `quarry_learn`, with a place in the search.
+/// Converts an error of `quarry_learn`, with its position in the search.
 pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], span: Span) -> EngineError {
     let place = match error {
         LearnError::Option { name, .. } => options.iter().find(|option| option.name == *name).map(|option| option.span),
@@ -102,7 +102,7 @@ pub(super) fn fault(command: &str, error: &LearnError, options: &[LearnOption], 
     EngineError::Invalid { message: format!("{command}: {error}"), span: Some(place.unwrap_or(span)) }
 }
 
-/// The model of a name.
+/// Loads the model of this name.
 pub(super) fn model(command: &str, name: &ModelName, models: &dyn LookupSource) -> Result<Model, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(name.span) };
     let bytes = models.model(&name.text, name.shared);
@@ -128,13 +128,13 @@ pub(super) fn no_model(name: &ModelName, models: &dyn LookupSource) -> String {
     format!("there is no model {}{whose}; {told}", name.text)
 }
 
-/// Rows with what a model says of them.
+/// Rows with the predictions of a model.
 pub(super) struct Applying {
     command: &'static str,
     rows: RowIter,
     applied: Applied,
     context: CommandContext,
-    /// Whether there was a row, and whether something was said of one.
+    /// Whether there was a row, and whether one got a prediction.
     seen: (bool, bool),
 }
 
@@ -200,7 +200,7 @@ impl Iterator for Applying {
     }
 }
 
-/// Adds an answer to a column.
+/// Appends an answer to a column.
 pub(super) fn push(column: &mut ColumnBuilder, answer: &Answer) {
     match answer {
         Answer::Null => column.push_null(),
@@ -211,7 +211,7 @@ pub(super) fn push(column: &mut ColumnBuilder, answer: &Answer) {
     }
 }
 
-/// A table of rows that may have different fields.
+/// A table of rows with possibly different fields.
 pub(super) fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
     let mut names: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flatten() {
@@ -230,7 +230,7 @@ pub(super) fn table(rows: &[Row]) -> Result<RecordBatch, EngineError> {
     batch_of(columns, rows.len())
 }
 
-/// The bytes of a model that reads no field and says 0, for who checks searches without their models.
+/// A serialized model that reads no field and predicts 0, for checking searches without their models.
 pub fn empty_model() -> Result<Vec<u8>, Fault> {
     wire::to_bytes(&Model::empty()).map_err(|error| Fault::bug(error.to_string()))
 }

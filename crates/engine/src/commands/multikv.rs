@@ -1,6 +1,6 @@
-//! `multikv`: a row for each row of a table that stands in the text of an event.
+//! `multikv`: one row for each row of a table in an event's text.
 //!
-//! Not here: how the text is cut ([`quarry_eval::extract::multikv`]).
+//! Not here: parsing the table ([`quarry_eval::extract::multikv`]).
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::Execute;
 use super::extracted_fields::FoundFields;
 use crate::lower::{Lowering, Step, row};
 
-/// Rows that the texts of one batch give at most.
+/// Maximum number of rows from the texts of one batch.
 const ROWS_MAX: usize = 5_000_000;
 
 impl Execute for MultiKvCommand {
@@ -28,7 +28,7 @@ impl Execute for MultiKvCommand {
     }
 }
 
-/// The rule of a stanza of multikv.conf.
+/// The rule of a multikv.conf stanza.
 fn table_rule(lowering: &Lowering<'_>, name: &str, span: Span) -> Result<Arc<TableRule>, EngineError> {
     let invalid = |message: String| EngineError::Invalid { message, span: Some(span) };
     let knowledge = lowering.environment.knowledge();

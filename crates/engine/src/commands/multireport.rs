@@ -1,4 +1,4 @@
-//! `multireport`: the results of several pipelines of commands on the same rows, one after the other.
+//! `multireport`: the concatenated results of several pipelines over the same rows.
 
 use std::sync::Arc;
 

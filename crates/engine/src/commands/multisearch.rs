@@ -1,4 +1,4 @@
-//! `multisearch`: the events of several searches merged, newest first.
+//! `multisearch`: merges the events of several searches, newest first.
 
 use std::collections::VecDeque;
 
@@ -22,13 +22,13 @@ impl Execute for MultiSearchCommand {
     }
 }
 
-/// The rows of several searches, each newest first, as one such stream.
+/// Merges the rows of several searches, each newest first.
 pub(super) fn merged(search: &dyn SearchEnvironment, searches: &[Pipeline]) -> Result<RowIter, EngineError> {
     let sources = searches.iter().map(|inner| search.run(inner)).collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(MergedRows::new(sources)))
 }
 
-/// The first command of a search that needs more than one event at a time, or makes no events.
+/// The first command of a search that is not a streaming command, or does not return events.
 pub(super) fn unstreamed<'p>(
     search: &dyn SearchEnvironment,
     inner: &'p Pipeline,
@@ -46,7 +46,7 @@ pub(super) fn unstreamed<'p>(
     Ok(None)
 }
 
-/// Rows of several searches, each newest first, as one such stream.
+/// Merge of several searches, each newest first.
 struct MergedRows {
     sources: Vec<Source>,
     is_started: bool,
@@ -55,12 +55,12 @@ struct MergedRows {
 /// One search of a merge.
 struct Source {
     rows: RowIter,
-    /// Rows that wait, with their times.
+    /// Rows not yet emitted, with their times.
     batch: Option<(RecordBatch, VecDeque<Option<TimeNs>>)>,
 }
 
 impl Source {
-    /// Reads on until rows wait or none are left.
+    /// Reads until rows are available or the end is reached.
     fn fill(&mut self) -> Result<(), EngineError> {
         while self.batch.is_none() {
             let Some(batch) = self.rows.next().transpose()? else { return Ok(()) };
@@ -77,7 +77,7 @@ impl Source {
         self.batch.as_ref().and_then(|(_, times)| times.front().copied())
     }
 
-    /// Takes the rows that are no older than `bound`; at least one.
+    /// Takes the rows that are no older than `bound`, at least one.
     fn take(&mut self, bound: Option<Option<TimeNs>>) -> Option<RecordBatch> {
         let (batch, mut times) = self.batch.take()?;
         let is_due = |time: &Option<TimeNs>| bound.is_none_or(|bound| *time >= bound);
@@ -91,7 +91,7 @@ impl Source {
 }
 
 impl MergedRows {
-    /// The rows of `sources`; of rows of one time those of the first source come first.
+    /// Among rows of equal time, those of the first source come first.
     fn new(sources: Vec<RowIter>) -> MergedRows {
         let sources = sources.into_iter().map(|rows| Source { rows, batch: None }).collect();
         MergedRows { sources, is_started: false }

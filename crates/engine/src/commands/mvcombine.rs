@@ -1,4 +1,4 @@
-//! `mvcombine`: rows that differ in one field combined into one row, whose field has all the values.
+//! `mvcombine`: combines rows that differ in one field into one row with all values of the field.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Blocking for MvCombineCommand {
         for row in 0..all.num_rows() {
             row_key(&readers, values.is_null(row), row, &mut key);
             let at = keys.intern(&key) as usize;
-            // Rows without the field stay apart.
+            // Rows without the field are not combined.
             if at < gathered.len() && !values.is_null(row) {
                 gathered[at].push(row as u32);
                 continue;
@@ -60,7 +60,7 @@ impl Blocking for MvCombineCommand {
     }
 }
 
-/// What tells a row from others: every value of every column, with its length.
+/// Key that identifies a row: every value of every column, length-prefixed.
 fn row_key(readers: &[ColumnReader], lacks_field: bool, row: usize, key: &mut Vec<u8>) {
     key.clear();
     key.push(u8::from(lacks_field));
@@ -77,7 +77,7 @@ fn row_key(readers: &[ColumnReader], lacks_field: bool, row: usize, key: &mut Ve
     }
 }
 
-/// The rows with a note of what joins the values of a column.
+/// Sets the delimiter for the values of a column.
 fn with_delimiter(rows: &RecordBatch, name: &str, delimiter: &str) -> Result<RecordBatch, EngineError> {
     let noted = rows.schema_ref().fields().iter().map(|field| match field.name() == name {
         true => {

@@ -1,4 +1,4 @@
-//! `mvexpand`: a row for each value of a field.
+//! `mvexpand`: one row for each value of a field.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use quarry_spl::ast::MvExpandCommand;
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
 
-/// Rows one batch may grow to.
+/// Maximum number of rows that a batch may grow to.
 const EXPANDED_ROWS_MAX: usize = 10_000_000;
 
 impl Execute for MvExpandCommand {
@@ -30,11 +30,11 @@ impl Execute for MvExpandCommand {
 #[derive(Clone)]
 struct MvExpand {
     field: String,
-    /// Values per row; 0 is all.
+    /// Values per row; 0 means all.
     limit: usize,
-    /// Where a reached limit is reported.
+    /// Receives the message that a limit was reached.
     messages: Arc<Messages>,
-    /// Told that rows are missing.
+    /// Marks the result as incomplete.
     stop: Arc<Stop>,
 }
 
@@ -63,7 +63,7 @@ impl RowCommand for MvExpand {
                 column.push_null();
             }
         }
-        // The lists themselves are not repeated for each of their values.
+        // The list itself is not repeated for each of its values.
         let others = rows::with_column(&rows, &self.field, rows::null_column(rows.num_rows()))?;
         let expanded = rows::take(&others, &UInt32Array::from(places))?;
         rows::with_column(&expanded, &self.field, column.finish())

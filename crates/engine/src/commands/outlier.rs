@@ -1,4 +1,4 @@
-//! `outlier`: numbers far from the others are cut off, or their rows removed.
+//! `outlier`: truncates outliers, or removes their rows.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -61,7 +61,7 @@ impl BlockingTable for Outlier {
 }
 
 impl Outlier {
-    /// The least and the greatest number that is no outlier.
+    /// Bounds of the numbers that are not outliers.
     fn bounds(&self, mut numbers: Vec<f64>) -> Option<(f64, f64)> {
         numbers.retain(|number| number.is_finite());
         numbers.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! `outputlookup`: rows written into a lookup table.
+//! `outputlookup`: writes rows to a lookup table.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -19,9 +19,9 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Rows that one search writes into a lookup table at most.
+/// Maximum number of rows that one search writes to a lookup table.
 const TABLE_ROWS_MAX: usize = 10_000_000;
-/// Bytes of a key besides its text, about.
+/// Approximate overhead of a key, in bytes.
 const KEY_BYTES: usize = 64;
 
 impl Execute for OutputLookupCommand {
@@ -73,16 +73,16 @@ impl Blocking for OutputLookup {
     }
 }
 
-/// What `outputlookup` adds to a table.
+/// Rows that `outputlookup` adds to a table.
 struct NewRows<'r> {
     rows: &'r KeptRows,
     names: &'r [String],
-    /// Keys of the rows that give way to these.
+    /// Keys of existing rows that these replace.
     replaced: &'r BTreeSet<String>,
 }
 
 impl OutputLookup {
-    /// Whether a result without rows changes the table.
+    /// Whether an empty result leaves the table unchanged.
     fn writes_nothing(&self, exists: bool) -> bool {
         match (exists, self.command.append) {
             (_, true) => false,
@@ -91,7 +91,7 @@ impl OutputLookup {
         }
     }
 
-    /// The new rows that are written, a batch at a time.
+    /// The new rows to be written, one batch at a time.
     fn written<'r>(&self, rows: &'r KeptRows) -> impl Iterator<Item = Result<RecordBatch, EngineError>> + 'r {
         let mut left = self.command.max.unwrap_or(usize::MAX);
         rows.iter().map(move |batch| {
@@ -121,7 +121,7 @@ impl OutputLookup {
         Ok(keys)
     }
 
-    /// The table as CSV: the rows that stay, then the new ones. Columns of a table that is added to stay as they are.
+    /// Writes the table as CSV: the remaining old rows, then the new ones. The columns of an existing table are kept.
     fn write_csv(&self, old: Option<&RecordBatch>, new: &NewRows<'_>, out: &mut dyn Write) -> Result<(), Fault> {
         let is_kept = |name: &String| !is_hidden(name) && (!name.starts_with('_') || name == "_time" || name == "_key");
         let names: Vec<String> = match old {
@@ -140,7 +140,7 @@ impl OutputLookup {
                 Some(key) => key.value(row).text().is_none_or(|text| !new.replaced.contains(text.as_ref())),
                 None => true,
             };
-            // They are as they were written.
+            // Old rows are written unchanged.
             write_rows(&mut writer, old, &names, false, stays).map_err(failed)?;
         }
         for batch in self.written(new.rows) {

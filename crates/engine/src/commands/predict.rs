@@ -1,9 +1,10 @@
-//! `predict`: what a series will be, by exponential smoothing with additive errors.
+//! `predict`: forecasts a series by exponential smoothing with additive errors.
 //!
-//! A level follows the series; a slope (`LLT`) or a season (`LLP`) may go with it; `LLP5` is the mean of both. The shares
-//! by which new values count are those of a grid whose one-step errors are smallest; `BiLL` chooses one for two series, and
-//! `LLB` adds what a second series tells of the same moment. Bounds come from these errors and
-//! grow with the distance as the model says. It is no copy of Splunk's filters: figures are near theirs, not the same.
+//! A level follows the series; a trend (`LLT`) or a season (`LLP`) may be added; `LLP5` is the mean of both. The
+//! smoothing parameters are chosen from a grid by the smallest one-step errors; `BiLL` chooses one for two series, and
+//! `LLB` uses what a second series says about the same moment. Confidence bounds are derived from these errors and
+//! widen with the forecast horizon according to the model. Splunk's filters are not reproduced; results are close, not
+//! equal.
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
@@ -17,13 +18,13 @@ use super::Execute;
 use crate::blocking::BlockingTable;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Shares tried for level, slope and season.
+/// Smoothing parameters tried for level, trend and season.
 const SHARES: [f64; 9] = [0.02, 0.05, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8, 0.95];
-/// Rows looked at at most.
+/// Maximum number of rows.
 const ROWS_MAX: usize = 100_000;
-/// Correlation of a series with itself that makes a season.
+/// Minimum autocorrelation of a season.
 const SEASON_LEAST: f64 = 0.3;
-/// Rows of a season at most, when it is found out.
+/// Maximum length of a detected season, in rows.
 const SEASON_MAX: usize = 2_000;
 
 impl Execute for PredictCommand {
@@ -81,8 +82,8 @@ fn numbers_of(all: &RecordBatch, field: &str, rows: usize) -> Vec<Option<f64>> {
     (0..rows).map(|row| reader.number(row).filter(|number| number.is_finite())).collect()
 }
 
-/// Predictions of a series by its level and by what another one is at the same moment: where that one is not what its
-/// level says, this one will not be either, as far as both used to stray together.
+/// Forecasts a series from its level and from another series at the same moment: a deviation of the other from its
+/// level carries over as far as the deviations of both were correlated.
 fn beside(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Prediction> {
     let known = &other[..series.len().min(other.len())];
     let (own, others) = (LEVEL.fitted(series, count), LEVEL.fitted(known, count));
@@ -113,8 +114,8 @@ fn beside(series: &[Option<f64>], other: &[Option<f64>], count: usize) -> Vec<Pr
 }
 
 impl Predict {
-    /// The share by which new values of both series count where they follow alike: that of the smallest errors, those of
-    /// each series measured by how much it varies.
+    /// The common smoothing parameter of two series: the one with the smallest errors, each relative to the variance of
+    /// its series.
     fn shared_level(&self, all: &RecordBatch, known: usize) -> Option<f64> {
         if self.0.algorithm != PredictAlgorithm::TwoLevels {
             return None;
@@ -128,7 +129,7 @@ impl Predict {
         SHARES.into_iter().min_by(|a, b| errors(*a).total_cmp(&errors(*b)))
     }
 
-    /// Rows behind the last, each as far from the one before as the last two are.
+    /// Rows after the last one, at the interval of the last two.
     fn rows_to_come(&self, all: &RecordBatch, added: usize) -> Result<RecordBatch, EngineError> {
         let time = rows::reader(all, "_time");
         let mut column = ColumnBuilder::new(added);
@@ -211,7 +212,7 @@ impl Predict {
     }
 }
 
-/// Standard deviations around the mean that so many percent of a normal distribution lie in, by bisection.
+/// Number of standard deviations around the mean that contain this percentage of a normal distribution, by bisection.
 fn reach(percent: f64) -> f64 {
     let (mut low, mut high) = (0.0_f64, 10.0_f64);
     for _ in 0..60 {
@@ -224,14 +225,14 @@ fn reach(percent: f64) -> f64 {
     low
 }
 
-/// Sum of the squared distances from the mean.
+/// Sum of squared deviations from the mean.
 fn spread_of(series: &[Option<f64>]) -> f64 {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
     let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
     known.iter().map(|number| (number - mean).powi(2)).sum()
 }
 
-/// The distance at which a series is most like itself.
+/// The lag with the highest autocorrelation.
 fn season_of(series: &[Option<f64>]) -> Option<usize> {
     let known: Vec<f64> = series.iter().flatten().copied().collect();
     let mean = known.iter().sum::<f64>() / known.len() as f64;
@@ -245,12 +246,12 @@ fn season_of(series: &[Option<f64>]) -> Option<usize> {
     };
     let most = (series.len() / 2).min(SEASON_MAX);
     let all: Vec<f64> = (0..=most).map(likeness).collect();
-    // A peak: greater than its neighbours, so that mere slowness is no season.
+    // Must be a local maximum, so that slow change is not taken for a season.
     let peaks = (2..most).filter(|at| all[*at] > all[at - 1] && all[*at] >= all[at + 1] && all[*at] > SEASON_LEAST);
     peaks.max_by(|a, b| all[*a].total_cmp(&all[*b]))
 }
 
-/// What goes with the level.
+/// Components besides the level.
 #[derive(Clone, Copy)]
 struct Model {
     slope: bool,
@@ -260,7 +261,7 @@ struct Model {
 /// Nothing but the level.
 const LEVEL: Model = Model { slope: false, period: None };
 
-/// Shares by which new values count.
+/// Smoothing parameters.
 #[derive(Clone, Copy)]
 struct Shares {
     level: f64,
@@ -268,7 +269,7 @@ struct Shares {
     season: f64,
 }
 
-/// Where a model is after some rows.
+/// State of a model after some rows.
 struct State {
     level: f64,
     slope: f64,
@@ -276,7 +277,7 @@ struct State {
 }
 
 impl Model {
-    /// Predictions of one step for the known rows, and of more for the rows behind them.
+    /// One-step predictions for the known rows, and multi-step ones for the rows after them.
     fn fitted(self, series: &[Option<f64>], count: usize) -> Vec<Prediction> {
         let others: &[f64] = if self.slope || self.period.is_some() { &SHARES } else { &[0.0] };
         let mut best: Option<(f64, Shares)> = None;
@@ -317,7 +318,7 @@ impl Model {
         self.period.map_or(0.0, |period| state.season[row % period])
     }
 
-    /// The state after all rows, the prediction of each row from those before it, and the sum of squared errors.
+    /// The state after all rows, the prediction of each row from the previous ones, and the sum of squared errors.
     fn run(self, series: &[Option<f64>], shares: Shares) -> (State, Vec<Option<f64>>, f64) {
         let mut state = self.start(series);
         let mut started = false;
@@ -332,7 +333,7 @@ impl Model {
                 continue;
             };
             if !started {
-                // The first number says where the level is.
+                // The first number sets the level.
                 (state.level, started) = (value - season, true);
                 continue;
             }
@@ -349,7 +350,7 @@ impl Model {
         (state, predicted, errors)
     }
 
-    /// A slope between the first two numbers; a season of the means at each place of the period.
+    /// Initial trend from the first two numbers; initial season from the means at each position of the period.
     fn start(self, series: &[Option<f64>]) -> State {
         let mut state = State { level: 0.0, slope: 0.0, season: Vec::new() };
         let mut known = series.iter().enumerate().filter_map(|(row, value)| value.map(|value| (row, value)));

@@ -1,4 +1,4 @@
-//! `relevancy`: how much of each text is what the search asks for; rare words count more.
+//! `relevancy`: how relevant each text is to the search terms; rare words count more.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -16,7 +16,7 @@ impl Execute for RelevancyCommand {
     }
 }
 
-/// The command; the words that the search asks for, in lower case.
+/// The search terms in lower case.
 struct Relevancy(Vec<String>);
 
 impl Blocking for Relevancy {
@@ -30,7 +30,7 @@ impl Blocking for Relevancy {
                 found.iter_mut().zip(counts).for_each(|(found, count)| *found += count);
             }
         }
-        // The rarer a word, the more it tells.
+        // Inverse document frequency.
         let weight = |found: &usize| (1.0 + all as f64 / (*found).max(1) as f64).ln();
         let weights: Vec<f64> = found.iter().map(weight).collect();
         let command = Relevancy(self.0.clone());
@@ -47,7 +47,7 @@ impl Blocking for Relevancy {
 }
 
 impl Relevancy {
-    /// Of each row's text how many words it has, and how often each of those asked for.
+    /// For each row: its number of words, and the count of each search term.
     fn counts(&self, rows: &RecordBatch) -> Vec<(usize, Vec<usize>)> {
         let (reader, mut scratch) = (rows::reader(rows, "_raw"), String::new());
         let count = |row: usize| {

@@ -24,7 +24,7 @@ impl RowCommand for Rename {
     fn apply(&mut self, mut rows: RecordBatch) -> Result<RecordBatch, EngineError> {
         for (from, to) in &self.0 {
             if !from.is_wildcard() {
-                // A missing source takes the values of an existing target with it.
+                // If the source field is missing, the values of an existing target are removed.
                 let missing = rows::column(&rows, &from.text).is_none();
                 rows = match missing && from.text != to.text {
                     true => rows::without(&rows, |name| name == to.text)?,

@@ -28,8 +28,8 @@ struct Replace {
 
 impl Replace {
     fn new(command: &ReplaceCommand) -> Replace {
-        // A later pair without wildcards goes before an earlier one; one with wildcards after all without, and the more
-        // it spells out the earlier.
+        // Later pairs without wildcards come before earlier ones; pairs with wildcards come last, the most specific
+        // first.
         let mut pairs: Vec<(String, String)> = command.pairs.iter().rev().cloned().collect();
         let fixed = |text: &str| text.chars().filter(|character| *character != '*').count();
         pairs.sort_by_key(|(from, _)| match from.contains('*') {
@@ -54,7 +54,7 @@ impl Replace {
     }
 }
 
-/// What the stars of `pattern` stand for in `text`, each the least it can, the last one the rest.
+/// Texts matched by the wildcards of `pattern` in `text`, each as short as possible, the last one the rest.
 fn star_parts<'t>(pattern: &str, text: &'t str) -> Option<Vec<&'t str>> {
     let mut pieces = pattern.split('*');
     let mut rest = text.strip_prefix(pieces.next()?)?;

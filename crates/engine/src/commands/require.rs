@@ -1,4 +1,4 @@
-//! `require`: a search without rows fails.
+//! `require`: fails the search if there are no rows.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

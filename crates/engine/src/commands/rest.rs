@@ -14,7 +14,7 @@ use super::Execute;
 use crate::lower::SearchEnvironment;
 use crate::node::{NodeEntry, THIS_NODE, table_of};
 
-/// Entries that an endpoint answers at most.
+/// Maximum number of entries of an endpoint.
 const ENTRIES_MAX: usize = 100_000;
 
 impl Execute for RestCommand {
@@ -69,7 +69,7 @@ fn rows_of(command: &RestCommand, search: &dyn SearchEnvironment) -> Result<Reco
     table_of(&entries)
 }
 
-/// The entries of an endpoint, or the one whose name the path ends with, percent-encoded where it must be.
+/// The entries of an endpoint, or the one named by the last part of the path, which may be percent-encoded.
 fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<Vec<NodeEntry>>, Fault> {
     let viewer = search.context().permissions.as_ref();
     if let Some(entries) = search.node().entries(endpoint, viewer)? {
@@ -82,7 +82,7 @@ fn entries_at(endpoint: &str, search: &dyn SearchEnvironment) -> Result<Option<V
     Ok((!entries.is_empty()).then_some(entries))
 }
 
-/// Whether an entry holds what `search=` asks: `name=value` with stars, or a text anywhere.
+/// Whether an entry matches `search=`: `name=value` with wildcards, or a text anywhere.
 fn holds(entry: &NodeEntry, wanted: &str) -> bool {
     wanted.split_whitespace().all(|word| match word.split_once('=') {
         Some((name, value)) => {

@@ -1,4 +1,4 @@
-//! `return`: fields of the first rows as one search condition, in the field `search`.
+//! `return`: formats fields of the first rows as one search condition in the field `search`.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,4 +1,4 @@
-//! `reverse`: the rows in the opposite order.
+//! `reverse`: reverses the order of rows.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -15,7 +15,7 @@ impl Execute for ReverseCommand {
     }
 }
 
-/// Gives the rows from the last to the first.
+/// Emits the rows from last to first.
 struct Reverse;
 
 impl Blocking for Reverse {

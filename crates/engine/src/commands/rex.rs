@@ -1,4 +1,4 @@
-//! `rex`: fields from the named groups of a regular expression, or values rewritten by sed commands.
+//! `rex`: extracts the named groups of a regular expression, or rewrites values with sed commands.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl Edit {
     }
 }
 
-/// Replaces the match of this number, from 1.
+/// Replaces the match with this number, from 1.
 fn replace_nth(regex: &Regex, replacement: &Replacement, text: &str, number: usize) -> Option<String> {
     let (start, _) = regex.find_iter(text).nth(number.saturating_sub(1))?;
     let mut captures = regex.new_captures();

@@ -1,4 +1,4 @@
-//! `savedsearch` only begins a search; the plan has the saved one in its place (`crate::plan`).
+//! `savedsearch` can only begin a search; the planner substitutes the saved search (`crate::plan`).
 
 use quarry_spl::ast::SavedSearchCommand;
 

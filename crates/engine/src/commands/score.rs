@@ -1,4 +1,4 @@
-//! `score`: how well predictions fit, as a table.
+//! `score`: statistics on how well predictions fit.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

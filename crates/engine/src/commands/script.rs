@@ -1,4 +1,4 @@
-//! `script`, `run` and the commands of apps: asks the program what it is, passes rows through it or takes rows from it.
+//! `script`, `run` and commands of apps: starts the program, asks for its type, and exchanges rows with it.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::custom::{CommandChunk, CommandProcess, CommandSource};
 use crate::lower::{Environment, Lowering, SearchEnvironment, Step, blocking, lower};
 use crate::run::apply;
 
-/// Rows of one chunk at most; programs are told.
+/// Maximum rows per chunk; the program is told.
 const CHUNK_ROWS_MAX: usize = 50_000;
-/// Turns that a program may take after its last rows were sent, or to make rows of its own.
+/// Maximum number of exchanges after the last input rows were sent, or while the program generates rows.
 const TURNS_MAX: usize = 1_000_000;
 
 impl Execute for CustomCommand {
     fn steps(&self, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
-        // Also where it is the first of commands that others give their rows to, as in appendpipe.
+        // Also if it is the first command of a subpipeline that receives rows, as in appendpipe.
         let command = CustomCommand { is_first: false, ..self.clone() };
         Ok(vec![blocking(Custom::new(command, lowering.environment))])
     }
@@ -35,7 +35,7 @@ impl Execute for CustomCommand {
     }
 }
 
-/// Passes rows through the program; what it is, the program says when it runs.
+/// Passes rows through the program; the program reports its type at run time.
 struct Custom {
     command: CustomCommand,
     environment: Arc<dyn Environment + Send + Sync>,
@@ -60,7 +60,7 @@ impl Blocking for Custom {
         };
         let text = |field: &Value| field.as_str().map(str::to_owned);
         let required: Vec<String> = info["required_fields"].as_array().into_iter().flatten().filter_map(text).collect();
-        // Others look at all rows, which come at once where they fit into a chunk.
+        // Other types process all rows, which are sent at once if they fit into a chunk.
         let gathers = !matches!(info["type"].as_str(), Some("streaming" | "stateful"));
         let rows = (!makes_rows).then_some(rows);
         let waiting = Vec::new();
@@ -73,12 +73,12 @@ impl Custom {
         Custom { command, environment: environment.detached(), source: environment.commands() }
     }
 
-    /// What a program does wrong is a fault of the search that chose it, of whichever kind it is.
+    /// An error of a program is reported as a fault of the search that uses it, whatever its kind.
     fn failed(&self, fault: impl Display) -> EngineError {
         EngineError::Invalid { message: format!("{}: {fault}", self.command.name), span: Some(self.command.span) }
     }
 
-    /// The rows after the commands that the program wants before it.
+    /// The rows after the commands that the program requires before it.
     fn rows_through(&self, before: &str, rows: RowIter, context: &CommandContext) -> Result<RowIter, EngineError> {
         let parsed = quarry_spl::parse_with_commands(&format!("* | {before}"), &self.source.names());
         if !parsed.is_ok() {
@@ -92,7 +92,7 @@ impl Custom {
         apply(rows, steps, context)
     }
 
-    /// What the program is told of the search.
+    /// Information about the search that the program receives.
     fn getinfo(&self, context: &CommandContext) -> Value {
         let time = |time: Option<i64>| {
             time.map_or_else(|| "0".to_owned(), |time| (time as f64 / NS_PER_SEC as f64).to_string())
@@ -127,14 +127,14 @@ struct Dialogue {
     name: String,
     process: Box<dyn CommandProcess>,
     context: CommandContext,
-    /// The errors the program told of itself.
+    /// Error messages reported by the program.
     told: Option<String>,
-    /// Whether the last answer told one.
+    /// Whether the last answer contained one.
     told_now: bool,
 }
 
 impl Dialogue {
-    /// The answer's metadata and body; messages in it go to the user.
+    /// Sends a request and returns the answer's metadata and body; messages in it go to the user.
     fn ask(&mut self, metadata: &Value, body: Vec<u8>) -> Result<(Value, Vec<u8>), EngineError> {
         let name = &self.name;
         let failed = |fault: &dyn Display| EngineError::invalid(format!("{name}: {fault}"));
@@ -168,23 +168,23 @@ impl Dialogue {
     }
 }
 
-/// Rows that a program gives, for rows it is given or on its own.
+/// Rows returned by a program, for rows it receives or on its own.
 struct Passed {
-    /// Rows still to be sent; `None` when there are no more.
+    /// Rows still to be read and sent; `None` at the end.
     rows: Option<RowIter>,
-    /// Rows read and still to be sent, the next last.
+    /// Rows read but not sent, the next ones last.
     waiting: Vec<RecordBatch>,
-    /// Whether as many rows as fit are sent at once.
+    /// Whether rows are collected to fill a chunk.
     gathers: bool,
     required: Vec<String>,
     dialogue: Dialogue,
-    /// Turns taken since there was nothing more to send.
+    /// Exchanges since the last rows were sent.
     turns: usize,
     done: bool,
 }
 
 impl Passed {
-    /// The next rows to send, few enough for a chunk.
+    /// The next rows to send, small enough for a chunk.
     fn next_rows(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let batch = match (self.waiting.pop(), &mut self.rows) {
             (Some(batch), _) => batch,
@@ -204,7 +204,7 @@ impl Passed {
         Ok(Some(batch))
     }
 
-    /// The rows of the next chunk, and whether there are no more.
+    /// The rows of the next chunk, and whether it is the last.
     fn next_chunk(&mut self) -> Result<(Option<RecordBatch>, bool), EngineError> {
         if !self.gathers {
             let rows = self.next_rows()?;
@@ -223,7 +223,7 @@ impl Passed {
         Ok(((!batches.is_empty()).then(|| concat_rows(batches)).transpose()?, true))
     }
 
-    /// One turn: rows for rows.
+    /// One exchange: sends rows and receives rows.
     fn turn(&mut self) -> Result<RecordBatch, EngineError> {
         let (rows, is_last) = self.next_chunk()?;
         let body = rows.map(|rows| body_of(&rows, &self.required)).transpose()?.unwrap_or_default();
@@ -232,7 +232,7 @@ impl Passed {
         if let Some(told) =
             self.dialogue.told.as_ref().filter(|_| self.done && self.dialogue.told_now && body.is_empty())
         {
-            // It gave up; what it gave before is not the whole answer.
+            // The program gave up; the rows it returned before are incomplete.
             return Err(EngineError::invalid(format!("{}: {told}", self.dialogue.name)));
         }
         self.turns += usize::from(is_last);

@@ -1,4 +1,4 @@
-//! `search` behind a pipe: the rows that meet a condition. Where it begins a search, the scan tests events.
+//! `search` after a pipe: filters rows by a condition. At the start of a search, the scan tests events.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `selfjoin`: rows joined with others of the same result.
+//! `selfjoin`: joins rows of a result with each other.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ impl Execute for SelfJoinCommand {
     }
 }
 
-/// Each row joins the rows after it that have the same values.
+/// Joins each row with later rows that have the same values.
 struct SelfJoin(SelfJoinCommand);
 
 impl SelfJoin {
-    /// Places of a row and of the other it is joined with.
+    /// Row numbers of each row and of the row it is joined with.
     fn pairs(&self, all: &RecordBatch) -> Result<Vec<(usize, Option<usize>)>, EngineError> {
         let readers: Vec<ColumnReader> = self.0.fields.iter().map(|field| rows::reader(all, &field.text)).collect();
         let mut groups: BTreeMap<Vec<String>, Vec<usize>> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! `sendalert`: hands all rows to an alert action of an app, once, and passes them on as they are.
+//! `sendalert`: passes all rows to an alert action of an app, once, and emits them unchanged.
 //!
-//! The engine waits for the rows, says what they are and how they are written; who implements [`CommandSource`] knows which
-//! actions there are, runs the program and tells what it said. An action that fails changes no row: its failure is a message.
+//! The engine collects the rows and formats them. The implementation of [`CommandSource`] knows the actions, runs the
+//! program and reports its messages. If the action fails, the rows are still passed on and a message is shown.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn first_row(all: &KeptRows, names: &[String]) -> Result<Vec<(String, Vec<String
     Ok(fields.filter(|(_, values)| !values.is_empty()).collect())
 }
 
-/// All rows under one header line.
+/// Writes all rows under one header line.
 fn write_rows(all: &KeptRows, names: &[String], out: &mut dyn Write) -> Result<(), EngineError> {
     let mut multi = vec![false; names.len()];
     for batch in all.iter() {

@@ -1,7 +1,7 @@
-//! From groups of (row, series) to a table with one column per series; shared by chart and timechart.
+//! Pivots groups of (row, series) into a table with one column per series; shared by chart and timechart.
 //!
-//! Which series get a column is known when all groups are. Series beyond the limit join into OTHER: their *states*
-//! are merged again, because an average of averages would be wrong.
+//! Which series get a column is known only when all groups are. Series beyond the limit are merged into OTHER by
+//! merging their *states*, because an average of averages would be wrong.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use quarry_spl::ast::{CompareOp, SeriesOptions, SeriesTest, StatsFunction};
 
 use super::aggregate_columns::Outputs;
 
-/// Hidden column that names a row's series while it is grouped.
+/// Hidden column with a row's series during grouping.
 pub(crate) const SERIES: &str = "__series";
-/// Text of [`SERIES`] where the split field is missing; no field has it, since texts of events hold no lone NUL first.
+/// Value of [`SERIES`] if the split field is missing; no event text starts with a NUL.
 const NULL_SERIES: &str = "\u{0}null";
-/// Text of [`SERIES`] for what is joined.
+/// Value of [`SERIES`] for merged series.
 const OTHER_SERIES: &str = "\u{0}other";
 /// Cells of a table at most.
 const CELLS_MAX: usize = 20_000_000;
 
-/// The series of rows by their values of `field`.
+/// The series of rows, by their values of `field`.
 pub(crate) fn series(field: String) -> Series {
     Series { field, null: NULL_SERIES }
 }
 
-/// A table being made: which row and which column each group belongs to.
+/// Maps each group to its row and column of the table.
 pub(crate) struct SeriesTable<'a> {
     /// Aggregates; grouped by the row field and [`SERIES`].
     pub plan: &'a AggregatePlan,
@@ -43,17 +43,17 @@ pub(crate) struct SeriesTable<'a> {
 
 /// One column per aggregate and series.
 pub(crate) struct SeriesColumns {
-    /// Text of the row field of each row.
+    /// Text of the row field for each row.
     pub rows: Vec<String>,
-    /// Column of values, series name and, per row, the cell's place in the groups.
+    /// For each column: the aggregate, the series name and, by row, the index of the cell's group.
     pub columns: Vec<SeriesColumn>,
-    /// Values of the aggregates per group.
+    /// Aggregate values of each group.
     pub groups: RecordBatch,
 }
 
 /// A column of a [`SeriesColumns`].
 pub(crate) struct SeriesColumn {
-    /// Number of its column of values.
+    /// Index of the aggregate's column.
     pub output: usize,
     /// Shown name.
     pub name: String,
@@ -62,13 +62,13 @@ pub(crate) struct SeriesColumn {
 }
 
 impl SeriesTable<'_> {
-    /// Chooses series, joins the others and places every group.
+    /// Selects the series, merges the others and assigns every group to a cell.
     pub(crate) fn columns(&self, merged: RecordBatch, context: &CommandContext) -> Result<SeriesColumns, EngineError> {
         let merged = self.joined(merged, context)?;
         let groups = self.outputs.computed(self.plan.finish(&merged)?)?;
         let (row_keys, series) = (texts(merged.column(0)), texts(merged.column(1)));
         let mut names: Vec<&str> = series.iter().flatten().filter(|name| self.is_shown(name)).collect();
-        // `5` and `005` sort alike and are two series; the text keeps the rows of each side by side.
+        // `5` and `005` sort as equal but are two series; the tie-break by text keeps each together.
         names.sort_unstable_by(|a, b| {
             series_rank(a).cmp(&series_rank(b)).then_with(|| sort_key(a).cmp(&sort_key(b))).then_with(|| a.cmp(b))
         });
@@ -123,14 +123,14 @@ impl SeriesTable<'_> {
                 .replace("$val$", series);
         }
         match single {
-            // Names of internal fields start with an underscore, names of columns from values must not.
+            // Column names made from values must not start with an underscore, which marks internal fields.
             true if series.starts_with('_') => format!("VALUE{series}"),
             true => series.to_owned(),
             false => format!("{aggregate}{}{series}", self.options.separator),
         }
     }
 
-    /// The states with every series that gets no column renamed to OTHER and merged.
+    /// Renames the series without a column to OTHER and merges their states.
     fn joined(&self, merged: RecordBatch, context: &CommandContext) -> Result<RecordBatch, EngineError> {
         let kept = self.kept_series(&merged)?;
         let Some(kept) = kept else { return Ok(merged) };
@@ -146,7 +146,7 @@ impl SeriesTable<'_> {
         self.plan.merge(&renamed, context)
     }
 
-    /// The series that get columns of their own; `None` when all do.
+    /// The series with a column of their own; `None` if all have one.
     fn kept_series(&self, merged: &RecordBatch) -> Result<Option<KeyTable>, EngineError> {
         if self.options.limit == 0 && self.options.filter.is_none() {
             return Ok(None);
@@ -216,7 +216,7 @@ impl SeriesTable<'_> {
     }
 }
 
-/// What a series is ranked by.
+/// Ranking score of a series.
 fn score(function: &StatsFunction, cells: &[f64]) -> f64 {
     let sum: f64 = cells.iter().sum();
     match function {
@@ -246,7 +246,7 @@ pub(crate) fn is_zero_when_missing(function: &StatsFunction) -> bool {
     matches!(function, StatsFunction::Count | StatsFunction::Dc | StatsFunction::EstDc)
 }
 
-/// Cells at `places` of an aggregate's values; a missing one is 0 for counts, else null.
+/// The cells at `places` of an aggregate's values; a missing one is 0 for counts, otherwise null.
 pub(crate) fn cells(values: &ArrayRef, places: &[Option<u32>], zero: bool) -> ArrayRef {
     let reader = rows::ColumnReader::new(values);
     let mut column = ColumnBuilder::new(places.len());
@@ -260,7 +260,7 @@ pub(crate) fn cells(values: &ArrayRef, places: &[Option<u32>], zero: bool) -> Ar
     column.finish()
 }
 
-/// The order of row texts: numbers by value, spans of numbers by their start, then texts.
+/// Order of row texts: numbers by value, numeric spans by start, then texts.
 pub(crate) fn row_order(a: &str, b: &str) -> std::cmp::Ordering {
     match (span_start(a), span_start(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),
@@ -275,7 +275,7 @@ fn span_start(text: &str) -> Option<f64> {
     parse_number(&text[..dash])
 }
 
-/// A table of a row column and cells.
+/// Builds a table from a row column and cells.
 pub(crate) fn table(
     row_column: (String, ArrayRef),
     pivot: &SeriesColumns,

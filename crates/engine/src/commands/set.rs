@@ -1,4 +1,4 @@
-//! `set`: union, difference or intersection of the rows of two searches.
+//! `set`: union, difference or intersection of two search results.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -19,7 +19,7 @@ impl Execute for SetCommand {
     }
 }
 
-/// What tells a row from others: its fields that have a value, by name.
+/// Key that identifies a row: its non-null fields, by name.
 fn row_key(columns: &[(String, ColumnReader)], row: usize, key: &mut Vec<u8>) {
     key.clear();
     let add = |key: &mut Vec<u8>, text: &str| {
@@ -33,7 +33,7 @@ fn row_key(columns: &[(String, ColumnReader)], row: usize, key: &mut Vec<u8>) {
     }
 }
 
-/// The rows of two results that an operation of sets keeps, each once, in the order of their first appearance.
+/// The rows kept by a set operation, without duplicates, in order of first appearance.
 fn set_of(
     operation: SetOperation,
     left: Vec<RecordBatch>,

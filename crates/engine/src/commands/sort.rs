@@ -1,8 +1,8 @@
-//! `sort`: orders rows by fields; and the order of values that `stats` gives its groups in.
+//! `sort`: sorts rows by fields; also sorts the groups of `stats`.
 //!
-//! Sorting by values whose kind is known row by row needs a rank per row: numbers before texts, missing values last
-//! in either direction. The ranks are plain columns that DataFusion sorts, with spilling, and drops rows beyond the
-//! limit as it goes.
+//! As the type of a value is known only per row, each row gets a rank per key: numbers before texts, missing values
+//! last in either direction. The ranks are ordinary columns, which DataFusion sorts with spilling; rows beyond the
+//! limit are dropped on the way.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Rows held before a limited sort drops what cannot come out.
+/// Rows buffered before a limited sort drops those that cannot be in the result.
 const PILE_ROWS: usize = 100_000;
-/// Start of the names of rank columns.
+/// Name prefix of rank columns.
 const RANK: &str = "__rank";
 
 impl Execute for SortCommand {
@@ -44,7 +44,7 @@ impl Blocking for Sort {
             let batch = batch?;
             held.push(&self.ranked(&batch, arrived)?)?;
             arrived += batch.num_rows() as i64;
-            // With a limit only so many rows can come out: drop the others before they pile up.
+            // With a limit, rows that cannot be in the result are dropped before they accumulate.
             if let Some(limit) = limit
                 && held.num_rows() > limit.saturating_mul(4).max(PILE_ROWS)
             {
@@ -61,7 +61,7 @@ impl Blocking for Sort {
         if !is_cut {
             return Ok(Box::new(sorted));
         }
-        // Only who takes all rows misses those behind them: `sort x | head 5` does not.
+        // Only a consumer of all rows is affected by the limit; `sort x | head 5` is not.
         let messages = Arc::clone(&context.messages);
         let limit = self.0.limit;
         let told = std::iter::once_with(move || {
@@ -75,7 +75,7 @@ impl Blocking for Sort {
 }
 
 impl Sort {
-    /// The rows with their ranks: per key a class, a number and a text, and the order of arrival.
+    /// Adds the ranks to the rows: class, number and text per key, and the order of arrival.
     fn ranked(&self, rows: &RecordBatch, arrived: i64) -> Result<RecordBatch, EngineError> {
         let mut ranked = rows.clone();
         for (at, key) in self.0.keys.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Sort {
         for (at, field) in rows.schema().fields().iter().enumerate() {
             let Some(rank) = field.name().strip_prefix(RANK) else { continue };
             let key = rank.trim_start_matches('_').split('_').next().and_then(|key| key.parse::<usize>().ok());
-            // The class is already turned for descending keys; missing values stay last.
+            // The class is already inverted for descending keys; missing values stay last.
             let descending = key.is_some_and(|key| self.is_descending(&self.0.keys[key])) && !rank.ends_with("class");
             keys.push((at, SortOptions { descending, nulls_first: false }));
         }
@@ -123,17 +123,17 @@ fn ranks(reader: &ColumnReader, key: &SortKey, descending: bool) -> [ArrayRef; 3
     ]
 }
 
-/// The rows with ranks by which [`sorted_kept`] sorts them: numbers by value before texts, equal numbers by their texts.
+/// Adds ranks for [`sorted_kept`]: numbers by value before texts, equal numbers by their text.
 pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     let mut ranked = rows.clone();
     for (at, field) in fields.iter().enumerate() {
         let column = rows::as_text_array(&rows::column_or_null(rows, field));
         let (mut classes, mut numbers, mut integers, mut texts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for row in 0..column.len() {
-            // As a text in memory is sorted, a missing value counts as empty.
+            // As in the in-memory sort, a missing value counts as empty.
             let text = column.value(row);
             let (class, number, integer, ranked_text) = match sort_key(text) {
-                // Both zeros are one number.
+                // Both zeros are equal.
                 ValueKey::Number(number) => (NUMBER, Some(number.as_f64() + 0.0), Some(integer_of(number)), None),
                 ValueKey::Address(address) => (ADDRESS, Some(f64::from(address)), None, None),
                 ValueKey::Text(text) => (TEXT, None, None, Some(text)),
@@ -160,7 +160,7 @@ pub(crate) fn sort_by_values(rows: &RecordBatch, fields: &[String]) -> Result<Re
     Ok(ranked)
 }
 
-/// Tells integers apart that are one double.
+/// Distinguishes integers that map to the same double.
 fn integer_of(number: Number) -> i64 {
     match number {
         Number::Int(integer) => integer,
@@ -169,7 +169,7 @@ fn integer_of(number: Number) -> i64 {
     }
 }
 
-/// Rows of [`sort_by_values`] in order, without their ranks.
+/// Sorts rows of [`sort_by_values`] and removes the ranks.
 pub(crate) fn sorted_kept(rows: KeptRows, context: &CommandContext) -> Result<RowIter, EngineError> {
     let ascending = SortOptions { descending: false, nulls_first: false };
     let schema = rows.schema();

@@ -1,4 +1,4 @@
-//! `spath`: fields from the paths of JSON or XML.
+//! `spath`: extracts fields by JSON or XML paths.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use quarry_spl::ast::SpathCommand;
 use super::Execute;
 use crate::lower::{Lowering, Step, row};
 
-/// Characters that `spath` without a path reads of a value (limits.conf `[spath] extraction_cutoff`).
+/// Maximum characters of a value that `spath` without a path reads (limits.conf `[spath] extraction_cutoff`).
 const SPATH_BYTES_MAX: usize = 5_000;
-/// Fields that `spath` without a path makes at most.
+/// Maximum number of fields that `spath` without a path produces.
 const SPATH_FIELDS_MAX: usize = 2_000;
 
 impl Execute for SpathCommand {
@@ -100,7 +100,7 @@ impl EveryPath {
     }
 }
 
-/// At most so many bytes of the text, cut at a character.
+/// The first `bytes` bytes of the text, cut at a character boundary.
 fn first_bytes(text: &str, bytes: usize) -> &str {
     let mut end = bytes.min(text.len());
     while !text.is_char_boundary(end) {

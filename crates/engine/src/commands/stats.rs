@@ -1,4 +1,4 @@
-//! `stats`: aggregates of groups of rows.
+//! `stats`: aggregates by group.
 
 mod all_num;
 
@@ -45,7 +45,7 @@ impl Execute for StatsCommand {
     }
 }
 
-/// Each value of these fields once in a row.
+/// Removes duplicate values of these fields within a row (`dedup_splitvals`).
 fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
     let assignments = fields.iter().map(|field| {
         let values = Expr { kind: ExprKind::Field(field.text.clone()), span: field.span };
@@ -55,7 +55,7 @@ fn without_repeats(fields: &[FieldPattern], lowering: &Lowering<'_>) -> Result<V
     EvalCommand { assignments: assignments.collect() }.steps(lowering)
 }
 
-/// `stats` whose columns are known before the rows.
+/// `stats` with columns that are known in advance.
 pub(crate) struct Stats(pub AggregatePlan);
 
 impl Reduce for Stats {
@@ -76,7 +76,7 @@ impl Reduce for Stats {
     }
 }
 
-/// The groups in order of their BY fields. What does not fit into memory is sorted with files.
+/// The groups sorted by their BY fields; spills if they do not fit into memory.
 fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext) -> Result<RowIter, EngineError> {
     match folded {
         Folded::Parts(parts) if !plan.looks_at_all_groups() => {
@@ -94,10 +94,10 @@ fn sorted_values(plan: &AggregatePlan, folded: Folded, context: &CommandContext)
     }
 }
 
-/// Rows of one batch that goes into a sort.
+/// Rows per batch passed to the sort.
 const SORTED_ROWS: usize = 4_096;
 
-/// The rows in ascending order of these fields: numbers by value before texts, equal numbers by their texts.
+/// Sorts the rows by these fields: numbers by value before texts, equal numbers by their text.
 pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordBatch, EngineError> {
     if fields.is_empty() || rows.num_rows() < 2 {
         return Ok(rows.clone());
@@ -117,7 +117,7 @@ pub(crate) fn sorted_by(rows: &RecordBatch, fields: &[String]) -> Result<RecordB
     rows::take(rows, &UInt32Array::from(places))
 }
 
-/// `stats` with wildcards in its arguments: which columns there are is known when all rows are there.
+/// `stats` with wildcards in its arguments; its columns are known only after all rows have arrived.
 pub(crate) struct WildcardStats {
     /// Aggregates as written.
     pub command: StatsCommand,
@@ -132,12 +132,12 @@ impl Blocking for WildcardStats {
         let rows = KeptRows::collect("stats", rows, &context.dataflow)?;
         let plan = plan_for(&self.command.aggregates, &self.by, &rows, &self.expressions)?;
         let folded = plan.fold(rows.into_rows(), context)?;
-        // A field that the function has no value of is no column, as `avg(*)` of texts.
+        // A field for which the function yields no value gets no column, such as `avg(*)` of texts.
         DropEmptyColumns.run(sorted_values(&plan, folded, context)?, context)
     }
 }
 
-/// The aggregates with wildcards replaced by the fields these rows have.
+/// Replaces wildcards in the aggregates by the fields of these rows.
 pub(super) fn plan_for(
     aggregates: &[Aggregate],
     by: &[String],
@@ -148,7 +148,7 @@ pub(super) fn plan_for(
     AggregatePlan::new(&expand_wildcards(aggregates, by, &names), by.to_vec(), expressions)
 }
 
-/// Writes the key of a row from the first value of each field; false when a field is missing.
+/// Writes a row's key from the first value of each field; false if a field is missing.
 pub(crate) fn write_key(readers: &[ColumnReader], row: usize, key: &mut Vec<u8>) -> bool {
     key.clear();
     for reader in readers {

@@ -1,4 +1,4 @@
-//! `strcat`: values and texts joined into a field.
+//! `strcat`: concatenates values and texts into a field.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

@@ -1,7 +1,7 @@
-//! `streamstats`: aggregates over the rows seen so far, written to each row.
+//! `streamstats`: adds running aggregates to each row.
 //!
-//! Without a window each group keeps one running fold per aggregate; with one, states that follow the rows of the
-//! window ([`window`]).
+//! Without a window, each group has one running fold per aggregate; with one, its states follow the rows of the window
+//! ([`window`]).
 
 mod state;
 mod window;
@@ -26,7 +26,7 @@ use super::Execute;
 use super::stats::write_key;
 use crate::lower::{Lowering, Step, names, ordered};
 
-/// Rows a window holds at most.
+/// Maximum number of rows in a window.
 const WINDOW_MAX: usize = 1_000_000;
 
 impl Execute for StreamStatsCommand {
@@ -60,24 +60,24 @@ struct StreamStats {
     groups: KeyTable,
     running: Vec<Vec<Running>>,
     windows: Vec<Window>,
-    /// States of the groups over their windows.
+    /// Window states of the groups.
     sliding: Vec<Vec<Sliding>>,
     last_group: Option<u32>,
     account: MemoryAccount,
-    /// Bytes of the rows in windows, about.
+    /// Approximate bytes of the rows in windows.
     window_bytes: usize,
-    /// The same when they were accounted for.
+    /// The value at the last memory accounting.
     checked_bytes: usize,
     rows_until_check: usize,
 }
 
-/// Rows after which the command looks at its size, at least.
+/// Minimum number of rows between two memory accountings.
 const CHECK_ROWS: usize = 65_536;
-/// Bytes by which windows grow before it does so earlier.
+/// Growth of windows in bytes that triggers an earlier accounting.
 const UNACCOUNTED_BYTES: usize = 4 << 20;
 
 impl StreamStats {
-    /// The command at its start.
+    /// Initial state of the command.
     fn new(
         command: &StreamStatsCommand,
         plan: Arc<AggregatePlan>,
@@ -115,7 +115,7 @@ impl StreamStats {
         self.last_group = None;
     }
 
-    /// Accounts for what is held, now and then.
+    /// Periodically accounts for memory.
     fn check(&mut self, rows: usize) -> Result<(), EngineError> {
         self.rows_until_check = self.rows_until_check.saturating_sub(rows);
         if self.rows_until_check > 0 && self.window_bytes < self.checked_bytes + UNACCOUNTED_BYTES {
@@ -149,7 +149,7 @@ impl StreamStats {
 
     fn windowed_row(&mut self, seen: Seen) -> Result<Vec<Value<'static>>, EngineError> {
         let (group, time) = (seen.group, seen.time);
-        // One window over all groups counts rows of any group; otherwise each group has its own.
+        // A single window over all groups counts rows of any group; otherwise each group has its own.
         let at = if self.command.global { 0 } else { group as usize };
         while self.windows.len() <= at {
             self.windows.push(Window::default());
@@ -177,7 +177,7 @@ impl StreamStats {
         }
     }
 
-    /// Drops the rows that are beyond the window of a row of this time.
+    /// Drops rows that have left the window of a row with this time.
     fn leave_room(&mut self, at: usize, time: Option<TimeNs>) -> Result<(), EngineError> {
         let size = self.command.window;
         let reach = self.command.time_window.as_ref().map(length_of);
@@ -209,20 +209,20 @@ impl StreamStats {
     }
 }
 
-/// Takes a row into the aggregates of its group.
+/// Adds a row to the aggregates of its group.
 fn add(plan: &AggregatePlan, running: &mut [Running], seen: &Seen) {
     for ((running, column), values) in running.iter_mut().zip(&plan.columns).zip(&seen.values) {
         running.add(&column.function, values, seen.time);
     }
 }
 
-/// Values of the aggregates of a group.
+/// Current values of a group's aggregates.
 fn values_so_far(plan: &AggregatePlan, running: &mut [Running]) -> Vec<Value<'static>> {
     running.iter_mut().zip(&plan.columns).map(|(running, column)| running.value(&column.function)).collect()
 }
 
 impl StreamStats {
-    /// Whether the condition of `reset_after` reads what the command gives.
+    /// Whether the condition of `reset_after` reads results of the command.
     fn after_results(&self) -> bool {
         let names = self.reset_after.as_ref().map(|expr| expr.field_names());
         names.is_some_and(|names| {
@@ -230,7 +230,7 @@ impl StreamStats {
         })
     }
 
-    /// Whether the condition of `reset_after` holds for a row with its results.
+    /// Evaluates the condition of `reset_after` on a row with its results.
     fn resets_after(&self, rows: &RecordBatch, row: usize, results: &[Value<'static>]) -> Result<bool, EngineError> {
         let Some(expr) = &self.reset_after else { return Ok(false) };
         let mut one = rows.slice(row, 1);
@@ -301,7 +301,7 @@ fn arguments(plan: &AggregatePlan, rows: &RecordBatch) -> Result<Vec<Option<Colu
     plan.columns.iter().map(|column| argument(&column.argument)).collect()
 }
 
-/// The row's values; a row that is only counted has one, a false condition none.
+/// The row's values; without an argument a single one, for a false condition none.
 fn values_of(argument: Option<&ColumnReader>, row: usize) -> Vec<String> {
     match argument {
         None => vec![String::new()],

@@ -1,12 +1,11 @@
-//! Subsearches whose result is substituted as text: they run, their results are written in, the command is parsed.
+//! Substitutes subsearch results as text: runs the subsearches, inserts their results, then parses the command.
 //!
-//! A field named `search` or `query` gives its value as it is, which is what `return $field` makes; other rows give a
-//! condition, written as `format` writes one. A subsearch that gives nothing leaves an empty place; where the command
-//! does not read so, the place is a missing value; a search that has no other meaning matches nothing. Source: Splunk's
-//! manual on subsearches.
+//! A field named `search` or `query` yields its value verbatim, as `return $field` produces; other rows yield a
+//! condition as written by `format`. A subsearch without a result yields an empty text; if the command does not parse
+//! with it, a null value is used; a search condition then matches nothing. Source: Splunk's manual on subsearches.
 //!
-//! What is written in comes from events, so that it must stay in its place: a text that could end the command, begin a
-//! subsearch or open a quote is refused.
+//! The inserted text comes from events, so it must not escape its place: text that could end the command, begin a
+//! subsearch or open a quote is rejected.
 
 use std::borrow::Cow;
 
@@ -20,7 +19,7 @@ use super::Execute;
 use crate::lower::{Environment, Lowering, Step};
 use crate::subsearch::CONDITION_ROWS_MAX;
 
-/// What stands in an empty place that must not be empty: no value, and a text without letters.
+/// Substitutes tried for an empty result: nothing, a null value, and an empty text.
 const EMPTY_PLACES: [&str; 3] = ["", "null()", "\"\""];
 
 impl Execute for SubstitutionCommand {
@@ -31,7 +30,7 @@ impl Execute for SubstitutionCommand {
     }
 }
 
-/// The commands of a pipeline, those with subsearches in their text as they read with the results.
+/// The commands of a pipeline, with subsearch results substituted.
 pub(crate) fn with_substitutions<'a>(
     pipeline: &'a Pipeline,
     environment: &dyn Environment,
@@ -43,7 +42,7 @@ pub(crate) fn with_substitutions<'a>(
     let mut commands = Vec::with_capacity(pipeline.commands.len());
     for stage in &pipeline.commands {
         match &stage.command {
-            // Of a condition it is known that it selects events; rows of anything else are unknown.
+            // A condition selects events; the rows of any other command are unknown.
             Command::Substitution(command) if environment.is_open(&stage.command) => match command.shape.as_slice() {
                 [Command::Search(_)] if command.first => {
                     command.subsearches.iter().try_for_each(|inner| environment.subsearch(inner, 0).map(drop))?;
@@ -62,7 +61,7 @@ pub(crate) fn with_substitutions<'a>(
     Ok(Cow::Owned(Pipeline { commands, span: pipeline.span }))
 }
 
-/// The command as it reads with the results of its subsearches.
+/// The command with the results of its subsearches substituted.
 fn substituted(
     command: &SubstitutionCommand,
     span: Span,
@@ -92,7 +91,7 @@ fn substituted(
         let remark = parsed.diagnostics.into_iter().find(|remark| remark.severity == quarry_spl::Severity::Error);
         fault = fault.or(remark);
     }
-    // As a condition: nothing found matches nothing.
+    // As a condition, an empty result matches nothing.
     if texts.iter().all(String::is_empty) && matches!(command.shape.as_slice(), [Command::Search(_)]) {
         let expr = SearchExpr::Not(Box::new(SearchExpr::All));
         return Ok(vec![Command::Search(SearchCommand { expr, time: TimeModifiers::default() })]);
@@ -103,7 +102,7 @@ fn substituted(
     Err(EngineError::Invalid { message, span: Some(span) })
 }
 
-/// What rows are as a text: one literal alone as it is, else a condition.
+/// Rows as text: a single literal as it is, otherwise a condition.
 fn text_of(batches: &[RecordBatch]) -> String {
     let mut conditions: Vec<Vec<String>> = Vec::new();
     let mut literal = false;
@@ -141,8 +140,7 @@ fn text_of(batches: &[RecordBatch]) -> String {
     }
 }
 
-/// Whether a text is a part of a command and no more: its quotes are closed, and outside of them are no pipes and no
-/// brackets.
+/// Whether a text is only part of a command: its quotes are closed, and there are no pipes or brackets outside of them.
 fn stays_in_place(text: &str) -> bool {
     let (mut is_quoted, mut is_escaped) = (false, false);
     for letter in text.chars() {

@@ -1,4 +1,4 @@
-//! `summary`: what a model holds.
+//! `summary`: the contents of a model.
 
 use quarry_eval::EngineError;
 use quarry_eval::rows::{RowIter, of_batches};

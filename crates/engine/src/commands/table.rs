@@ -1,4 +1,4 @@
-//! `table`: exactly the listed fields, in this order; a listed name that no row has is an empty column.
+//! `table`: exactly the listed fields, in this order; a listed field that no row has becomes an empty column.
 
 use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
@@ -26,7 +26,7 @@ impl RowCommand for Table {
         let names = names_of(&rows);
         let mut kept: Vec<&str> = Vec::new();
         for pattern in &self.0 {
-            // A pattern lists what occurs in the rows.
+            // A pattern only matches fields with values.
             let has_value = |column: &ArrayRef| column.logical_null_count() < column.len();
             let occurs = |name: &str| rows::column(&rows, name).is_some_and(has_value);
             let found = names.iter().map(String::as_str).filter(|name| covers(pattern, name) && occurs(name));

@@ -1,6 +1,7 @@
-//! `tags`: the tags of field values, wherever the rows come from.
+//! `tags`: the tags of field values, for any rows.
 //!
-//! Events have tags already; here they are determined anew from the values that a row has now, and added to those it has.
+//! Events already have tags; this command determines them again from a row's current values and adds them to existing
+//! ones.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ impl Execute for TagsCommand {
 #[derive(Clone)]
 struct Tags {
     command: Arc<TagsCommand>,
-    /// The tags asked for, with the condition of each.
+    /// The requested tags, each with its condition.
     tags: Arc<Vec<(Tag, RowFilter)>>,
 }
 
@@ -43,13 +44,13 @@ impl Tags {
             let filter = RowFilter::new(&condition_of(&tag), context)?;
             tags.push((tag, filter));
         }
-        // Tags of a field stand in the order in which the command names its fields.
+        // Tags of a field are ordered as the command lists its fields.
         let place = |tag: &Tag| command.fields.iter().position(|field| *field == tag.field);
         tags.sort_by_key(|(tag, _)| place(tag));
         Ok(Tags { command: Arc::new(command.clone()), tags: Arc::new(tags) })
     }
 
-    /// How a tag of a row is shown.
+    /// The text for a tag of a row.
     fn shown(&self, tag: &Tag, value: Option<&str>) -> String {
         let mut text = String::new();
         if self.command.with_name {
@@ -79,7 +80,7 @@ impl RowCommand for Tags {
                 outputs[at].1[row].push(self.shown(tag, value.as_deref()));
             }
         }
-        // Events may have tags of fields that other commands took away since.
+        // Events may have tags of fields that other commands have removed.
         if self.command.fields.is_empty()
             && let Some(output) = self.command.output.as_ref().filter(|_| self.command.allowed.is_none())
             && !self.command.with_name

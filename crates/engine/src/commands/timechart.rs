@@ -1,7 +1,7 @@
-//! `timechart`: aggregates per span of time and, optionally, a column per value of a field.
+//! `timechart`: aggregates by time span and, optionally, one column per value of a field.
 //!
-//! The span is fixed before the first row is folded: as given, or from the searched range, or from the range of the
-//! data. Empty spans are filled in at the end.
+//! The span is fixed before the first row is folded: as given, or from the time range of the search, or from that of
+//! the data. Empty spans are filled in at the end.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,9 +25,9 @@ use super::chart::{AnyChart, WildcardChart};
 use super::series_table::{SERIES, SeriesColumn, SeriesColumns, SeriesTable, series, table};
 use crate::lower::{Lowering, Step};
 
-/// Hidden column of the times of rows while `_time` holds their spans.
+/// Hidden column with the original times of rows, while `_time` holds their spans.
 const TIME_SERIES: &str = "__time_series";
-/// Rows of a timechart at most (limits.conf `[discretize] maxbins`).
+/// Maximum number of rows of a timechart (limits.conf `[discretize] maxbins`).
 const ROWS_MAX: usize = 50_000;
 
 impl Execute for TimeChartCommand {
@@ -54,7 +54,7 @@ impl TimeChart {
         let column = command.column.as_ref().map(|column| column.field.text.clone());
         let by = ["_time".to_owned()].into_iter().chain(column.iter().map(|_| SERIES.to_owned())).collect();
         let mut plan = AggregatePlan::new(&command.aggregates, by, context)?;
-        // Times as series are those of the rows, not of their spans.
+        // If series are times, they are those of the rows, not of the spans.
         plan.series =
             column.as_deref().map(|field| series(if field == "_time" { TIME_SERIES } else { field }.to_owned()));
         let span = OnceLock::new();
@@ -65,7 +65,7 @@ impl TimeChart {
         Ok(TimeChart { command: command.clone(), plan, outputs, column, span })
     }
 
-    /// Fixes the span from the range of the rows, unless it is given or was fixed before.
+    /// Chooses the span from the time range of the rows, unless it is given or already fixed.
     pub(crate) fn fix_span(&self, data: Option<(TimeNs, TimeNs)>, context: &CommandContext) -> Span {
         *self.span.get_or_init(|| {
             let (from, to) = data.unwrap_or((context.now, context.now));
@@ -77,7 +77,7 @@ impl TimeChart {
         })
     }
 
-    /// Whether the range that is searched is shown, whatever the rows are.
+    /// Whether the time range of the search is shown, independent of the rows.
     fn shows_range(&self, context: &CommandContext) -> bool {
         self.command.fixed_range && context.range.earliest.is_some() && context.range.latest.is_some()
     }
@@ -157,7 +157,7 @@ impl TimeChart {
     }
 }
 
-/// Moves `_time` to the start of its span.
+/// Sets `_time` to the start of its span.
 struct SpanStarts {
     spans: TimeSpans,
     keeps_times: bool,
@@ -204,7 +204,7 @@ impl Reduce for TimeChart {
         seen.sort_unstable();
         let times: Vec<TimeNs> = seen.iter().map(|(time, _)| *time).collect();
         let starts = self.starts(&times, &mut self.spans(span, context)?, context)?;
-        // A span without rows points behind the last one, where every column is missing.
+        // A span without rows points past the last row, where every column is missing.
         let missing = pivot.rows.len();
         let order: Vec<usize> =
             starts.iter().map(|start| times.binary_search(start).map_or(missing, |at| seen[at].1)).collect();

@@ -1,4 +1,4 @@
-//! `timewrap`: every period of a timechart becomes a series of its own.
+//! `timewrap`: turns each period of a timechart into a series of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,10 +41,10 @@ impl BlockingTable for TimeWrap {
         let end = match (self.0.ends_now, context.range.latest) {
             (true, _) => context.now,
             (false, Some(latest)) => latest.max(last.saturating_add(1)),
-            // Without an end of the range the last row ends the last period.
+            // If the range has no end, the last row ends the last period.
             (false, None) => last.saturating_add(1),
         };
-        // Row of each moment of the last period, by how many periods earlier it was.
+        // By moment of the last period and number of periods back: the row.
         let mut grid: BTreeMap<TimeNs, BTreeMap<u64, usize>> = BTreeMap::new();
         let mut periods = BTreeSet::new();
         for row in 0..all.num_rows() {
@@ -74,7 +74,7 @@ impl BlockingTable for TimeWrap {
 }
 
 impl TimeWrap {
-    /// A time so many periods later.
+    /// A time moved by a number of periods.
     fn shifted(&self, time: TimeNs, periods: u64, back: bool, context: &CommandContext) -> Result<TimeNs, EngineError> {
         let amount = periods.saturating_mul(self.0.span.amount);
         if amount == 0 {
@@ -95,10 +95,10 @@ impl TimeWrap {
             .map_err(|error| EngineError::invalid(format!("timewrap: {error}")))
     }
 
-    /// How many periods before the last one a time lies, and the moment of the last one it falls on.
+    /// How many periods before the last one a time lies, and the corresponding moment in the last one.
     fn wrapped(&self, time: TimeNs, end: TimeNs, context: &CommandContext) -> Result<(u64, TimeNs), EngineError> {
         let length = length_of(&self.0.span).max(1);
-        // Months and days differ in length: begin early and step on.
+        // Months and days vary in length: start from a low estimate and step forward.
         let estimate = (end - 1).saturating_sub(time).max(0) / length;
         let mut age = u64::try_from(estimate).unwrap_or(0);
         age = age.saturating_sub(1 + age / 16);
@@ -115,7 +115,7 @@ impl TimeWrap {
         }
     }
 
-    /// Name of the series so many periods before the last.
+    /// Name of the series `age` periods before the last.
     fn series(&self, age: u64, end: TimeNs, context: &CommandContext) -> Result<String, EngineError> {
         let (amount, unit) = (self.0.span.amount, &self.0.unit);
         Ok(match &self.0.series {

@@ -1,4 +1,4 @@
-//! `tojson`: fields of a row as a JSON object.
+//! `tojson`: formats fields of a row as a JSON object.
 
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ impl RowCommand for ToJson {
 }
 
 impl ToJson {
-    /// How a field is written; `None` leaves it out.
+    /// Type in which a field is written; `None` omits it.
     fn kind_of(&self, name: &str) -> Option<JsonType> {
         if is_hidden(name) {
             return None;
@@ -75,7 +75,7 @@ impl ToJson {
     }
 }
 
-/// A value as JSON of a type; `None` where it has none.
+/// Converts a value to JSON of a type; `None` if that is not possible.
 fn json_of(text: &str, kind: JsonType, fills: bool) -> Option<Json> {
     let number = || {
         canonical_number(text).and_then(|number| match number {

@@ -20,7 +20,7 @@ use super::Execute;
 use super::stats::write_key;
 use crate::lower::{Lowering, Step, names};
 
-/// Digits of a percentage after the point, all of them shown.
+/// Decimal places of a percentage, all of them shown.
 const PERCENT_DIGITS: usize = 6;
 
 impl Execute for TopCommand {
@@ -38,7 +38,7 @@ pub(crate) struct Top {
 }
 
 impl Top {
-    /// The command at its start.
+    /// Initial state of the command.
     pub(crate) fn new(command: &TopCommand) -> Top {
         let (by, fields) = (names(&command.by), names(&command.fields));
         let count =
@@ -49,7 +49,7 @@ impl Top {
     }
 }
 
-/// Column of the counts while they are merged; a name no field has.
+/// Column with the counts during the merge; no field has this name.
 const COUNT: &str = "__count";
 
 impl Reduce for Top {
@@ -95,7 +95,7 @@ impl Reduce for Top {
     }
 }
 
-/// A row of the result: a counted row, or what is left of a group.
+/// A row of the result: a counted combination, or the rest of a group.
 struct Line {
     place: u32,
     group: u32,
@@ -104,7 +104,7 @@ struct Line {
 }
 
 impl Top {
-    /// The groups whose counts can be among the first, and the count of all.
+    /// The groups whose counts may be among the first, and the total count.
     fn best(&self, finished: Finished) -> Result<(RecordBatch, Option<i64>), EngineError> {
         let counts = finished.columns.first().map(|counts| counts.as_primitive::<Int64Type>().values().to_vec());
         let counts = counts.unwrap_or_default();
@@ -121,7 +121,7 @@ impl Top {
         Ok((finished.rows(&self.plan, Some(&places))?, total))
     }
 
-    /// As [`Top::best`], part by part.
+    /// Like [`Top::best`], partition by partition.
     fn best_of_parts(
         &self,
         parts: MergedFolders,
@@ -140,12 +140,12 @@ impl Top {
         Ok((rows::concat_rows(best)?, Some(sum)))
     }
 
-    /// Rows in order of groups, then of counts; equal counts in order of values.
+    /// Rows ordered by group, then by count; equal counts by value.
     fn ranked(&self, counted: &RecordBatch, groups: &[u32], counts: &[i64]) -> Vec<u32> {
         let columns: Vec<_> = (self.by.iter().chain(&self.fields))
             .map(|field| rows::as_text_array(&rows::column_or_null(counted, field)))
             .collect();
-        // Most counts of a long tail are equal, so each value's key is made once.
+        // In a long tail most counts are equal, so each value's sort key is computed once.
         let keys: Vec<Vec<SortKey<'_>>> =
             columns.iter().map(|column| (0..counts.len()).map(|row| sort_key(column.value(row))).collect()).collect();
         let by_values = |a: u32, b: u32, keys: &[Vec<SortKey<'_>>]| {
@@ -221,7 +221,7 @@ impl Top {
     }
 }
 
-/// A number per combination of BY values.
+/// A number for each combination of BY values.
 fn group_numbers(rows: &RecordBatch, by: &[String]) -> Vec<u32> {
     if by.is_empty() {
         return vec![0; rows.num_rows()];

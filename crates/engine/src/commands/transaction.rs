@@ -1,10 +1,10 @@
-//! `transaction`: events that belong together become one row.
+//! `transaction`: groups related events into one row.
 //!
-//! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens, one that
-//! matches `startswith=` closes. Open transactions are found by the values of their fields. Those that no older event
-//! can join any more are closed as time goes back; beyond the limits the one unchanged for longest is evicted. Open
-//! transactions count towards the search's memory ([`members`]); closed ones wait for their order in [`rows`], in files
-//! if need be.
+//! Events come newest first, so a transaction begins with its last event: one that matches `endswith=` opens it, one
+//! that matches `startswith=` closes it. Open transactions are found by their field values. Those that no older event
+//! can join are closed as time goes back; beyond the limits, the one unchanged for longest is evicted. Open
+//! transactions count towards the search's memory ([`members`]); closed ones wait for their place in the order in
+//! [`rows`], on disk if necessary.
 
 mod members;
 mod rows;
@@ -33,13 +33,13 @@ use super::Execute;
 use crate::blocking::Blocking;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Bytes by which open transactions grow before they are accounted for again.
+/// Growth of open transactions in bytes before memory is accounted for again.
 const UNACCOUNTED_BYTES: usize = 1 << 20;
-/// Bytes of an open transaction beside its events, about.
+/// Approximate overhead of an open transaction besides its events, in bytes.
 const OPEN_BYTES: usize = 256;
-/// Bytes of batches that events may stay in.
+/// Maximum bytes of batches kept alive by events.
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// And at most one in so many of the search's memory.
+/// They are also bounded by the search's memory divided by this.
 const BATCH_SHARE: usize = 32;
 
 impl Execute for TransactionCommand {
@@ -51,7 +51,7 @@ impl Execute for TransactionCommand {
     }
 }
 
-/// The command with what its stanza of transactiontypes.conf says.
+/// The command with the settings of its transactiontypes.conf stanza.
 fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Result<TransactionCommand, EngineError> {
     let Some(kind) = &transaction.kind else { return Ok(transaction.clone()) };
     let (name, knowledge) = (&kind.name, lowering.environment.knowledge());
@@ -64,7 +64,7 @@ fn of_stanza(transaction: &TransactionCommand, lowering: &Lowering<'_>) -> Resul
     transaction.of_kind(&settings).map_err(|fault| invalid(format!("transactiontypes.conf [{name}]: {fault}")))
 }
 
-/// A test of events, compiled.
+/// A compiled test of events.
 enum Test {
     Condition(RowFilter),
     Expression(CompiledExpr),
@@ -126,7 +126,7 @@ struct Open {
     newest: TimeNs,
     oldest: TimeNs,
     changed: u64,
-    /// Whether it should have ended with a certain event, and did not.
+    /// Whether the required end event is missing.
     is_endless: bool,
 }
 
@@ -137,24 +137,24 @@ struct Gathered<'c> {
     max_open: usize,
     max_open_events: usize,
     open: HashMap<u64, Open, FixedState>,
-    /// Open transactions by the hash of a field's place and value.
+    /// Open transactions by the hash of a field's index and value.
     by_value: HashMap<u64, Sharing, FixedState>,
-    /// In the order they were opened, with some that are closed.
+    /// In order of opening; may include closed ones.
     opened: VecDeque<u64>,
-    /// In the order they were changed, with what is out of date.
+    /// In order of change; may include outdated entries.
     changes: VecDeque<(u64, u64)>,
     open_events: usize,
     /// Bytes of the events of open transactions.
     open_bytes: usize,
-    /// Open transactions with events that keep their batch, among others.
+    /// Open transactions with events that keep their batch alive, and possibly others.
     unsettled: Vec<u64>,
-    /// Bytes of the batches that may be kept so, and at most.
+    /// Bytes of the batches kept alive, and their maximum.
     held_bytes: usize,
     held_bytes_max: usize,
     accounted: usize,
     account: MemoryAccount,
     next: u64,
-    /// The fields' values of the event at hand.
+    /// Field values of the current event.
     key: Vec<Option<String>>,
     /// When it was.
     now: TimeNs,
@@ -163,7 +163,7 @@ struct Gathered<'c> {
     evicted_by_limit: bool,
 }
 
-/// Open transactions that share a value.
+/// Open transactions that share a field value.
 enum Sharing {
     One(u64),
     Several(Vec<u64>),
@@ -184,7 +184,7 @@ impl Sharing {
         }
     }
 
-    /// Drops one; true when none is left.
+    /// Removes a transaction; true if none is left.
     fn drop_one(&mut self, id: u64) -> bool {
         match self {
             Sharing::One(only) => *only == id,
@@ -196,12 +196,12 @@ impl Sharing {
     }
 }
 
-/// Where open transactions with a value at a place of their fields are found.
+/// Key of open transactions with a value of the field at index `place`.
 fn slot(place: usize, value: &str) -> u64 {
     FixedState::default().hash_one((place, value))
 }
 
-/// Why a transaction takes no more events.
+/// Why a transaction accepts no more events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
@@ -236,7 +236,7 @@ impl<'c> Gathered<'c> {
         }
     }
 
-    /// Takes a batch; those before it are given up when they take too much.
+    /// Holds a batch; earlier ones are released if they take too much memory.
     fn hold(&mut self, events: &Arc<Events>) -> Result<(), EngineError> {
         if self.held_bytes + events.bytes > self.held_bytes_max {
             self.done.settle();
@@ -277,7 +277,7 @@ impl<'c> Gathered<'c> {
             return self.note_size();
         }
         if found.is_none() && self.command.ends_with.is_some() && !self.command.keep_evicted {
-            // Without its end, an event is of no transaction that is shown.
+            // Without its end event, an event belongs to no visible transaction.
             return self.orphan(member);
         }
         let place = match found {
@@ -301,7 +301,7 @@ impl<'c> Gathered<'c> {
         self.note_size()
     }
 
-    /// Accounts for what is held, now and then.
+    /// Periodically accounts for memory.
     fn note_size(&mut self) -> Result<(), EngineError> {
         let bytes = self.open_bytes + self.open.len() * OPEN_BYTES + self.held_bytes + self.done.waiting_bytes;
         if bytes.abs_diff(self.accounted) >= UNACCOUNTED_BYTES {
@@ -311,7 +311,7 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// The open transaction changed last that the event with [`Gathered::key`] may join.
+    /// The most recently changed open transaction that the event with [`Gathered::key`] may join.
     fn compatible(&self, time: TimeNs) -> Option<u64> {
         let key = &self.key;
         let fits = |id: &u64| {
@@ -365,7 +365,7 @@ impl<'c> Gathered<'c> {
         self.changes.push_back((id, self.next));
     }
 
-    /// Closes what no event of this time or older can join.
+    /// Closes transactions that no event at or before this time can join.
     fn close_outlived(&mut self, time: TimeNs) -> Result<(), EngineError> {
         if let Some(span) = self.max_span {
             while let Some(id) = self.opened.front().copied() {
@@ -390,12 +390,12 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// A transaction that had to begin with a certain event, and did not, is not whole.
+    /// How to end a transaction whose required start event is missing.
     fn end_of_outlived(&self) -> End {
         if self.command.starts_with.is_some() { End::Evicted } else { End::Closed }
     }
 
-    /// Evicts the transaction unchanged for longest while there are too many.
+    /// Evicts the least recently changed transactions while there are too many.
     fn keep_limits(&mut self) -> Result<(), EngineError> {
         while self.open.len() > self.max_open || self.open_events > self.max_open_events {
             let Some((id, changed)) = self.changes.pop_front() else { return Ok(()) };
@@ -404,7 +404,7 @@ impl<'c> Gathered<'c> {
                 self.close(id, End::Evicted)?;
             }
         }
-        // What is out of date is dropped before it outgrows what is open.
+        // Outdated entries are removed before they outnumber the open ones.
         if self.changes.len() > 2 * self.open_events + self.max_open {
             let open = &self.open;
             self.changes.retain(|(id, changed)| open.get(id).is_some_and(|open| open.changed == *changed));
@@ -430,10 +430,11 @@ impl<'c> Gathered<'c> {
         self.show(open, end, true)
     }
 
-    /// Keeps the rows of a transaction that is no longer open, if they are wanted; `counts` where it then counts as closed.
+    /// Keeps the rows of a transaction that is no longer open, if requested; `counts` says whether it then counts as
+    /// closed.
     fn show(&mut self, open: Open, end: End, counts: bool) -> Result<(), EngineError> {
         if open.is_endless && end == End::Evicted && self.command.keep_orphans {
-            // Neither its beginning nor its end came.
+            // Neither its start nor its end event was found.
             return open.members.into_iter().try_for_each(|member| self.orphan(member));
         }
         let is_closed = end == End::Closed && !open.is_endless;
@@ -452,7 +453,7 @@ impl<'c> Gathered<'c> {
         Ok(())
     }
 
-    /// Makes rows of what waits, now and then.
+    /// Periodically turns waiting transactions into rows.
     fn make_rows(&mut self) -> Result<(), EngineError> {
         if !self.done.is_full() {
             return Ok(());
@@ -469,7 +470,7 @@ impl<'c> Gathered<'c> {
                 .messages
                 .push("transaction: more were open than maxopentxn= or maxopenevents= allow; some were evicted");
         }
-        // No event is to come.
+        // No more events follow.
         self.now = TimeNs::MIN;
         let mut left: Vec<u64> = self.open.keys().copied().collect();
         left.sort_unstable();

@@ -1,4 +1,4 @@
-//! `transpose`: rows turned into columns.
+//! `transpose`: turns rows into columns.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;

@@ -21,9 +21,9 @@ impl Execute for TrendLineCommand {
 
 struct TrendLine {
     trends: Arc<Vec<Trend>>,
-    /// Of each trend the last numbers, oldest first.
+    /// Per trend: the last numbers, oldest first.
     windows: Vec<VecDeque<f64>>,
-    /// Of each trend the average that the next one starts from.
+    /// Per trend: the previous average.
     averages: Vec<Option<f64>>,
 }
 
@@ -44,12 +44,12 @@ fn average(kind: TrendKind, window: &VecDeque<f64>) -> f64 {
             let weighted: f64 = window.iter().zip(1..).map(|(number, weight)| number * f64::from(weight)).sum();
             weighted / (period * (period + 1.0) / 2.0)
         }
-        // Not an average of the window: see [`smoothed`].
+        // Initial value; later ones are computed by [`smoothed`].
         TrendKind::Exponential => window.iter().sum::<f64>() / period,
     }
 }
 
-/// The next value of an exponential average: the share of the newest number is `2 / (period + 1)`.
+/// Next value of an exponential moving average; the newest number has weight `2 / (period + 1)`.
 fn smoothed(before: f64, number: f64, period: usize) -> f64 {
     let share = 2.0 / (period as f64 + 1.0);
     before + share * (number - before)

@@ -1,5 +1,5 @@
-//! `tstats` behind other rows: with `append=true` its rows come after those. Where it begins a search, the plan has one
-//! over index-time fields or an object of a data model in its place (`crate::plan`).
+//! `tstats` after other rows: with `append=true`, appends its rows. At the start of a search, the planner substitutes a
+//! search over index-time fields or a data model object (`crate::plan`).
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -9,7 +9,7 @@ use super::Execute;
 use super::append::Append;
 use crate::lower::{Lowering, Step, blocking};
 
-/// Rows that are appended at most.
+/// Maximum number of appended rows.
 const APPENDED_ROWS_MAX: usize = 20_000_000;
 
 impl Execute for TstatsCommand {

@@ -1,4 +1,4 @@
-//! `typeahead`: words and field values that begin with a prefix. Planned as the search that it is written out as.
+//! `typeahead`: words and field values with a given prefix. Planned as the search it expands to.
 
 use quarry_spl::ast::TypeAheadCommand;
 

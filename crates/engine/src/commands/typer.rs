@@ -1,7 +1,7 @@
-//! `typer`: event types of rows, wherever the rows come from.
+//! `typer`: the event types of rows, for any rows.
 //!
-//! Events have event types already; here they are determined anew from the values that a row has now, and added to those
-//! it has. Conditions of event types that ask for words ask them of `_raw`.
+//! Events already have event types; this command determines them again from a row's current values and adds them to
+//! existing ones. Keywords in event type conditions are matched on `_raw`.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl RowCommand for Typer {
     }
 }
 
-/// The rows with labels added to those that a field has, each once.
+/// Adds labels to those that a field already has, without duplicates.
 pub(super) fn labelled(rows: RecordBatch, field: &str, found: &[Vec<String>]) -> Result<RecordBatch, EngineError> {
     let before = rows::reader(&rows, field);
     let mut column = ColumnBuilder::new(rows.num_rows());

@@ -1,4 +1,4 @@
-//! `uniq`: rows that repeat the row before them are dropped.
+//! `uniq`: removes rows equal to the row before.
 
 use arrow::array::BooleanArray;
 use arrow::record_batch::RecordBatch;
@@ -17,7 +17,7 @@ impl Execute for UniqCommand {
     }
 }
 
-/// Fields and values of the row before.
+/// Fields and values of the previous row.
 #[derive(Default)]
 struct Uniq {
     last: Option<Vec<(String, Vec<String>)>>,

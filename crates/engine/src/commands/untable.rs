@@ -1,4 +1,4 @@
-//! `untable`: a table unpivoted into a list, the opposite of `xyseries`.
+//! `untable`: unpivots a table into rows, the opposite of `xyseries`.
 
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::record_batch::RecordBatch;

@@ -1,4 +1,4 @@
-//! `walklex`: words and fields of an index. Planned as the search that it is written out as.
+//! `walklex`: words and fields of an index. Planned as the search it expands to.
 
 use quarry_spl::ast::WalkLexCommand;
 

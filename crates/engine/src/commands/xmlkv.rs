@@ -1,4 +1,4 @@
-//! `xmlkv`: the leaf elements of XML become fields.
+//! `xmlkv`: extracts the leaf elements of XML as fields.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;
@@ -18,7 +18,7 @@ impl Execute for XmlKvCommand {
     }
 }
 
-/// The command; the field with the XML.
+/// The field with the XML.
 struct XmlKv(String);
 
 impl RowCommand for XmlKv {

@@ -1,4 +1,4 @@
-//! `xmlunescape`: the entities of XML in `_raw` become characters.
+//! `xmlunescape`: replaces XML entities in `_raw` by characters.
 
 use arrow::record_batch::RecordBatch;
 use quarry_eval::EngineError;

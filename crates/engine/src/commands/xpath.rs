@@ -1,4 +1,4 @@
-//! `xpath`: the values that a path selects in XML.
+//! `xpath`: the values selected by a path in XML.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `xyseries`: a list of series, names and values pivoted into a table.
+//! `xyseries`: pivots a list of series, names and values into a table.
 
 use arrow::array::UInt32Array;
 use arrow::record_batch::RecordBatch;
@@ -62,7 +62,7 @@ fn column_name(command: &XySeriesCommand, data: &str, name: &str) -> String {
         return format.replace("$VAL$", name).replace("$val$", name);
     }
     match command.data.len() {
-        // Names of internal fields start with an underscore, names of columns from values must not.
+        // Column names made from values must not start with an underscore, which marks internal fields.
         1 if name.starts_with('_') => format!("VALUE{name}"),
         1 => name.to_owned(),
         _ => format!("{data}{}{name}", command.separator),
@@ -72,14 +72,14 @@ fn column_name(command: &XySeriesCommand, data: &str, name: &str) -> String {
 fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineError> {
     let (rows, names) = (rows::reader(all, &command.row), rows::reader(all, &command.name));
     let (mut row_keys, mut series) = (KeyTable::default(), KeyTable::default());
-    // The first source row of each row; the row, series and source row of each cell.
+    // The first source row of each row; row, series and source row of each cell.
     let (mut first, mut cells): (Vec<u32>, Vec<(u32, u32, u32)>) = (Vec::new(), Vec::new());
     let (mut scratch, mut other) = (String::new(), String::new());
     let mut last: Option<String> = None;
     for row in 0..all.num_rows() {
         let (Some(x), Some(name)) = (rows.text(row, &mut scratch), names.text(row, &mut other)) else { continue };
         let at = match command.grouped {
-            // Rows of one x stand together; another x after them starts a row of its own.
+            // With `grouped=true`, consecutive rows with one x form a row; a different x starts another one.
             true if last.as_deref() == Some(x) => first.len() - 1,
             true => first.len(),
             false => row_keys.intern(x.as_bytes()) as usize,
@@ -112,7 +112,7 @@ fn grid(command: &XySeriesCommand, all: &RecordBatch) -> Result<Grid, EngineErro
     })
 }
 
-/// Numbers of the keys in the order of their texts.
+/// Key numbers in order of their texts.
 fn sorted_by(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering) -> Vec<usize> {
     let texts: Vec<String> = (0..keys.len()).map(|at| String::from_utf8_lossy(keys.key(at)).into_owned()).collect();
     let mut order: Vec<usize> = (0..texts.len()).collect();
@@ -120,7 +120,7 @@ fn sorted_by(keys: &KeyTable, compare: impl Fn(&str, &str) -> std::cmp::Ordering
     order
 }
 
-/// The place of each number in an order.
+/// The rank of each number in an order.
 fn ranks(order: &[usize]) -> Vec<usize> {
     let mut ranks = vec![0; order.len()];
     for (rank, at) in order.iter().enumerate() {

@@ -1,18 +1,18 @@
-//! What an alert action is told of a search and its rows.
+//! Information that an alert action receives about a search and its rows.
 
 use jiff::tz::TimeZone;
 use quarry_eval::lookup::FillTable;
 use quarry_event::TimeNs;
 
-/// What an alert action is given.
+/// Input of an alert action.
 pub struct AlertCall<'a> {
     /// Name of the action.
     pub action: &'a str,
-    /// Parameters of the command; they win over those of the action.
+    /// Parameters of the command; they override those of the action.
     pub parameters: &'a [(String, String)],
-    /// Where the results are to be seen, as the command says.
+    /// Link to the results, as given in the command.
     pub results_link: Option<&'a str>,
-    /// A file with results that there is already, in place of one with these rows.
+    /// An existing results file, to be used instead of writing these rows to one.
     pub results_path: Option<&'a str>,
     /// Name of the search.
     pub sid: &'a str,
@@ -22,9 +22,9 @@ pub struct AlertCall<'a> {
     pub now: TimeNs,
     /// Zone of the user.
     pub zone: &'a TimeZone,
-    /// How many rows there are.
+    /// Number of rows.
     pub row_count: usize,
-    /// Fields of the first row with their values; those without a value are left out.
+    /// Fields of the first row with their values; those without a value are omitted.
     pub first_row: &'a [(String, Vec<String>)],
     /// Writes the rows as CSV.
     pub write_rows: FillTable<'a>,

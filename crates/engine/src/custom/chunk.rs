@@ -1,4 +1,5 @@
-//! Rows as the body of a chunk and back: CSV, with a column `__mv_NAME` beside one that has several values in a row.
+//! Conversion between rows and the body of a chunk: CSV with an additional column `__mv_NAME` for each multivalue
+//! column.
 
 use std::io::Write;
 
@@ -9,12 +10,12 @@ use quarry_eval::rows::{self, ColumnBuilder, ColumnReader, Value, batch_of, is_h
 use quarry_event::time::parse_epoch;
 use quarry_stdx::Fault;
 
-/// What a column with the list of values is called.
+/// Name prefix of the column with the list of values.
 const MULTI: &str = "__mv_";
 /// Column of the time.
 const TIME: &str = "_time";
 
-/// The rows as CSV, only columns that one of `wanted` covers; all where it is empty.
+/// The rows as CSV, with only the columns covered by `wanted`; all columns if it is empty.
 pub(crate) fn body_of(rows: &RecordBatch, wanted: &[String]) -> Result<Vec<u8>, EngineError> {
     let covers = |name: &str| wanted.is_empty() || wanted.iter().any(|pattern| wildcard_parts(pattern, name).is_some());
     let names: Vec<String> = names_of(rows).into_iter().filter(|name| !is_hidden(name) && covers(name)).collect();
@@ -37,7 +38,7 @@ pub(crate) fn is_multi(reader: &ColumnReader, rows: usize) -> bool {
     (0..rows).any(|row| matches!(reader.value(row), Value::Multi(_)))
 }
 
-/// Writes these columns of the rows, with a list beside each that is `multi`.
+/// Writes these columns of the rows, each `multi` one with an additional list column.
 pub(crate) fn write_body<W: Write>(
     writer: &mut csv::Writer<W>,
     rows: &RecordBatch,
@@ -65,7 +66,7 @@ pub(crate) fn write_body<W: Write>(
     Ok(())
 }
 
-/// The rows of a body; an empty cell is no value.
+/// Parses the rows of a body; an empty cell means no value.
 pub(crate) fn rows_of(body: &[u8]) -> Result<RecordBatch, Fault> {
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(body);
     let wrong = |error: csv::Error| Fault::unavailable(format!("its answer is no CSV: {error}"));
@@ -101,7 +102,7 @@ fn encode<'v>(values: impl Iterator<Item = &'v str>) -> String {
     values.map(|value| format!("${}$", value.replace('$', "$$"))).collect::<Vec<_>>().join(";")
 }
 
-/// The values of such a list; `None` when it is none.
+/// Parses a value list; `None` if it is not one.
 fn decode(text: &str) -> Option<Vec<String>> {
     let mut values = Vec::new();
     let mut characters = text.chars().peekable();

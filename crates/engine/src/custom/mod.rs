@@ -1,10 +1,10 @@
-//! Commands that apps bring along: the dialogue with a program, chunk by chunk, in the form of Splunk's chunked
-//! protocol (a line of JSON and a body of CSV each way).
+//! Custom commands of apps: the dialogue with a program in Splunk's chunked protocol (per chunk and direction, a line
+//! of JSON and a CSV body).
 //!
-//! The engine knows what is said and in which order; who implements [`CommandSource`] knows which programs there are,
-//! runs them and keeps them within their limits. First comes `getinfo`, whose answer says what the command is; then
-//! `execute` with rows until both sides have said that they are finished. Answers alternate with questions strictly.
-//! Programs of [alert actions](AlertCall) are told everything at once and say nothing that is read as rows.
+//! The engine implements the dialogue; implementations of [`CommandSource`] know the programs, run them and enforce
+//! their limits. The first request is `getinfo`, whose answer tells the type of the command; then follow `execute`
+//! requests with rows until both sides have reported that they are finished. Requests and answers alternate strictly.
+//! Programs of [alert actions](AlertCall) receive all their input at once, and their output is not read as rows.
 
 mod alert;
 pub(crate) mod chunk;
@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 
 pub use self::alert::AlertCall;
 
-/// One side's turn: metadata as JSON, rows as CSV.
+/// One message: metadata as JSON, rows as CSV.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CommandChunk {
     /// A JSON object.
@@ -23,9 +23,9 @@ pub struct CommandChunk {
     pub body: Vec<u8>,
 }
 
-/// A program at work. Dropping it ends it.
+/// A running program; dropping it ends it.
 pub trait CommandProcess: Send {
-    /// Says something and waits for the answer, until `is_cancelled`.
+    /// Sends a message and waits for the answer, until `is_cancelled`.
     fn exchange(&mut self, chunk: &CommandChunk, is_cancelled: &dyn Fn() -> bool) -> Result<CommandChunk, Fault>;
 }
 
@@ -35,26 +35,27 @@ pub trait CommandSource: Send + Sync {
     fn names(&self) -> BTreeSet<String> {
         BTreeSet::new()
     }
-    /// The app that has the command.
+    /// The app that provides the command.
     fn app(&self, _name: &str) -> String {
         String::new()
     }
-    /// Starts the program of a command. Older programs do not say what they are: they make rows where they come first.
+    /// Starts the program of a command. Older programs do not report their type: they generate rows if they are the
+    /// first command.
     fn start(&self, name: &str, _is_first: bool) -> Result<Box<dyn CommandProcess>, Fault> {
         Err(Fault::not_found(format!("there is no program for the command {name}")))
     }
-    /// Why there is no alert action of this name that could be run.
+    /// Checks that an alert action of this name exists and can be run; the error says why not.
     fn check_alert(&self, name: &str) -> Result<(), Fault> {
         Err(Fault::not_found(format!("there is no alert action {name}")))
     }
-    /// Runs an alert action to its end, or until `is_cancelled`; what the user is told. An action that fails is told
-    /// of, too; an error is one that could not begin.
+    /// Runs an alert action until it ends or `is_cancelled`; returns messages for the user. A failure of the action is
+    /// such a message; an error means that it could not be started.
     fn send_alert(&self, call: AlertCall<'_>, _is_cancelled: &dyn Fn() -> bool) -> Result<Vec<String>, Fault> {
         self.check_alert(call.action).map(|()| Vec::new())
     }
 }
 
-/// No commands but those of the language.
+/// No custom commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCommands;
 

@@ -1,4 +1,4 @@
-//! The rows of a search as it makes them, on whatever thread asks for them.
+//! The rows of a search, made on whichever thread requests them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use crate::plan::Plan;
 use crate::run::Runner;
 use crate::run::preview::Previews;
 
-/// The result of a search: all rows or an error, after which nothing comes. Nothing is read before the first is asked.
+/// The result of a search: all rows or an error, after which there is nothing more. Nothing is read before the first
+/// request.
 pub(super) struct MadeRows {
     runner: Runner,
     work: Work,
-    /// Leads places in the pipeline to the search as written.
+    /// Maps positions in the pipeline to the original search.
     spans: SpanMap,
     previews: Arc<Previews>,
     state: State,
 }
 
-/// What is to be run.
+/// What to run.
 pub(super) enum Work {
     /// A search that is not planned yet.
     Search(Pipeline),
@@ -46,7 +47,7 @@ impl MadeRows {
         MadeRows { runner, work, spans, previews, state: State::New }
     }
 
-    /// Lets go of what rows are made from.
+    /// Drops the sources of the rows.
     pub(super) fn end(&mut self) {
         self.state = State::Ended;
     }
@@ -74,7 +75,7 @@ impl MadeRows {
         formats.apply(rows::without(&batch, rows::is_hidden)?).map(Some)
     }
 
-    /// The next rows; what they were made from is let go before the reader hears of the end.
+    /// The next rows; at the end, the sources are dropped before the reader is told.
     fn advance_or_end(&mut self) -> Result<Option<RecordBatch>, EngineError> {
         let next = self.advance();
         if !matches!(next, Ok(Some(_))) {
@@ -83,7 +84,7 @@ impl MadeRows {
         next
     }
 
-    /// An error whose place is one in the search as written.
+    /// Maps the position of an error to the original search.
     fn placed(&self, error: EngineError) -> EngineError {
         let (message, span) = match error {
             EngineError::Invalid { message, span: Some(span) } => (message, span),
@@ -108,7 +109,7 @@ impl Iterator for MadeRows {
         match caught("commands were run", || self.advance_or_end()) {
             Ok(rows) => rows.map(Ok),
             Err(error) => {
-                // A panic left it as it was.
+                // A panic left the state unchanged.
                 self.end();
                 Some(Err(self.placed(error)))
             }

@@ -1,8 +1,8 @@
-//! What a request makes of a search besides what its text says: where its rows come from, how many of the events it reads, which part of
-//! it runs.
+//! Options of a request that change its search: the source of rows, sampling of events, and which part of the search
+//! runs.
 //!
-//! All of it is done to the tree, before it is planned, so that plans, caches and permissions see a search like any other. Not here: what
-//! the words of requests are (api).
+//! They are applied to the tree before planning, so that plans, caches and permissions see an ordinary search. Not
+//! here: request parameters (api).
 
 use quarry_event::TimeNs;
 use quarry_event::time::NS_PER_SEC;
@@ -14,26 +14,27 @@ use quarry_spl::ast::{
 use quarry_spl::commands::Kind;
 use quarry_spl::{Diagnostic, Parsed};
 
-/// Fields of events that are shown whatever is asked for.
+/// Event fields that are always shown.
 const SHOWN: [&str; 5] = ["host", "index", "source", "sourcetype", "splunk_server"];
-/// Hexadecimal digits of the hash by which events are sampled.
+/// Hexadecimal digits of the hash used for sampling.
 const DIGITS: u32 = 8;
 
-/// What a request makes of its search; the default changes nothing.
+/// Options of a request; the default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchShape {
-    /// The job whose rows the search begins with, in place of events.
+    /// The job whose rows replace the events at the start of the search.
     pub job: Option<String>,
-    /// One of so many events is looked at, always the same ones; 0 and 1 are all.
+    /// One event in this many is read, always the same ones; 0 and 1 mean all.
     pub sample: u32,
-    /// Whether events have only the fields that the search names, and those that all have.
+    /// Whether events have only the fields named in the search and the default ones.
     pub named_fields_only: bool,
-    /// Runs what stands before the first command that makes a table or changes something, over what had arrived then.
+    /// Runs only the commands before the first one that is transforming or has side effects, over the events that had
+    /// arrived at this time.
     pub events_until: Option<TimeNs>,
 }
 
 impl SearchShape {
-    /// The search as it runs.
+    /// Applies the options to the search.
     pub(super) fn apply(&self, parsed: &mut Parsed) -> Result<(), Diagnostic> {
         let pipeline = &mut parsed.pipeline;
         if let Some(until) = self.events_until {
@@ -75,12 +76,12 @@ fn cut_to_events(pipeline: &mut Pipeline, until: TimeNs) {
             let (seconds, rest) = (until.div_euclid(NS_PER_SEC), until.rem_euclid(NS_PER_SEC));
             search.time.index_latest.get_or_insert(TimeText { text: format!("{seconds}.{rest:09}"), span });
         }
-        // Rows that come from elsewhere are no events.
+        // Rows from other sources are not events.
         _ => pipeline.commands.clear(),
     }
 }
 
-/// Events lose what nothing asks for as soon as they are found.
+/// Removes fields that nothing requests from the events at the start.
 fn keep_named_fields(pipeline: &mut Pipeline) {
     let Some((Stage { command: Command::Search(search), span }, rest)) = pipeline.commands.split_first() else {
         return;
@@ -106,7 +107,7 @@ fn keep_named_fields(pipeline: &mut Pipeline) {
     pipeline.commands.insert(1, kept);
 }
 
-/// Keeps one of `of` events: those of which a hash of time and text is a multiple.
+/// Keeps one event in `of`: those for which a hash of time and text is a multiple of it.
 fn sample(pipeline: &mut Pipeline, of: u32) {
     let Some(Stage { command: Command::Search(_), span }) = pipeline.commands.first() else { return };
     let span = *span;

@@ -1,7 +1,7 @@
-//! Data models that come with the program: the names of Splunk's Common Information Model, defined here in our own
-//! words, so that searches written for it run without an app.
+//! Bundled data models: the names of Splunk's Common Information Model, defined in our own words, so that searches
+//! written for it run without an app.
 //!
-//! Fields that searches group by are `unknown` where an event lacks them, so that no event drops out.
+//! Fields that searches group by are `unknown` if an event lacks them, so that no event is lost.
 
 /// Name and JSON text of each.
 pub(crate) static MODELS: &[(&str, &str)] = &[

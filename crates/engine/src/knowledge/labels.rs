@@ -1,7 +1,7 @@
-//! Event types and tags: conditions with a name, and names for values.
+//! Event types and tags: named conditions, and names for values.
 //!
-//! In a search over events `eventtype=x` and `tag=x` stand for the conditions they name, so that these prune as if
-//! written out. Of no name that is known, the condition is one on a field of that name.
+//! In a search over events, `eventtype=x` and `tag=x` are replaced by the conditions they name, so that these prune as
+//! if written out. An unknown name remains a condition on a field.
 //!
 //! Not here: the fields `eventtype` and `tag` of events (scan).
 
@@ -15,18 +15,18 @@ use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern};
 use super::KnowledgeSource;
 use super::macros::expanded;
 
-/// Event types and tags that name one another, at most.
+/// Maximum nesting depth of event types and tags.
 const DEPTH_MAX: usize = 16;
-/// Conditions that the labels of one search stand for, at most.
+/// Maximum number of conditions that the labels of one search expand to.
 const CONDITIONS_MAX: usize = 20_000;
 /// Field of event types.
 pub(crate) const EVENT_TYPE: &str = "eventtype";
 /// Field of tags.
 pub(crate) const TAG: &str = "tag";
-/// What the field of tags of one field starts with.
+/// Prefix of the field with the tags of a single field.
 const TAG_OF: &str = "tag::";
 
-/// A search with a name.
+/// A named search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventType {
     /// Name.
@@ -46,7 +46,7 @@ pub struct Tag {
     pub value: String,
 }
 
-/// The labels of a search.
+/// The event types and tags available to a search.
 pub(crate) struct Labels<'a> {
     knowledge: &'a dyn KnowledgeSource,
     context: &'a ExprContext,
@@ -58,13 +58,13 @@ pub(crate) struct Labels<'a> {
 }
 
 impl<'a> Labels<'a> {
-    /// The labels that `knowledge` has.
+    /// The event types and tags of `knowledge`.
     pub(crate) fn new(knowledge: &'a dyn KnowledgeSource, context: &'a ExprContext) -> Labels<'a> {
         let (types, tags) = (knowledge.event_types(), knowledge.tags());
         Labels { knowledge, context, types, tags, made: std::cell::Cell::new(0) }
     }
 
-    /// The condition with its labels replaced by what they stand for.
+    /// The condition with its labels expanded.
     pub(crate) fn expand(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
         if self.types.is_empty() && self.tags.is_empty() {
             return Ok(expr.clone());
@@ -91,7 +91,7 @@ impl<'a> Labels<'a> {
             SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } => {
                 self.named(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
-            // As of any field: there is a value that is another one.
+            // As with any field: the field has a value that differs.
             SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } => {
                 self.others(&field.text, &value.text, depth)?.map_or_else(unknown, Ok)
             }
@@ -102,7 +102,7 @@ impl<'a> Labels<'a> {
                 }
                 if found.is_empty() { unknown() } else { Ok(SearchExpr::Or(found)) }
             }
-            // `tag::host=x` may be read as the index-time field `tag` with the value `host=x`.
+            // `tag::host=x` may have been parsed as the index-time field `tag` with the value `host=x`.
             SearchExpr::Indexed { field, value } if field.text == TAG => {
                 let Some((of, name)) = value.text.split_once('=') else { return unknown() };
                 self.named(&format!("{TAG_OF}{of}"), name.trim_matches('"'), depth)?.map_or_else(unknown, Ok)
@@ -111,19 +111,19 @@ impl<'a> Labels<'a> {
         }
     }
 
-    /// What `field=name` stands for; `None` when it is no label, or none that is known.
+    /// Expansion of `field=name`; `None` if it is not a label, or an unknown one.
     fn named(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| is_name.is_match(known), depth)
     }
 
-    /// What `field!=name` stands for; `None` as of `field=name`, or when there is no other label.
+    /// Expansion of `field!=name`; `None` as for `field=name`, or if there is no other label.
     fn others(&self, field: &str, name: &str, depth: usize) -> Result<Option<SearchExpr>, EngineError> {
         let is_name = Wildcard::new(name, false);
         self.any_of(field, &|known| !is_name.is_match(known), depth)
     }
 
-    /// The conditions of the labels of a field whose names are so.
+    /// The conditions of a field's labels whose names pass the test.
     fn any_of(
         &self,
         field: &str,
@@ -145,7 +145,7 @@ impl<'a> Labels<'a> {
         Ok((!found.is_empty()).then_some(SearchExpr::Or(found)))
     }
 
-    /// The condition of an event type, its labels not yet replaced.
+    /// Parses the condition of an event type; labels in it are not expanded.
     fn read(&self, known: &EventType) -> Result<SearchExpr, EngineError> {
         let invalid = |reason: String| {
             EngineError::invalid(format!("event type {}: {reason}; its search is '{}'", known.name, known.search))

@@ -1,4 +1,4 @@
-//! Macros of the knowledge source, for the expansion of searches: expressions are computed over one row without fields.
+//! Macro expansion with the macros of the knowledge source; macro expressions are evaluated on one row without fields.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use quarry_stdx::Fault;
 
 use super::KnowledgeSource;
 
-/// Replaces the macros of a search.
+/// Expands the macros of a search.
 pub(crate) fn expanded(text: &str, knowledge: &dyn KnowledgeSource, context: &ExprContext) -> Expansion {
     expand(text, &Macros { knowledge, context, names: RefCell::default() })
 }

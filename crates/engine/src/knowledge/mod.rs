@@ -1,7 +1,7 @@
-//! What searches know by name: data models, macros, saved searches.
+//! Named knowledge objects used by searches: data models, macros, saved searches.
 //!
-//! The engine asks a [`KnowledgeSource`]; who implements it finds the files. Models that no app defines may be among
-//! those that come with the program ([`bundled`]).
+//! The engine asks a [`KnowledgeSource`], whose implementation finds the files. Models that no app defines may be
+//! [`bundled`].
 
 pub(crate) mod bundled;
 pub(crate) mod labels;
@@ -24,19 +24,19 @@ pub trait KnowledgeSource: Send + Sync {
     fn data_model(&self, _name: &str) -> Result<Option<String>, Fault> {
         Ok(None)
     }
-    /// Names of the data models there are.
+    /// Names of the data models.
     fn data_models(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The macro of this name with so many arguments.
+    /// The macro with this name and number of arguments.
     fn macro_definition(&self, _name: &str, _arguments: usize) -> Option<Macro> {
         None
     }
-    /// Names of the macros there are, those with arguments as `name(2)`.
+    /// Names of the macros, those with arguments as `name(2)`.
     fn macro_names(&self) -> Vec<String> {
         Vec::new()
     }
-    /// The event types there are, in the order of their names on events.
+    /// The event types, in the order of their names on events.
     fn event_types(&self) -> Vec<EventType> {
         Vec::new()
     }
@@ -70,16 +70,16 @@ pub trait KnowledgeSource: Send + Sync {
     }
 }
 
-/// Names that an error lists.
+/// Maximum number of names in an error message.
 const NAMES_MAX: usize = 12;
 
-/// Nothing but what comes with the program.
+/// Provides only what is bundled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoKnowledge;
 
 impl KnowledgeSource for NoKnowledge {}
 
-/// Whether a data model of this name comes with the program.
+/// Whether a data model of this name is bundled.
 pub fn has_bundled_model(name: &str) -> bool {
     bundled::json_of(name).is_some()
 }
@@ -113,7 +113,7 @@ pub(crate) fn data_model(source: &dyn KnowledgeSource, name: &str) -> Result<Dat
     Ok(DataModel::of_json(name, &model_text(source, name)?)?)
 }
 
-/// The first names and how many more there are.
+/// The first names, and the number of further ones.
 fn listed(names: &[String]) -> String {
     let first = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
@@ -122,7 +122,7 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// ` (did you mean ...?)`, when a name is near.
+/// ` (did you mean ...?)` if there is a similar name.
 pub(crate) fn did_you_mean(name: &str, known: &[String]) -> String {
     let near = quarry_spl::nearest(name, known.iter().map(String::as_str));
     near.map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))

@@ -1,14 +1,14 @@
-//! Data models as apps define them: a JSON file names objects, each with constraints, fields and calculations.
+//! Data models as defined by apps: a JSON file with objects, each with constraints, fields and calculations.
 //!
-//! An object adds to its parent: constraints are joined by AND, calculations run after those of the parent. The text
-//! of constraints and expressions stays text here; [`super::object`] makes commands of it.
+//! An object extends its parent: constraints are combined with AND, calculations run after those of the parent.
+//! Constraints and expressions are kept as text here; [`super::object`] turns them into commands.
 
 use quarry_stdx::Fault;
 use serde_json::Value;
 
-/// Ancestors of an object at most.
+/// Maximum number of ancestors of an object.
 const DEPTH_MAX: usize = 32;
-/// Parents that are no objects of a model.
+/// Root parents, which are not objects of a model.
 const BASES: [&str; 3] = ["BaseEvent", "BaseSearch", "BaseTransaction"];
 
 /// A data model.
@@ -27,17 +27,17 @@ pub(crate) struct DataObject {
     pub name: String,
     /// `parentName`.
     pub parent: String,
-    /// Search conditions that its events fulfil besides those of the parent.
+    /// Search conditions for its events, in addition to those of the parent.
     pub constraints: Vec<String>,
     /// `baseSearch` of a root search object.
     pub base_search: Option<String>,
     /// How a root transaction object groups events.
     pub grouping: Option<Grouping>,
-    /// Fields that events bring along.
+    /// Fields extracted from events.
     pub fields: Vec<String>,
-    /// Fields that the object lists and every object of its base has.
+    /// Listed fields that every object with its base has.
     pub base_fields: Vec<String>,
-    /// Fields that are computed, in order.
+    /// Calculated fields, in order.
     pub calculations: Vec<Calculation>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Grouping {
     pub limits: (Option<String>, Option<String>),
 }
 
-/// How an object computes fields.
+/// How an object calculates fields.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Calculation {
     /// `eval FIELD=EXPR`.
@@ -77,7 +77,7 @@ pub(crate) enum Calculation {
         table: String,
         /// Column of the table, field of the event.
         inputs: Vec<(String, String)>,
-        /// Column of the table, field made.
+        /// Column of the table, resulting field.
         outputs: Vec<(String, String)>,
     },
     /// Where an address is.
@@ -103,7 +103,7 @@ impl Calculation {
 }
 
 impl DataModel {
-    /// Reads the JSON definition of the model `name`.
+    /// Parses the JSON definition of the model `name`.
     pub(crate) fn of_json(name: &str, text: &str) -> Result<DataModel, Fault> {
         let json: Value = serde_json::from_str(text)
             .map_err(|error| Fault::invalid(format!("data model {name} is no JSON: {error}")))?;
@@ -119,7 +119,7 @@ impl DataModel {
         self.objects.iter().find(|object| object.name == name)
     }
 
-    /// Objects whose parent is no object of the model.
+    /// Objects whose parent is not an object of the model.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &DataObject> {
         self.objects.iter().filter(|object| BASES.contains(&object.parent.as_str()))
     }
@@ -143,7 +143,7 @@ impl DataModel {
         Ok(chain)
     }
 
-    /// The search of a root transaction object: the events of the objects it groups, through `transaction`.
+    /// The search of a root transaction object: the events of the grouped objects, through `transaction`.
     pub(crate) fn transaction_search(&self, grouping: &Grouping) -> Result<String, Fault> {
         let (mut conditions, mut commands) = (Vec::new(), String::new());
         for name in &grouping.objects {
@@ -165,7 +165,7 @@ impl DataModel {
                             let pattern = pattern.replace('"', "\\\"");
                             commands.push_str(&format!(" | rex field=\"{input}\" \"{pattern}\""));
                         }
-                        // They do not tell which events belong together.
+                        // These do not affect which events belong together.
                         Calculation::Lookup { .. } | Calculation::Place { .. } => {}
                     }
                 }
@@ -183,7 +183,7 @@ impl DataModel {
         Ok(format!("search {condition}{commands} | transaction {}{span}{pause}", fields.join(" ")))
     }
 
-    /// What is said of an object that is not there.
+    /// Error for an object that does not exist.
     pub(crate) fn no_object(&self, name: &str) -> Fault {
         let names: Vec<&str> = self.objects.iter().map(|object| object.name.as_str()).collect();
         Fault::not_found(format!("data model {} has no object {name}; it has {}", self.name, names.join(", ")))

@@ -1,8 +1,8 @@
-//! An object of a data model as commands: which events it has, how its fields are called and computed.
+//! A data model object as commands: its events, and the names and calculations of its fields.
 //!
-//! A field belongs to the object that defines it and is called by the path of objects down to it
-//! (`All_Changes.Account_Management.src_user`). A field of an object below the one that is read is null in events that
-//! do not fulfil that object's constraints.
+//! A field belongs to the object that defines it, and its full name is the path of objects down to it
+//! (`All_Changes.Account_Management.src_user`). A field of a descendant of the requested object is null in events that
+//! do not meet the descendant's constraints.
 
 use std::collections::BTreeSet;
 
@@ -18,23 +18,23 @@ use quarry_stdx::Fault;
 use super::did_you_mean;
 use super::model::{Calculation, DataModel, DataObject};
 
-/// One object of a model, ready to be asked.
+/// A data model object, prepared for searching.
 pub(crate) struct ModelObject {
-    /// What a root search object is made of; others are made of events.
+    /// The base search of a root search object; other objects are based on events.
     base_search: Option<Pipeline>,
-    /// The object's part of the path, the root first.
+    /// The object and its ancestors, the root first.
     chain: Vec<Member>,
-    /// Objects below, by their paths.
+    /// Descendants, in order of their paths.
     below: Vec<Member>,
     model: String,
-    /// Whether it stands for rows of a summary, in which conditions and calculations are columns.
+    /// Whether it represents rows of a summary, in which conditions and calculations are columns.
     is_summary: bool,
 }
 
-/// One object on the way.
+/// An object of the hierarchy.
 #[derive(Clone)]
 struct Member {
-    /// Its place among the objects of the model.
+    /// Its index among the objects of the model.
     position: usize,
     /// `All_Changes.Account_Management`.
     path: String,
@@ -55,41 +55,41 @@ struct Computed {
     inputs: BTreeSet<String>,
 }
 
-/// What a name stands for.
+/// What a name refers to.
 pub(crate) enum Resolved {
     /// A field of the events.
     Field(String),
-    /// A field of an object below: only in events that are of that object.
+    /// A field of a descendant: only set in events of that object.
     Guarded(String, Guard),
     /// Nothing.
     Unknown,
 }
 
-/// What makes an event one of an object below: as condition and as text.
+/// Condition for an event to belong to a descendant, as a condition and as text.
 pub(crate) struct Guard {
     pub condition: SearchExpr,
     pub text: String,
-    /// Column of a summary that tells it.
+    /// The summary column with the result of the condition.
     pub member: Option<String>,
 }
 
-/// What the columns of summaries start with that tell which objects an event is of.
+/// Name prefix of summary columns that tell which objects an event belongs to.
 const MEMBER_COLUMN: &str = "__in_";
-/// Names that a message lists.
+/// Maximum number of names in a message.
 const NAMES_TOLD_MAX: usize = 20;
-/// What they hold for an event of the object.
+/// Their value for an event of the object.
 pub(crate) const MEMBER_VALUE: &str = "1";
 
-/// What event types and tags put on events, whatever their model says.
+/// Fields set by event types and tags, independent of the model.
 const LABEL_FIELDS: [&str; 2] = ["eventtype", "tag"];
 /// Fields that `transaction` computes.
 const TRANSACTION_FIELDS: [&str; 4] = ["duration", "eventcount", "closed_txn", "field_match_sum"];
-/// Fields that every event has, whatever its model says.
+/// Fields of every event, independent of the model.
 const EVENT_FIELDS: [&str; 9] =
     ["_time", "_raw", "host", "source", "sourcetype", "index", "_indextime", "splunk_server", "linecount"];
 
 impl ModelObject {
-    /// The object `name` of a model; without a name, the only root or the one `mentioned` names begin with.
+    /// The object `name` of a model; without a name, the only root or the one that the `mentioned` names begin with.
     pub(crate) fn new(
         model: &DataModel,
         name: Option<&str>,
@@ -126,7 +126,7 @@ impl ModelObject {
         Ok(ModelObject { base_search, chain, below, model: model.name.clone(), is_summary: false })
     }
 
-    /// The results the object is made of, when it is not made of events.
+    /// The base search, if the object is not based on events.
     pub(crate) fn base_search(&self) -> Option<&Pipeline> {
         self.base_search.as_ref()
     }
@@ -141,7 +141,7 @@ impl ModelObject {
         self.chain.iter().flat_map(own).collect()
     }
 
-    /// Whether the object has a field of this name, written without the object's path.
+    /// Whether the object has a field of this name, given without the object's path.
     pub(crate) fn has_field(&self, name: &str) -> bool {
         let is_known = EVENT_FIELDS.contains(&name) || LABEL_FIELDS.contains(&name) || name.starts_with("date_");
         let is_computed = self.base_search.is_some() && TRANSACTION_FIELDS.contains(&name);
@@ -149,7 +149,7 @@ impl ModelObject {
         is_known || is_computed || is_listed || self.fields().iter().any(|(_, field)| field == name)
     }
 
-    /// What is said of a field that the object does not have.
+    /// Error text for a field that the object does not have.
     pub(crate) fn no_field(&self, name: &str) -> String {
         let path = self.chain.last().map_or("", |member| &member.path);
         let fields: Vec<String> = self.fields().into_iter().map(|(_, field)| field).collect();
@@ -162,7 +162,7 @@ impl ModelObject {
         format!("object {path} of data model {} has no field {name}{hint}", self.model)
     }
 
-    /// What is said of a name, written with an object's path, that no field has; `None` for other names.
+    /// Error text for a name that includes an object's path but matches no field; `None` for other names.
     pub(crate) fn unknown_path(&self, name: &str) -> Option<String> {
         let members = || self.chain.iter().chain(&self.below);
         let begins = |begin: &str| name.strip_prefix(begin).is_some_and(|rest| rest.starts_with('.'));
@@ -171,7 +171,7 @@ impl ModelObject {
         (is_path && is_unknown).then(|| self.no_name(name))
     }
 
-    /// What is said of a name that stands for nothing.
+    /// Error text for an unknown name.
     pub(crate) fn no_name(&self, name: &str) -> String {
         let made = |member: &Member| {
             let computed = member.calculations.iter().flat_map(|computed| computed.outputs.iter());
@@ -179,13 +179,13 @@ impl ModelObject {
             all.into_iter().map(|field| format!("{}.{field}", member.path)).collect::<Vec<_>>()
         };
         let known: Vec<String> = self.chain.iter().chain(&self.below).flat_map(made).collect();
-        // A field that is named without its path is the likeliest slip.
+        // The most likely mistake is a field name without its path.
         let with_path = known.iter().find(|path| path.rsplit('.').next() == Some(name));
         let hint = with_path.map_or_else(|| did_you_mean(name, &known), |path| format!(" (did you mean `{path}`?)"));
         format!("data model {} has no field {name}{hint}", self.model)
     }
 
-    /// What a name of a search stands for.
+    /// Resolves a name used in a search.
     pub(crate) fn resolve(&self, name: &str) -> Resolved {
         if EVENT_FIELDS.contains(&name) {
             return Resolved::Field(name.to_owned());
@@ -200,7 +200,7 @@ impl ModelObject {
         };
         for member in self.chain.iter().rev() {
             let Some(field) = split(member) else { continue };
-            // What a parent defines is reached by the child's name too.
+            // Fields defined by a parent can also be addressed by the child's name.
             let known = self.chain.iter().any(|member| owned(&member, &field));
             if known || EVENT_FIELDS.contains(&field.as_str()) || field == "tag" {
                 return Resolved::Field(field);
@@ -215,7 +215,7 @@ impl ModelObject {
         Resolved::Unknown
     }
 
-    /// What makes an event one of an object below: its condition, with those between.
+    /// Condition for events of a descendant, including those of the objects in between.
     fn condition_below(&self, member: &Member) -> Guard {
         let way = self.below.iter().filter(|other| {
             member.path == other.path || member.path.strip_prefix(&other.path).is_some_and(|rest| rest.starts_with('.'))
@@ -230,14 +230,14 @@ impl ModelObject {
         Guard { condition, text: text.join(" "), member: None }
     }
 
-    /// The object whose summary holds this one's events: the last on the way that computes fields, or the root. The
-    /// others only choose among its events.
+    /// The object whose summary holds this one's events: the last object of the chain that calculates fields, or the
+    /// root. The others only filter its events.
     pub(crate) fn summarised_as(&self) -> &str {
         let computes = self.chain.iter().skip(1).rev().find(|member| !member.calculations.is_empty());
         computes.or(self.chain.first()).map_or("", |member| &member.name)
     }
 
-    /// The same object over rows of a summary of `root`, one on the way to it.
+    /// The same object over rows of a summary of `root`, one of its ancestors.
     pub(crate) fn over_summary(&self, root: &str) -> ModelObject {
         let first = self.chain.iter().position(|member| member.name == root).unwrap_or(0);
         let mut chain = self.chain.clone();
@@ -250,14 +250,14 @@ impl ModelObject {
         ModelObject { base_search: None, chain, below, model: self.model.clone(), is_summary: true }
     }
 
-    /// Objects below: the column of a summary that tells which events they have, and the condition.
+    /// Descendants: the summary column that marks their events, and the condition.
     pub(crate) fn members_below(&self) -> Vec<(String, SearchExpr)> {
         self.below.iter().map(|member| (member.column(), self.condition_below(member).condition)).collect()
     }
 
-    /// Every field that a name may stand for.
+    /// All fields that a name can refer to.
     pub(crate) fn all_fields(&self) -> BTreeSet<String> {
-        // The text is too long to be kept twice, and the server's name is a setting.
+        // The text is too long to be stored twice, and the server's name is a setting.
         let is_kept = |field: &&&str| !matches!(**field, "_raw" | "splunk_server");
         let event = EVENT_FIELDS.iter().filter(is_kept).map(|field| (*field).to_owned());
         let mut all: BTreeSet<String> = event.chain(["tag".to_owned()]).collect();
@@ -269,7 +269,7 @@ impl ModelObject {
         all
     }
 
-    /// A condition with its names replaced by what they stand for.
+    /// Resolves the names in a condition.
     pub(crate) fn translated(&self, expr: &SearchExpr) -> SearchExpr {
         let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.translated(part)).collect();
         match expr {
@@ -302,7 +302,7 @@ impl ModelObject {
         }
     }
 
-    /// Events of the object with this path or name.
+    /// Condition for events of the object with this path or name.
     fn node_condition(&self, path: &str) -> SearchExpr {
         let is = |member: &&Member| member.path == path || member.name == path;
         if self.chain.iter().any(|member| is(&member)) || path == "*" {
@@ -314,8 +314,8 @@ impl ModelObject {
         }
     }
 
-    /// The search of the object: its leading condition and the commands after it, so that of the computed fields those
-    /// in `wanted` are there and `filter` (with its names [`ModelObject::translated`]) holds.
+    /// The search of the object: its condition and the commands after it, which provide the calculated fields in
+    /// `wanted` and apply `filter` (names already [`ModelObject::translated`]).
     pub(crate) fn search(
         &self,
         filter: &SearchExpr,
@@ -358,7 +358,7 @@ impl ModelObject {
         (SearchCommand { expr, time }, stages)
     }
 
-    /// Calculations that make something needed, each with the place of its object; adds what they read.
+    /// Calculations that produce needed fields, each with the index of its object; adds the fields they read.
     fn needed_calculations(&self, needed: &mut BTreeSet<String>) -> Vec<(usize, &Computed)> {
         let mut kept = Vec::new();
         for (at, member) in self.chain.iter().enumerate().rev() {
@@ -373,8 +373,8 @@ impl ModelObject {
         kept
     }
 
-    /// A weaker condition on the events' own fields, so that the scan can skip events: where a calculation only
-    /// replaces what is missing by a text, a value that is not this text stood in the event.
+    /// A weaker condition on stored fields, so that the scan can skip events: if a calculation only replaces a missing
+    /// value by a constant, any other value was stored in the event.
     fn without_defaults(&self, expr: &SearchExpr, kept: &[(usize, &Computed)]) -> SearchExpr {
         let stands_in_event = |field: &str, value: &str| {
             let mut makers = kept.iter().filter(|(_, computed)| computed.outputs.iter().any(|made| made == field));
@@ -405,12 +405,12 @@ impl ModelObject {
 }
 
 impl Member {
-    /// The column of a summary that tells which events are of the object.
+    /// The summary column that marks the object's events.
     fn column(&self) -> String {
         format!("{MEMBER_COLUMN}{}", self.position)
     }
 
-    /// Leaves out what is a column of a summary already.
+    /// Removes what a summary already holds as columns.
     fn bare(&mut self) {
         self.text.clear();
         for computed in std::mem::take(&mut self.calculations) {
@@ -429,7 +429,7 @@ fn is_member(column: &str) -> SearchExpr {
     }
 }
 
-/// The text of `if(isnull(FIELD) OR FIELD="", "text", FIELD)`.
+/// The constant of `if(isnull(FIELD) OR FIELD="", "constant", FIELD)`.
 fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     use quarry_spl::ast::{BinaryOp, ExprKind};
     let is_field = |expr: &Expr| matches!(&expr.kind, ExprKind::Field(name) if name == field);
@@ -443,7 +443,7 @@ fn default_of<'e>(expr: &'e Expr, field: &str) -> Option<&'e str> {
     (is_null && is_empty).then_some(text.as_str())
 }
 
-/// The root that is meant when no object is named.
+/// The root object that is meant if none is named.
 fn root_of(model: &DataModel, mentioned: &BTreeSet<String>) -> Result<String, EngineError> {
     let roots: Vec<&DataObject> = model.roots().collect();
     let begins = |root: &DataObject| {
@@ -560,7 +560,7 @@ fn computed(calculation: &Calculation) -> Result<Computed, Fault> {
     Ok(Computed { command, outputs, inputs })
 }
 
-/// Names in a sentence, the first few.
+/// The first few names, as part of a sentence.
 fn listed(names: &[String]) -> String {
     let mut text = names.iter().take(NAMES_TOLD_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     if names.len() > NAMES_TOLD_MAX {

@@ -1,21 +1,21 @@
-//! A plan as bytes, for another node of the same version.
+//! Serialization of plans, for another node of the same version.
 //!
-//! The layout is that of `postcard` over the types of the plan and of the syntax tree, behind the version of the program,
-//! which a node of another version refuses. It follows from the types alone: builds between two releases share a version
-//! and must not be mixed. Nothing on disk has it.
+//! The format is `postcard` over the types of the plan and the syntax tree, preceded by the program's version, which a
+//! node of another version rejects. The format follows from the types alone: builds between two releases have the same
+//! version and must not be mixed. It is never stored on disk.
 //!
-//! Not here: who may send a plan. How deep the bytes nest is not bounded, so they are read from trusted nodes alone.
+//! Not here: who may send a plan. Nesting depth is not bounded, so plans must only be read from trusted nodes.
 
 use super::Plan;
 use crate::EngineError;
 
-/// The program and its version, in front of the plan.
+/// Program and version, before the plan.
 const VERSION: &str = concat!("quarry plan ", env!("CARGO_PKG_VERSION"));
-/// Bytes of a plan at most; what a large subsearch found is part of its condition.
+/// Maximum bytes of a plan; it includes the results of large subsearches as part of the condition.
 const BYTES_MAX: usize = 64 << 20;
 
 impl Plan {
-    /// The plan as bytes, for [`Plan::from_bytes`] of the same version.
+    /// Serializes the plan, for [`Plan::from_bytes`] of the same version.
     pub fn to_bytes(&self) -> Result<Vec<u8>, EngineError> {
         let bytes = postcard::to_stdvec(&(VERSION, self))
             .map_err(|fault| EngineError::invalid(format!("the plan cannot be written: {fault}")))?;
@@ -26,7 +26,7 @@ impl Plan {
         Ok(bytes)
     }
 
-    /// The plan that these bytes are; an error where they are damaged or of another version.
+    /// Deserializes a plan; an error if the bytes are damaged or of another version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Plan, EngineError> {
         let refused = |why: String| EngineError::invalid(format!("these bytes are no plan: {why}"));
         if bytes.len() > BYTES_MAX {

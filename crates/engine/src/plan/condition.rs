@@ -1,4 +1,4 @@
-//! Passes over the condition of a search: subsearches, event types and tags, modifiers of time.
+//! Planning passes over the condition of a search: subsearches, event types and tags, time modifiers.
 
 use quarry_eval::EngineError;
 use quarry_event::time::{NS_PER_SEC, parse_time};
@@ -14,7 +14,7 @@ use super::{Planner, Subsearches};
 use crate::subsearch::{CONDITION_ROWS_MAX, condition_of};
 
 impl Planner<'_> {
-    /// The condition of a search as it is tested, and the range to read for it.
+    /// The condition of a search as it is tested, and the time range to read.
     pub(super) fn condition_of(&self, search: &SearchCommand) -> Result<(SearchExpr, TimeRange), EngineError> {
         let expr = self.resolved(&search.expr)?;
         let expr = match self.fields {
@@ -27,8 +27,8 @@ impl Planner<'_> {
         Ok((expr, if is_bounded { intersection(range, default) } else { range }))
     }
 
-    /// The condition and the range of what the user's roles let a search read: events that match their filter, from their window of
-    /// time on. Nothing that a search says leads out of it, since all events come by here.
+    /// Applies the limits of the user's roles: the search filter, and the start of the time window. Every search over
+    /// events passes through here, so none can escape them.
     pub(super) fn within_limits(
         &self,
         condition: SearchExpr,
@@ -64,13 +64,13 @@ impl Planner<'_> {
         Ok((SearchExpr::And(vec![condition, filter]), range))
     }
 
-    /// The indexes that a condition names, or those that are read where it names none.
+    /// The indexes named by a condition, or the default ones.
     pub(super) fn indexes_of(&self, expr: &SearchExpr) -> Vec<String> {
         let default = &self.runner.default_indexes;
         index_patterns(expr, default).unwrap_or_else(|| default.clone())
     }
 
-    /// The condition with its subsearches replaced by what they found.
+    /// The condition with subsearches replaced by their results.
     pub(crate) fn resolved(&self, expr: &SearchExpr) -> Result<SearchExpr, EngineError> {
         let all = |parts: &[SearchExpr]| parts.iter().map(|part| self.resolved(part)).collect::<Result<Vec<_>, _>>();
         Ok(match expr {
@@ -81,7 +81,7 @@ impl Planner<'_> {
                 let rows = self.rows_of(pipeline, CONDITION_ROWS_MAX)?;
                 match self.subsearches {
                     Subsearches::Run => condition_of(&rows, pipeline.span)?,
-                    // What it would find is not known.
+                    // The result is unknown.
                     Subsearches::Explain(_) => SearchExpr::All,
                 }
             }
@@ -89,7 +89,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The range of a search: its own modifiers win over the request's.
+    /// The time range of a search: its own modifiers override those of the request.
     fn range_of(&self, search: &SearchCommand) -> Result<TimeRange, EngineError> {
         let context = &self.runner.context;
         let earliest = self.time(search.time.earliest.as_ref())?;
@@ -104,7 +104,7 @@ impl Planner<'_> {
         })
     }
 
-    /// The instant that a modifier means.
+    /// The instant of a time modifier.
     pub(super) fn time(&self, text: Option<&TimeText>) -> Result<Option<TimeNs>, EngineError> {
         let Some(text) = text else { return Ok(None) };
         let context = &self.runner.context;
@@ -115,7 +115,7 @@ impl Planner<'_> {
     }
 }
 
-/// A field below a NOT that events only have at search time: where none is cut out, such a condition keeps nothing back.
+/// A search-time field below a NOT: if no fields are extracted, such a condition would not filter anything.
 fn field_under_not(expr: &SearchExpr, is_negated: bool) -> Option<&str> {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => {

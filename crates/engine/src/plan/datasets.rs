@@ -1,4 +1,5 @@
-//! Plans of commands that name what is defined elsewhere: datamodel, from, savedsearch, searchtxn; and of metadata.
+//! Planning of commands that refer to objects defined elsewhere (datamodel, from, savedsearch, searchtxn), and of
+//! metadata.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use quarry_spl::ast::{
 use super::{InnerSearch, Plan, Planner, Source};
 use crate::knowledge::did_you_mean;
 
-/// Saved searches that run saved searches, at most so deep.
+/// Maximum nesting depth of saved searches.
 const SAVED_SEARCH_DEPTH_MAX: usize = 8;
 /// Fields that every event of a data model keeps.
 const EVENT_FIELDS: [&str; 6] = ["host", "source", "sourcetype", "index", "eventtype", "tag"];
@@ -31,12 +32,12 @@ impl Planner<'_> {
         match (&command.name, command.mode) {
             (Some(name), DataModelMode::Search) => self.model_events(name, true, strict, span, rest),
             (Some(name), DataModelMode::Flat) => self.model_events(name, false, strict, span, rest),
-            // Definitions are rows of its own.
+            // Definitions are generated rows.
             _ => Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec())),
         }
     }
 
-    /// The plan of `metadata` and the commands after it: what is known of events without their text.
+    /// The plan of `metadata` and the commands after it: it uses only metadata of events, not their text.
     pub(super) fn metadata(&self, command: &MetadataCommand, span: Span, rest: &[Stage]) -> Result<Plan, EngineError> {
         let kind = &command.kind;
         let field = kind.strip_suffix('s').unwrap_or(kind);
@@ -122,8 +123,8 @@ impl Planner<'_> {
         }
     }
 
-    /// The plan of `searchtxn` and the commands after it: of the events that the stanza selects, those that share a
-    /// value of its fields with one that fits the condition, brought together.
+    /// The plan of `searchtxn` and the commands after it: among the events that the stanza selects, those that share a
+    /// value of its fields with one that matches the condition, grouped into transactions.
     fn transactions(&self, command: &SearchTxnCommand, rest: &[Stage]) -> Result<Plan, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(command.span) };
         let knowledge = &self.runner.knowledge;
@@ -182,7 +183,7 @@ impl Planner<'_> {
         Ok(Plan::of_rows(Source::Search(Box::new(inner)), rest.to_vec()))
     }
 
-    /// The events of an object of a data model, its fields with or without the object's path.
+    /// The events of a data model object, with field names with or without the object's path.
     fn model_events(
         &self,
         name: &DataModelName,

@@ -1,4 +1,4 @@
-//! The plan of a search that deletes events: `delete` behind a search as it was written, and nowhere else.
+//! The plan of a search that deletes events: `delete` at the end of a search as written, and nowhere else.
 
 use quarry_eval::EngineError;
 use quarry_scan::plan::Scan;
@@ -8,7 +8,7 @@ use quarry_spl::ast::{Command, Pipeline, Stage};
 use super::{Deletion, Plan, Planner, Source};
 
 impl Planner<'_> {
-    /// The plan of a search that deletes; `None` of any other.
+    /// The plan of a deleting search; `None` for any other.
     pub(crate) fn deletion(&self, pipeline: &Pipeline) -> Result<Option<Plan>, EngineError> {
         let is_delete = |stage: &Stage| matches!(stage.command, Command::Delete(_));
         let Some((first, rest)) = pipeline.commands.split_first() else { return Ok(None) };

@@ -1,15 +1,15 @@
-//! The plan of a search: what is read, what runs in every worker beside the data, and what runs once.
+//! The plan of a search: what is read, what runs in every worker, and what runs once.
 //!
-//! Plain data between the syntax tree and execution. [`Planner`] turns a pipeline into a plan in passes: subsearches of
-//! the condition are replaced by what they found, labels by the conditions they stand for, modifiers of time by tests
-//! and a range; the commands are split by their [`Kind`](quarry_spl::commands::Kind); extractions, the threshold of a
-//! top-k sort and counts are pushed into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and
-//! partial states are kept under its [name](name::partial_name).
+//! Plain data between the syntax tree and execution. [`Planner`] turns a pipeline into a plan in passes. Subsearches in
+//! the condition are replaced by their results, labels by their conditions, and time modifiers by tests and a time
+//! range. Commands are split by [`Kind`](quarry_spl::commands::Kind). Extractions, top-k thresholds and counts are
+//! pushed down into the scan ([`pushdown`]). [`crate::run`] executes a plan, [`crate::explain`] shows it, and partial
+//! states are cached under its [name](name::partial_name).
 //!
-//! Between map and reduce pass the states of the fold: a row per group, the BY fields first and then the columns of each
-//! aggregate's state. Without a fold the rows themselves pass, newest first.
+//! Between map and reduce, the states of the fold are passed: one row per group, with the BY fields first, then the
+//! state columns of each aggregate. Without a fold, the rows themselves are passed, newest first.
 //!
-//! Not here: how commands run ([`crate::commands`]) and how events are read (scan).
+//! Not here: execution of commands ([`crate::commands`]), reading events (scan).
 
 mod bytes;
 mod condition;
@@ -35,57 +35,57 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use planner::{Effects, Planner, SearchChecker, SubsearchExplainer, Subsearches};
 
-/// How a search runs: plain data that can be compared, printed, written to bytes and read back.
+/// The plan of a search: plain data that can be compared, printed and serialized.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Where rows come from.
     pub(crate) source: Source,
-    /// Commands that run in every worker, on the rows it reads. None without a fold.
+    /// Commands that run in every worker, on the rows it reads. Empty without a fold.
     pub(crate) map: Vec<Stage>,
-    /// The command that every worker folds its rows with; the states of all join afterwards.
+    /// The fold, run by every worker; the states are merged afterwards.
     pub(crate) fold: Option<Stage>,
     /// Commands that run once, on the rows of all workers.
     pub(crate) reduce: Vec<Stage>,
 }
 
-/// Where the rows of a plan come from.
+/// Source of a plan's rows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Source {
-    /// From nowhere: there are none.
+    /// No rows.
     Nothing,
-    /// Out of the events of indexes.
+    /// Events of indexes.
     Scan(Box<Scan>),
     /// Made by the command.
     Command(Box<Stage>),
-    /// One row without fields, for `eval` to begin with.
+    /// One row without fields, for a leading `eval`.
     Row,
     /// The result of another search.
     Search(Box<InnerSearch>),
-    /// Measurements of metrics, grouped into time series.
+    /// Metric measurements grouped into time series.
     Series(Box<Series>),
-    /// Counts of the events that were deleted.
+    /// Deletes events; the rows are the counts.
     Delete(Box<Deletion>),
 }
 
-/// A saved search whose result another search begins with.
+/// A saved search whose result is the input of another search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InnerSearch {
     /// Its name.
     pub name: String,
     /// Where it is named.
     pub span: Span,
-    /// Its text, which places in its commands point into.
+    /// Its text, to which positions in its commands refer.
     pub text: String,
     /// Its plan.
     pub plan: Plan,
 }
 
-/// Measurements whose time series are told apart: `mstats` with `rate_avg`, `rate_sum` or `BY _timeseries`.
+/// Measurements distinguished by time series: `mstats` with `rate_avg`, `rate_sum` or `BY _timeseries`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Series {
-    /// What gives the measurements.
+    /// The plan that yields the measurements.
     pub measured: Plan,
-    /// Columns of metrics in them.
+    /// Their metric columns.
     pub metrics: Vec<String>,
     /// The command.
     pub command: TstatsCommand,
@@ -93,24 +93,24 @@ pub(crate) struct Series {
     pub span: Span,
 }
 
-/// Events that `delete` takes out of later searches.
+/// Events that `delete` hides from later searches.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Deletion {
-    /// The events that are looked at.
+    /// The events examined.
     pub scan: Scan,
-    /// Commands that each event has to come through.
+    /// Commands that an event must pass.
     pub commands: Vec<Stage>,
     /// Place of `delete`.
     pub span: Span,
 }
 
 impl Plan {
-    /// The plan that reduces the rows of `source` with `commands`.
+    /// A plan that applies `commands` to the rows of `source`.
     pub(crate) fn of_rows(source: Source, commands: Vec<Stage>) -> Plan {
         Plan { source, map: Vec::new(), fold: None, reduce: commands }
     }
 
-    /// The instants its rows lie in: those of the events, or of the search where it reads none itself.
+    /// Time range of its rows: that of the scan, or the search's own if there is none.
     pub(crate) fn range(&self, of_search: TimeRange) -> TimeRange {
         match &self.source {
             Source::Scan(scan) => scan.range,
@@ -119,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// The commands that run, the source's own among them, as a search.
+    /// The commands that run, including those of the source, as a pipeline.
     pub(crate) fn pipeline(&self) -> Pipeline {
         let mut commands: Vec<Stage> = match &self.source {
             Source::Command(stage) => vec![stage.as_ref().clone()],
@@ -152,7 +152,7 @@ impl Plan {
 }
 
 impl fmt::Display for Plan {
-    /// One line for the source and one for each part that has commands, which go by their names.
+    /// One line for the source and one for each part with commands, listed by name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.source {
             Source::Nothing => write!(f, "nothing")?,

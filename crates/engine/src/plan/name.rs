@@ -1,11 +1,11 @@
-//! Which plans have partial states that can be kept, and under what name.
+//! Which plans have cacheable partial states, and the name (cache key) of such a plan.
 //!
-//! The name of a plan is everything its states follow from, written out: the condition with its subsearches replaced
-//! by what they found, the commands up to the fold with all their options, the fields read, the zone. Whoever is not
-//! sure that a part is in the name gives none: a search without a name is run as always.
+//! The name spells out everything that the states depend on: the condition with subsearch results, the commands up to
+//! the fold with all their options, the fields read, the time zone. If completeness is in doubt, a plan has no name and
+//! runs without the cache.
 //!
-//! Not here: how fields are extracted (an engine and its states share one set of rules), and the range of the search
-//! (states are kept of pages that lie wholly inside it).
+//! Not here: field extraction rules (an engine and its states share one set), and the time range (states are cached for
+//! pages entirely within it).
 
 use jiff::tz::TimeZone;
 use quarry_event::TimeRange;
@@ -15,22 +15,22 @@ use quarry_spl::ast::Command;
 
 use super::{Plan, Source};
 
-/// Bytes of a plan's name at most; what a large subsearch found makes longer ones.
+/// Maximum bytes of a plan's name; results of large subsearches make longer ones.
 const NAME_BYTES_MAX: usize = 16 << 10;
 
-/// The name of a plan's partial states; `None` where none can be kept. `fold` is what the fold adds to it
+/// The name of a plan's partial states; `None` if they cannot be cached. `fold` is the fold's own contribution
 /// ([`quarry_eval::command::Reduce::fold_name`]).
 pub(crate) fn partial_name(plan: &Plan, fold: &str, zone: &TimeZone) -> Option<String> {
     let Source::Scan(scan) = &plan.source else { return None };
     let commands: Vec<&Command> = plan.map.iter().chain(&plan.fold).map(|stage| &stage.command).collect();
-    // Fields of a pattern, or all, are shown up to a number that counts over the whole search.
+    // If all fields or those of a pattern are shown, their number is limited over the whole search.
     let is_known = !scan.is_open() && scan.fields == FieldSource::SearchTime && scan.arrival == TimeRange::ALL;
     let is_repeatable = is_settled(&scan.condition) && commands.iter().all(|command| command.is_repeatable());
     if plan.fold.is_none() || !is_known || !is_repeatable {
         return None;
     }
     let (condition, rexes, fields) = (&scan.condition, &scan.extractions, &scan.projection);
-    // Zones without a name are compared with nothing.
+    // A zone without a name cannot be compared.
     let zone = zone.iana_name()?;
     let name = format!("{condition:?}\n{rexes:?}\n{commands:?}\n{fields:?}\n{fold:?}\n{zone:?}");
     (name.len() <= NAME_BYTES_MAX).then_some(name)

@@ -1,8 +1,8 @@
-//! From a pipeline to its plan.
+//! Planner: from a pipeline to its plan.
 //!
-//! The first command says where rows come from. Commands that stand for a search over events (`tstats`, `metadata`,
-//! `datamodel`, `from`, `savedsearch`, `delete`) are replaced by it here, so that nothing later knows of them. What a search is
-//! made of is asked here: subsearches of conditions run, unless the plan is only to be explained.
+//! The first command determines the source of rows. Commands that expand to a search over events (`tstats`, `metadata`,
+//! `datamodel`, `from`, `savedsearch`, `delete`) are replaced by it here; later stages do not know about them.
+//! Subsearches in conditions are run here, unless the plan is only explained.
 
 use std::collections::BTreeSet;
 
@@ -21,46 +21,46 @@ use crate::environment::Surroundings;
 use crate::lower::{Environment, Step, lower};
 use crate::run::Runner;
 
-/// Told of a search whose first command takes rows.
+/// Error text for a search whose first command consumes rows.
 const NO_ROWS: &str = "the first command takes rows, of which there are none; searches begin with events (search, tstats) or \
                        rows (makeresults, inputlookup)";
 
-/// Where the results of subsearches come from while a search is planned.
+/// How results of subsearches are obtained during planning.
 #[derive(Clone, Copy)]
 pub(crate) enum Subsearches<'a> {
     /// They are run.
     Run,
-    /// They are explained, and find nothing.
+    /// They are explained and yield no result.
     Explain(&'a dyn SubsearchExplainer),
 }
 
-/// Explains subsearches in place of running them.
+/// Explains subsearches instead of running them.
 pub(crate) trait SubsearchExplainer {
-    /// Explains a subsearch of the search at hand.
+    /// Explains a subsearch of the current search.
     fn explain_inner(&self, runner: &Runner, pipeline: &Pipeline) -> Result<(), EngineError>;
-    /// Whether it shows only when the search runs what a command is: what it reads comes of the search itself.
+    /// Whether a command can be resolved only when the search runs, because it reads what the search itself writes.
     fn is_open(&self, command: &Command) -> bool;
 }
 
-/// Looks for faults of a search that has effects before any of it runs.
+/// Checks a search with side effects for faults before any of it runs.
 pub(crate) trait SearchChecker: Send + Sync {
-    /// Refuses a search of which a command cannot run.
+    /// Refuses a search with a command that cannot run.
     fn check(&self, runner: &Runner, pipeline: &Pipeline, effects: Effects) -> Result<(), EngineError>;
 }
 
-/// What a search changes beside its result.
+/// Side effects of a search.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
     /// Whether it changes anything.
     pub any: bool,
     /// Lookup tables that it writes.
     pub tables: BTreeSet<String>,
-    /// Models that it keeps or removes.
+    /// Models that it stores or removes.
     pub models: BTreeSet<String>,
 }
 
 impl Effects {
-    /// Adds what a command changes.
+    /// Adds the side effects of a command.
     pub(crate) fn add(&mut self, command: &Command) {
         let effect = command.effect();
         self.any |= effect.is_some();
@@ -85,17 +85,17 @@ pub(crate) struct Planner<'a> {
     pub runner: &'a Runner,
     /// Results of subsearches.
     pub subsearches: Subsearches<'a>,
-    /// Fields of the events that the search begins with.
+    /// Which fields the events at the start of the search have.
     pub fields: FieldSource,
 }
 
 impl<'a> Planner<'a> {
-    /// A planner of searches over events with all their fields.
+    /// A planner for searches over events with all fields.
     pub(crate) fn new(runner: &'a Runner, subsearches: Subsearches<'a>) -> Planner<'a> {
         Planner { runner, subsearches, fields: FieldSource::SearchTime }
     }
 
-    /// The plan of a search as it was written, which alone may delete events.
+    /// The plan of a search as written; only such a search may delete events.
     pub(crate) fn plan_search(&self, pipeline: &Pipeline) -> Result<Plan, EngineError> {
         match self.deletion(pipeline)? {
             Some(plan) => Ok(plan),
@@ -127,7 +127,7 @@ impl<'a> Planner<'a> {
             command if command.kind() == Kind::Generating => {
                 Ok(Plan::of_rows(Source::Command(Box::new(first.clone())), rest.to_vec()))
             }
-            // As Splunk: `| stats count` is a row of zero, `| stats count by x` none.
+            // As in Splunk: `| stats count` yields a row with 0, `| stats count by x` none.
             command => {
                 if !matches!(command, Command::Stats(stats) if stats.by.is_empty()) {
                     context.messages.push(NO_ROWS.to_owned());
@@ -137,14 +137,14 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The plan of a search over events, with rows of summaries where there are some.
+    /// The plan of a search over events, using summaries if available.
     pub(super) fn of_events(
         &self,
         search: &SearchCommand,
         commands: Vec<Stage>,
         summary: Option<SummaryScan>,
     ) -> Result<Plan, EngineError> {
-        // Summaries know nothing of the fields of a role's filter.
+        // Summaries lack the fields of a role's filter.
         let summary = summary.filter(|_| self.runner.context.permissions.limits.filter.is_none());
         let scan = Scan { summary, ..self.scan(search)? };
         let mut plan = Plan::of_rows(Source::Scan(Box::new(scan)), commands);
@@ -153,7 +153,7 @@ impl<'a> Planner<'a> {
         Ok(plan)
     }
 
-    /// All events that a search selects, with all of their fields.
+    /// A scan of all events that a search selects, with all fields.
     pub(crate) fn scan(&self, search: &SearchCommand) -> Result<Scan, EngineError> {
         let (condition, range) = self.condition_of(search)?;
         let arrival = TimeRange {
@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
         Ok(Scan { arrival, ..Scan::new(indexes, condition, range, self.fields) })
     }
 
-    /// Tells the scan what its fold is content with: the first and last of events, or their counts.
+    /// Tells the scan that the fold only needs first and last events, or counts.
     fn push_counts(&self, plan: &mut Plan) -> Result<(), EngineError> {
         let (Some(fold), Source::Scan(scan)) = (&plan.fold, &mut plan.source) else { return Ok(()) };
         let context = CommandContext { range: scan.range, ..self.runner.context.clone() };
@@ -175,7 +175,7 @@ impl<'a> Planner<'a> {
             scan.extremes = reduce.takes_extremes();
             scan.counts = reduce.takes_counts();
         }
-        // Bounds are those of the rows of events.
+        // The bounds must be those of event rows.
         let needs_bounds =
             matches!(steps.iter().find(reduces), Some(Step::Reduce(reduce)) if reduce.needs_bounds(&context));
         if let Some(summary) = scan.summary.as_mut().filter(|_| needs_bounds) {
@@ -184,7 +184,7 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    /// Surroundings of commands in this search.
+    /// Environment of commands in this search.
     pub(super) fn environment<'e>(&self, context: &'e CommandContext) -> Surroundings<'e>
     where
         'a: 'e,
@@ -192,7 +192,7 @@ impl<'a> Planner<'a> {
         Surroundings { runner: self.runner, context, subsearches: self.subsearches }
     }
 
-    /// The rows of a subsearch, at most so many.
+    /// The rows of a subsearch, at most `rows_max`.
     pub(crate) fn rows_of(&self, pipeline: &Pipeline, rows_max: usize) -> Result<Vec<RecordBatch>, EngineError> {
         match self.subsearches {
             Subsearches::Run => self.runner.subsearch(pipeline, rows_max),

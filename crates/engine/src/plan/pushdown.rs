@@ -1,6 +1,7 @@
-//! Passes over a plan that begins with a scan: the split into map, fold and reduce, and what the scan does itself.
+//! Optimisation passes over a plan that begins with a scan: the split into map, fold and reduce, and push-down into the
+//! scan.
 //!
-//! Each takes a plan and leaves one with the same result.
+//! Each pass preserves the result of the plan.
 
 use quarry_eval::pattern::Regex;
 use quarry_scan::TOP_ROWS_MAX;
@@ -13,7 +14,7 @@ use quarry_spl::commands::Kind;
 use super::text_values::TextValues;
 use super::{Plan, Source};
 
-/// All passes, in their order.
+/// All passes, in order.
 pub(super) fn push_down(plan: &mut Plan) {
     drop_idle(plan);
     split(plan);
@@ -31,7 +32,7 @@ fn scan_of(plan: &mut Plan) -> Option<&mut Scan> {
     }
 }
 
-/// Drops each `rex` and `spath path=` of which no command reads a field. A `rex` whose pattern is at fault stays, so that
+/// Removes each `rex` and `spath path=` whose fields no command reads. A `rex` with an invalid pattern is kept, so that
 /// the user is told.
 fn drop_idle(plan: &mut Plan) {
     for at in (0..plan.reduce.len()).rev() {
@@ -53,8 +54,8 @@ fn drop_idle(plan: &mut Plan) {
     }
 }
 
-/// Leading row commands and the fold behind them run in the workers. Without such a fold nothing does: the rows are
-/// wanted newest first, and often only some of them.
+/// Assigns leading row commands and the fold after them to the workers. Without such a fold, nothing runs in the
+/// workers: rows are needed newest first, and often only some of them.
 fn split(plan: &mut Plan) {
     let kind = |stage: &Stage| stage.command.kind();
     let rows = plan.reduce.iter().take_while(|stage| kind(stage) == Kind::Row).count();
@@ -69,8 +70,8 @@ fn split(plan: &mut Plan) {
     plan.reduce = commands.collect();
 }
 
-/// What commands ask of texts, and not the texts, comes from the scan, if that leaves nobody who reads them; extractions
-/// go with it. Says whether it does.
+/// Pushes functions of the event text down into the scan, if no command then needs the text itself; extractions are
+/// pushed along. Returns whether it did.
 fn push_text_values(plan: &mut Plan) -> bool {
     match &plan.source {
         // Rows of summaries have no texts.
@@ -98,8 +99,8 @@ fn push_text_values(plan: &mut Plan) -> bool {
     true
 }
 
-/// `rex` and `spath` commands that come first and read nothing but the text of an event, or a field that it has, run in the scan,
-/// which need not make that text or field for them then.
+/// Pushes leading `rex` and `spath` commands that read only the event text, or a stored field, down into the scan,
+/// which then need not build that text or field for them.
 fn push_extractions(plan: &mut Plan) {
     let mut pushed: Vec<Extraction> = Vec::new();
     let commands = if plan.fold.is_some() { &plan.map } else { &plan.reduce };
@@ -126,7 +127,7 @@ fn push_extractions(plan: &mut Plan) {
     }
 }
 
-/// The fields that commands read are the only ones read.
+/// Restricts the scan to the fields that commands read.
 fn project(plan: &mut Plan) {
     let commands: Vec<Stage> = plan.commands().cloned().collect();
     if let Some(scan) = scan_of(plan) {
@@ -134,11 +135,11 @@ fn project(plan: &mut Plan) {
     }
 }
 
-/// A sort of which few rows are wanted tells the scan so; the sort itself gives no more then.
+/// Passes the limit of a top-k sort to the scan; the sort itself then returns no more rows.
 fn push_top(plan: &mut Plan) {
     let Some((top, sort)) = top_of(&plan.reduce).filter(|_| plan.fold.is_none()) else { return };
     let Some(scan) = scan_of(plan) else { return };
-    // The scan compares what the events themselves have.
+    // The scan compares stored values.
     if scan.extractions.iter().any(|known| known.names().any(|name| name == top.key.field.text)) {
         return;
     }
@@ -148,7 +149,7 @@ fn push_top(plan: &mut Plan) {
     }
 }
 
-/// What the commands behind a scan say of its rows, and the sort with the number of rows that are wanted of it.
+/// The first sort key with a limit, if the commands after a scan allow it, and the sort with that limit.
 fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
     let Command::Sort(sort) = &commands.first()?.command else { return None };
     let of_head = match commands.get(1).map(|stage| &stage.command) {
@@ -161,7 +162,7 @@ fn top_of(commands: &[Stage]) -> Option<(TopK, SortCommand)> {
         return None;
     }
     let descending = key.descending != sort.reverse;
-    // One more shows that rows are left out which nobody asked to leave out.
+    // One additional row reveals that an implicit limit dropped rows.
     let is_told = !sort.has_limit && count == sort.limit;
     let top = TopK { key, descending, count: count + usize::from(is_told) };
     Some((top, SortCommand { limit: count, has_limit: !is_told, ..sort.clone() }))

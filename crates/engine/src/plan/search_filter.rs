@@ -1,25 +1,26 @@
-//! Filters of roles (`srchFilter`): terms that all events of a user's searches must match.
+//! Search filters of roles (`srchFilter`): conditions that all events in a user's searches must meet.
 //!
-//! A filter is a condition without times, subsearches, event types and tags, as in Splunk. Of host, source, sourcetype and index it tests
-//! what events were given, whatever a user's own props.conf make of these fields. Other fields are those that the search sees: a
-//! filter on a field that users may define themselves keeps nobody out, which the manual says.
+//! A filter is a condition without times, subsearches, event types and tags, as in Splunk. For host, source, sourcetype
+//! and index it tests the values stored at index time, whatever a user's own props.conf does with these fields. Other
+//! fields are tested as the search sees them; as the manual says, a filter on a field that users can define themselves
+//! does not restrict anyone.
 
 use quarry_spl::Severity;
 use quarry_spl::ast::{Command, CompareOp, FieldPattern, SearchExpr, SearchPattern, Stage, TimeModifiers};
 
 use super::time_windows::has_windows;
 
-/// Fields of which the given values are tested.
+/// Fields whose stored values are tested.
 const GIVEN: [&str; 4] = ["host", "source", "sourcetype", "index"];
-/// What stands for conditions that somebody may define.
+/// Fields with user-defined conditions.
 const LABELS: [&str; 2] = ["eventtype", "tag"];
 
-/// Whether a text may be the filter of a role.
+/// Whether a text is valid as a role's filter.
 pub fn is_search_filter(text: &str) -> bool {
     terms_of(text).is_some()
 }
 
-/// The condition that a filter is, `None` where it is none.
+/// Parses a filter; `None` if it is invalid.
 pub(super) fn terms_of(filter: &str) -> Option<SearchExpr> {
     let parsed = quarry_spl::parse(&format!("search {filter}"));
     if parsed.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -46,7 +47,7 @@ fn of_given(expr: &SearchExpr) -> Option<SearchExpr> {
         SearchExpr::Compare { field, op: CompareOp::Ne, value, .. } if is_given(field) => {
             SearchExpr::Not(Box::new(given(field, value)))
         }
-        // Order of names says nothing that could be tested of what was given.
+        // Stored metadata cannot be tested for order.
         SearchExpr::Compare { field, .. } if is_given(field) => return None,
         SearchExpr::In { field, values } if is_given(field) => {
             SearchExpr::Or(values.iter().map(|value| given(field, value)).collect())

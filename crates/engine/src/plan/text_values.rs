@@ -1,8 +1,8 @@
-//! `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`: what commands ask of the text of an event and not the text
-//! itself. The scan works it out of the parts that texts are stored as, so that none is rebuilt for it.
+//! Push-down of `len(_raw)`, `match(_raw, "…")`, `like(_raw, "…")` and `regex "…"`, which depend on the event text but
+//! do not need it. The scan computes them from the parts that texts are stored as, without rebuilding any text.
 //!
-//! A value is a hidden field of the rows; each call becomes a reference to it. That holds for leading commands that neither change
-//! the text nor make rows, and pays only where nothing else reads the text.
+//! Each value is a hidden field; calls are replaced by a reference to it. This works for leading commands that neither
+//! change the text nor make rows, and pays off only if nothing else reads the text.
 
 use quarry_eval::pattern::Regex;
 use quarry_scan::plan::{Extraction, ExtractionKind, TEXT_VALUE_PREFIX, TextValue};
@@ -12,17 +12,17 @@ use quarry_spl::ast::{
 };
 
 const TEXT: &str = "_raw";
-/// Values of one search; a call beyond reads the text, and with it all do.
+/// Maximum number of values per search; a further call reads the text, and then all do.
 const VALUES_MAX: usize = 16;
 
-/// The values that commands ask of texts, in place of which they read fields now.
+/// The text values that replaced calls in the commands.
 #[derive(Default)]
 pub(super) struct TextValues {
     found: Vec<Extraction>,
 }
 
 impl TextValues {
-    /// Rewrites leading commands, and the fold behind them where all of them let texts pass.
+    /// Rewrites leading commands, and the fold after them if all of them pass texts through.
     pub(super) fn rewrite(rows: &mut [Stage], fold: Option<&mut Stage>) -> Vec<Extraction> {
         let mut values = TextValues::default();
         for stage in rows {
@@ -66,7 +66,7 @@ impl TextValues {
         }
     }
 
-    /// The condition that a `regex` command is.
+    /// The condition equivalent to a `regex` command.
     fn condition_of(&mut self, regex: &RegexCommand, span: Span) -> Option<Expr> {
         let pattern = Some(&regex.pattern.text).filter(|_| regex.field == TEXT)?;
         let is_match = self.is_match(pattern, span)?;
@@ -113,7 +113,7 @@ impl TextValues {
         }
     }
 
-    /// Whether the text matches, as a condition; a pattern at fault stays where the user wrote it.
+    /// A condition whether the text matches; an invalid pattern is left in place.
     fn is_match(&mut self, pattern: &str, span: Span) -> Option<Expr> {
         Regex::new(pattern).ok()?;
         let field = self.field(TextValue::Match(pattern.to_owned()), span)?;
@@ -122,7 +122,7 @@ impl TextValues {
         Some(Expr { kind: ExprKind::Binary(equals, Box::new(field), Box::new(one)), span })
     }
 
-    /// The field that holds a value.
+    /// Reference to the field with a value.
     fn field(&mut self, value: TextValue, span: Span) -> Option<Expr> {
         let known = self.found.iter().find_map(|known| match &known.kind {
             ExtractionKind::Text { value: of, output } if *of == value => Some(output.clone()),
@@ -141,7 +141,7 @@ impl TextValues {
     }
 }
 
-/// Whether the events that come out of a command have the texts, and the hidden fields, that they had before.
+/// Whether the events after a command have the same texts and hidden fields as before.
 fn passes_texts(command: &Command) -> bool {
     let keeps = |name: &str| name != TEXT && !name.starts_with(TEXT_VALUE_PREFIX);
     match command {
@@ -161,7 +161,7 @@ fn is_text(expr: &Expr) -> bool {
     matches!(&expr.kind, ExprKind::Field(name) if name == TEXT)
 }
 
-/// The regular expression of a LIKE pattern; `None` where it is not worth one.
+/// The regular expression for a LIKE pattern; `None` if that would not pay off.
 fn like_regex(pattern: &str) -> Option<String> {
     let mut tokens = Vec::new();
     let mut rest = pattern.chars();
@@ -171,7 +171,7 @@ fn like_regex(pattern: &str) -> Option<String> {
             '_' => Err('_'),
             '\\' => match rest.next() {
                 Some(plain @ ('%' | '_' | '\\')) => Ok(plain),
-                // A backslash of its own.
+                // A literal backslash.
                 _ => return None,
             },
             plain => Ok(plain),
@@ -180,7 +180,7 @@ fn like_regex(pattern: &str) -> Option<String> {
     if !tokens.iter().any(Result::is_ok) {
         return None;
     }
-    // Runs at the ends are what no anchor says.
+    // Leading and trailing `%` are expressed by omitting anchors.
     let (starts, ends) = (tokens.first() != Some(&Err('%')), tokens.last() != Some(&Err('%')));
     let inner: &[_] = match (starts, ends) {
         (true, true) => &tokens,

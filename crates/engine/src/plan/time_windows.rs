@@ -1,7 +1,7 @@
 //! Time modifiers inside a condition: `(earliest=-1d index=a) OR (earliest=-7d latest=-6d index=b)`.
 //!
-//! Each part of an OR has its own range, else that of the search; the scan reads the range around all of them, and the
-//! condition tests `_time`. Source: Splunk's manual on specifying several time windows in a search.
+//! Each branch of an OR has its own time range, by default that of the search. The scan reads the range that covers all
+//! of them, and the condition tests `_time`. Source: Splunk's manual on specifying several time windows in a search.
 
 use quarry_eval::EngineError;
 use quarry_eval::context::CommandContext;
@@ -9,9 +9,9 @@ use quarry_event::time::{NS_PER_SEC, parse_time};
 use quarry_event::{TimeNs, TimeRange};
 use quarry_spl::ast::{CompareOp, FieldPattern, SearchExpr, SearchPattern, Span};
 
-/// What a search without modifiers inside reads.
+/// The time range of a search without modifiers inside its condition.
 pub(crate) struct TimeWindows<'a> {
-    /// For "now" and the zone.
+    /// For "now" and the time zone.
     pub context: &'a CommandContext,
     /// Where nothing is said.
     pub default: TimeRange,
@@ -24,7 +24,7 @@ enum Bound {
 }
 
 impl TimeWindows<'_> {
-    /// The condition with tests of `_time` for its modifiers, and the range to read for it.
+    /// The condition with modifiers replaced by tests of `_time`, and the time range to read.
     pub(crate) fn read(&self, expr: SearchExpr) -> Result<(SearchExpr, TimeRange), EngineError> {
         if !has_windows(&expr) {
             return Ok((expr, self.default));
@@ -56,7 +56,7 @@ impl TimeWindows<'_> {
         }
     }
 
-    /// Conditions that must all hold; modifiers among them are one range.
+    /// Conjuncts; time modifiers among them form one range.
     fn all(&self, parts: &[SearchExpr]) -> Result<(SearchExpr, TimeRange), EngineError> {
         let (mut own, mut named) = (TimeRange { earliest: None, latest: None }, false);
         let mut tested = Vec::with_capacity(parts.len());
@@ -91,7 +91,7 @@ impl TimeWindows<'_> {
     }
 }
 
-/// Whether the modifier is the beginning of a range, and its value.
+/// The value of a time modifier, and whether it is the start of a range.
 fn modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
     let SearchExpr::Compare { field, op: CompareOp::Eq, value, .. } = expr else { return None };
     match field.text.as_str() {
@@ -101,7 +101,7 @@ fn modifier(expr: &SearchExpr) -> Option<(bool, &SearchPattern)> {
     }
 }
 
-/// Whether a condition has modifiers of time.
+/// Whether a condition contains time modifiers.
 pub(super) fn has_windows(expr: &SearchExpr) -> bool {
     match expr {
         SearchExpr::And(parts) | SearchExpr::Or(parts) => parts.iter().any(has_windows),
@@ -110,7 +110,7 @@ pub(super) fn has_windows(expr: &SearchExpr) -> bool {
     }
 }
 
-/// The condition for events of a range.
+/// Restricts a condition to a time range.
 fn within(expr: SearchExpr, range: &TimeRange) -> SearchExpr {
     let test = |op: CompareOp, time: TimeNs| SearchExpr::Compare {
         field: FieldPattern { text: "_time".to_owned(), span: Span::default() },
@@ -143,7 +143,7 @@ fn union(one: TimeRange, other: TimeRange) -> TimeRange {
     }
 }
 
-/// What lies in both.
+/// Intersection of two ranges.
 pub(crate) fn intersection(one: TimeRange, other: TimeRange) -> TimeRange {
     let both = |one: Option<TimeNs>, other: Option<TimeNs>, pick: fn(TimeNs, TimeNs) -> TimeNs| match (one, other) {
         (Some(one), Some(other)) => Some(pick(one, other)),

@@ -1,8 +1,8 @@
-//! The plan of `tstats`: a search over index-time fields, or over an object of a data model, folded as `stats` folds.
+//! The plan of `tstats`: a search over index-time fields, or over a data model object, folded as by `stats`.
 //!
-//! Of an accelerated data model summaries are read where there are some and events elsewhere; the rows are the same.
-//! `summariesonly=true` leaves the others out. With `prestats=true` the rows go on unfolded, and the reporting command
-//! that follows folds them.
+//! For an accelerated data model, summaries are read where they exist and events elsewhere; the rows are the same.
+//! `summariesonly=true` skips the others. With `prestats=true` the rows are passed on unfolded, and the reporting
+//! command that follows folds them.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ impl Planner<'_> {
                 let mut plan = TstatsPlan::of_metrics(tstats, span);
                 let mut filter = tstats.filter.clone();
                 if asks_for_measurements(tstats) {
-                    // It is asked twice, of events and of measurements.
+                    // Resolved once, as it is used for events and for measurements.
                     let whole = self.resolved(&filter)?;
                     filter = MeasurementsCommand::events_of(&whole);
                     let left = MeasurementsCommand::left_of(&whole);
@@ -58,7 +58,7 @@ impl Planner<'_> {
                 if !has_series_rates(tstats) && !groups_series(tstats) {
                     return self.of_events(&search, [plan.stages(tstats), rest.to_vec()].concat(), None);
                 }
-                // Which series a measurement is of follows from all of its fields.
+                // The series of a measurement depends on all of its fields.
                 let metrics = plan.wanted.iter().cloned().collect();
                 let before = std::mem::take(&mut plan.before).into_iter().map(|command| Stage { command, span });
                 let measured = self.of_events(&search, before.collect(), None)?;
@@ -82,7 +82,7 @@ impl Planner<'_> {
         span: Span,
         rest: &[Stage],
     ) -> Result<Plan, EngineError> {
-        // What a subsearch finds has names of the model, too.
+        // Subsearch results may also use names of the model.
         let tstats = &TstatsCommand { filter: self.resolved(&tstats.filter)?, ..tstats.clone() };
         let object = self.model_object(name, &mentioned(tstats))?;
         let plan = TstatsPlan::new(tstats, Some(&object), span);
@@ -97,13 +97,13 @@ impl Planner<'_> {
         stages.extend_from_slice(rest);
         match object.base_search() {
             None => self.of_events(&search, stages, summary),
-            // Nothing of it can be summarised.
+            // It cannot be summarised.
             Some(_) if tstats.summaries_only => Ok(Plan::of_rows(Source::Nothing, stages)),
             Some(_) => self.object_plan(&object, search, stages, span),
         }
     }
 
-    /// The summaries that a search over an object may read, with the commands that their rows go through.
+    /// The summaries that a search over an object may read, with the commands for their rows.
     fn summary_of(
         &self,
         name: &DataModelName,
@@ -161,7 +161,7 @@ impl Planner<'_> {
         Ok(Some(read))
     }
 
-    /// The object a name of a search means.
+    /// The object that a search refers to.
     pub(super) fn model_object(
         &self,
         name: &DataModelName,
@@ -192,7 +192,7 @@ impl Planner<'_> {
     }
 }
 
-/// Whether a condition asks for nothing but fields as they are: no words of the text, no labels.
+/// Whether a condition only tests stored fields: no keywords, no labels.
 fn tests_columns(expr: &SearchExpr) -> bool {
     let is_label = |field: &FieldPattern| field.text.starts_with("tag") || field.text.starts_with("eventtype");
     match expr {
@@ -215,7 +215,7 @@ fn assigned(target: AssignTarget, expr: Expr) -> Command {
     EvalCommand { assignments: vec![Assignment { target, expr }] }.into()
 }
 
-/// Names a `tstats` uses that tell which object is meant.
+/// Names used in a `tstats` that determine the object.
 fn mentioned(tstats: &TstatsCommand) -> BTreeSet<String> {
     let mut names: BTreeSet<String> = tstats.by.iter().map(|split| split.field.clone()).collect();
     names.extend(argument_fields(tstats).map(str::to_owned));
@@ -242,16 +242,16 @@ fn argument_fields(tstats: &TstatsCommand) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where the fields of a `tstats` come from, and under which names they go on.
+/// Sources of a `tstats` command's fields, and the names they get.
 struct TstatsPlan {
     span: Span,
     /// Fields of the events that are read.
     wanted: BTreeSet<String>,
-    /// Names that mean nothing.
+    /// Unknown names.
     unknown: Vec<String>,
-    /// Commands that make fields.
+    /// Commands that compute fields.
     before: Vec<Command>,
-    /// Name as written, and the field it means.
+    /// Name as written, and the field it refers to.
     names: Vec<(String, String)>,
 }
 
@@ -274,8 +274,8 @@ impl TstatsPlan {
         plan
     }
 
-    /// As [`TstatsPlan::new`] for metrics: `_value` is the measurement of an event, another name the measurements of the
-    /// metric of this name, written as `metric_name` and `_value` or as a field `metric_name:NAME`.
+    /// Like [`TstatsPlan::new`] for metrics: `_value` is the measurement of an event; any other name refers to the
+    /// measurements of that metric, stored as `metric_name` and `_value` or as a field `metric_name:NAME`.
     fn of_metrics(tstats: &TstatsCommand, span: Span) -> TstatsPlan {
         let mut plan =
             TstatsPlan { span, wanted: BTreeSet::new(), unknown: Vec::new(), before: Vec::new(), names: Vec::new() };
@@ -307,7 +307,7 @@ impl TstatsPlan {
         plan
     }
 
-    /// For a pattern every measurement becomes a field `metric_name:NAME`.
+    /// For a wildcard, every measurement becomes a field `metric_name:NAME`.
     fn spread(&mut self, pattern: &str) {
         self.names.push((pattern.to_owned(), format!("{METRIC}:{pattern}")));
         let is_spread = |command: &Command| matches!(command, Command::Eval(eval) if matches!(eval.assignments[..], [Assignment { target: AssignTarget::Dynamic(_), .. }]));
@@ -320,7 +320,7 @@ impl TstatsPlan {
         self.before.push(assigned(AssignTarget::Dynamic(parts), expr));
     }
 
-    /// Events that measure one of the metrics that are named.
+    /// Condition for events that measure one of the named metrics.
     fn has_metric(&self) -> SearchExpr {
         let test = |field: String, text: &str| SearchExpr::Compare {
             field: self.pattern(&field),
@@ -328,7 +328,7 @@ impl TstatsPlan {
             value: SearchPattern { text: text.to_owned(), quoted: true, span: self.span },
             case_sensitive: false,
         };
-        // Which events have fields of a pattern is not known before they are read.
+        // Which events have fields of a wildcard is unknown before they are read.
         if self.wanted.iter().any(|name| name.contains('*')) {
             return SearchExpr::All;
         }
@@ -397,7 +397,7 @@ impl TstatsPlan {
         FieldPattern { text: text.to_owned(), span: self.span }
     }
 
-    /// The commands that make of events what `tstats` gives.
+    /// The commands that produce the result of `tstats` from events.
     fn stages(mut self, tstats: &TstatsCommand) -> Vec<Stage> {
         let mut commands = std::mem::take(&mut self.before);
         let by: Vec<String> = tstats.by.iter().map(|split| self.field_of(&split.field)).collect();
@@ -455,7 +455,7 @@ impl TstatsPlan {
         found.map_or_else(|| written.to_owned(), |(_, field)| field.clone())
     }
 
-    /// From here on every field goes by its name as written.
+    /// Copies every field to its name as written, which later commands use.
     fn copy_names(&mut self, commands: &mut Vec<Command>) {
         let span = self.span;
         for (name, field) in self.names.iter_mut().filter(|(name, field)| name != field) {
@@ -464,7 +464,7 @@ impl TstatsPlan {
         }
     }
 
-    /// `chart=t`: over time, with a column for each value of the other field.
+    /// `chart=t`: a timechart with a column for each value of the other field.
     fn chart(&self, tstats: &TstatsCommand, series: &SeriesOptions) -> Command {
         let span = tstats.by.iter().find(|split| split.field == "_time").and_then(|split| split.span);
         let column = tstats.by.iter().find(|split| split.field != "_time");
@@ -488,7 +488,7 @@ impl TstatsPlan {
             let mut aggregate = aggregate.clone();
             if let AggregateArg::Field(field) = &mut aggregate.arg {
                 let meant = self.field_of(&field.text);
-                // The name as written is what the parts of a pattern are put into.
+                // Wildcard parts are inserted into the name as written.
                 aggregate.renamed |= field.text.contains('*') && meant != field.text;
                 field.text = meant;
             }
@@ -508,24 +508,24 @@ impl TstatsPlan {
     }
 }
 
-/// Whether a `mstats` asks for names of metrics, or for `_value`: measurements of both forms have these as rows only.
+/// Whether an `mstats` refers to metric names or `_value`; these require measurements as rows, in both stored forms.
 fn asks_for_measurements(tstats: &TstatsCommand) -> bool {
     let mut fields = tstats.by.iter().map(|split| split.field.as_str()).chain(argument_fields(tstats));
     MeasurementsCommand::is_asked_for(&tstats.filter) || fields.any(|field| field == METRIC || field == VALUE)
 }
 
-/// Whether an aggregate looks at the times of events, which their spans must not take the place of.
+/// Whether an aggregate reads event times, which must not be replaced by their spans.
 fn reads_time(aggregate: &Aggregate) -> bool {
     let of_time = matches!(&aggregate.arg, AggregateArg::Field(field) if field.text == "_time");
     of_time || aggregate.function.depends_on() == DependsOn::Time
 }
 
-/// `k=` of `PREFIX(k=)`, under which a column of such values is shown.
+/// `k=` of `PREFIX(k=)`, the column name for such values.
 fn prefix_of(name: &str) -> Option<&str> {
     name.strip_prefix("PREFIX(")?.strip_suffix(')')
 }
 
-/// `PREFIX(k=)`: what follows `k=` in the words of the text.
+/// `PREFIX(k=)`: the texts after `k=` in terms of the event.
 fn prefixed(prefix: &str, group: &str, span: Span) -> Command {
     let escape = |text: &str| -> String {
         let escaped = |c: char| if c.is_alphanumeric() || c == '_' { c.to_string() } else { format!("\\{c}") };

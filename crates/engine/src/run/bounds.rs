@@ -1,8 +1,8 @@
-//! Between which instants the rows of a search lie, for a command that must know before it takes the first of them.
+//! Time bounds of a search's rows, for a command that must know them before the first row.
 //!
-//! Pages say between which instants their events lie, but not which of these match: a page may hold events of several
-//! sources, years apart. So pages are read from both ends of time inward until no other page can hold an earlier or later
-//! row. Where every event of a page is a row, what the page says is enough.
+//! A page's time range covers all its events, not just the matching ones, which may be years apart. So pages are read
+//! from both ends of time inward, until no other page can hold an earlier or later row. If every event of a page is a
+//! row, its time range is used as it is.
 
 use quarry_eval::EngineError;
 use quarry_eval::command::MakeRowCommand;
@@ -15,7 +15,7 @@ use quarry_spl::ast::Stage;
 /// First and last instant.
 type Bounds = Option<(TimeNs, TimeNs)>;
 
-/// The bounds of the rows that `commands`, made of `stages`, leave of the events on `pages`.
+/// The time bounds of the rows that `commands`, built from `stages`, produce from the events on `pages`.
 pub(super) fn bounds_of_rows(
     scan: &EventScan,
     pages: &[&PageRef],

@@ -1,4 +1,4 @@
-//! Rows through the steps of commands, one after the other, on one thread.
+//! Passes rows through the steps of commands, one after the other, on one thread.
 //!
 //! Not here: rows of a scan, which workers pass through commands (scan).
 
@@ -13,10 +13,10 @@ use quarry_eval::spans::time_bounds;
 use super::row_steps::RowSteps;
 use crate::lower::Step;
 
-/// Rows of a slice where rows come from another command.
+/// Rows per slice if rows come from another command.
 const SLICE_ROWS: u64 = 65_536;
 
-/// Rows through steps, one after the other.
+/// Passes rows through steps, one after the other.
 pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContext) -> Result<RowIter, EngineError> {
     for step in steps {
         rows = match step {
@@ -31,7 +31,7 @@ pub(crate) fn apply(mut rows: RowIter, steps: Vec<Step>, context: &CommandContex
     Ok(rows)
 }
 
-/// The rows until the search is cancelled: what takes all rows before it gives one would go on for nobody.
+/// Ends the rows when the search is cancelled, so that a blocking step does not go on for nothing.
 fn until_cancelled(rows: RowIter, context: &CommandContext) -> RowIter {
     let stop = Arc::clone(&context.stop);
     Box::new(rows.take_while(move |_| !stop.is_cancelled()))

@@ -1,11 +1,11 @@
-//! `delete`: the events that a search finds are taken out of every later one.
+//! `delete`: hides the events found by a search from all later searches.
 //!
-//! It stands behind a search of events and commands that look at one event at a time, in a search as it was written:
-//! nowhere else does a row still tell which event it is ([`crate::plan::Planner::plan_search`]). Pages are read by their text, and each
-//! row carries its place through the commands in a column ([`PLACE`]). Nothing is deleted before all are read, and then
-//! everything at once; a search that is stopped before deletes nothing.
+//! It must follow a search of events and commands that process one event at a time, in a search as written, because
+//! only there does a row identify its event ([`crate::plan::Planner::plan_search`]). Pages are read as text, and each
+//! row carries its position through the commands in a column ([`PLACE`]). Nothing is deleted before all events are
+//! read; then everything is deleted at once. A search that is stopped earlier deletes nothing.
 //!
-//! Not here: how events are kept out of later searches (store), the capability (`permitted`).
+//! Not here: hiding events from later searches (store), the capability (`permitted`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,12 +29,12 @@ use crate::lower::Step;
 use crate::node::DeletionRecord;
 use crate::plan::{Deletion as PlannedDeletion, Subsearches};
 
-/// Column of a row's place in its page; a name that no field has.
+/// Column with a row's position in its page; no field has this name.
 const PLACE: &str = "__place";
-/// What the row of all indexes together is called.
+/// Name of the row for all indexes together.
 const ALL: &str = "__ALL__";
 
-/// How many events of an index were deleted, and how many could not be.
+/// Number of an index's events that were deleted, and that could not be.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     deleted: u64,
@@ -42,7 +42,7 @@ struct Counts {
 }
 
 impl Runner {
-    /// Deletes the events; gives how many of each index that held some.
+    /// Deletes the events; returns the counts per index with events.
     pub(crate) fn delete(&self, deleting: &PlannedDeletion) -> Result<RowIter, EngineError> {
         let invalid = |message: String| EngineError::Invalid { message, span: Some(deleting.span) };
         let context = CommandContext { range: deleting.scan.range, ..self.context.clone() };
@@ -52,7 +52,7 @@ impl Runner {
         let indexes = IndexSelector::new(deleting.scan.indexes.clone());
         self.source.seal(&indexes).map_err(|fault| EngineError::at(fault.at("delete"), deleting.span))?;
         let mut scan = self.event_scan(&deleting.scan, &context)?;
-        // What came in since then is no part of it.
+        // Events that arrived since then are not included.
         scan.snapshot.segments.retain(|segment| segment.stored().is_some());
         let allowed = IndexSelector::new(context.permissions.delete_indexes.iter().cloned());
         let (mut deletion, mut counts) = (Deletion::default(), BTreeMap::<String, Counts>::new());
@@ -87,7 +87,7 @@ impl Runner {
         Ok(of_batches(vec![table(&counts, &self.node.name())?]))
     }
 
-    /// Deletes what was found, once that is on record.
+    /// Deletes the events found, after recording the deletion.
     fn commit(&self, deletion: &Deletion, span: Span) -> Result<BTreeMap<String, u64>, EngineError> {
         let failed = |fault: Fault| EngineError::at(fault.at("delete"), span);
         let context = &self.context;
@@ -99,7 +99,7 @@ impl Runner {
     }
 }
 
-/// The commands between the search and `delete`, which must pass events on one by one.
+/// The commands between the search and `delete`, which must be row commands on events.
 pub(crate) fn event_commands(
     stages: &[Stage],
     environment: &Surroundings<'_>,
@@ -121,7 +121,7 @@ pub(crate) fn event_commands(
     Ok(commands)
 }
 
-/// Which events of a page come through the commands; `None` for none.
+/// Positions of a page's events that pass the commands; `None` if there are none.
 fn places_of(
     scan: &EventScan,
     page: &PageRef,
@@ -146,12 +146,12 @@ fn places_of(
     let mut places: Vec<u32> = places.iter().flatten().collect();
     places.sort_unstable();
     places.dedup();
-    // A command may have written a field of this name: only what the search found is deleted.
+    // A command may have written a field of this name; only events found by the search are deleted.
     places.retain(|place| found.binary_search(place).is_ok());
     Ok((!places.is_empty()).then_some(places))
 }
 
-/// A row for all indexes together and one for each.
+/// One row for all indexes together and one per index.
 fn table(counts: &BTreeMap<String, Counts>, server: &str) -> Result<RecordBatch, EngineError> {
     let mut all = Counts::default();
     for counts in counts.values() {

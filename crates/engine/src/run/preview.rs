@@ -1,14 +1,15 @@
-//! Previews: what the result of a search would be if it ended now, made while it goes on.
+//! Previews: intermediate results of a running search.
 //!
-//! Of a fold over events the states of all workers so far are joined and finished, and the commands behind it run over
-//! that. Of other commands that need all rows, the rows read so far, the newest, are taken for all. The commands of a
-//! preview are made anew, so that those of the search know nothing of it; their messages are nobody's.
+//! For a fold over events, the states of all workers so far are merged and finished, and the commands after the fold
+//! run on the result. For other blocking commands, the rows read so far, which are the newest, are used in place of
+//! all. A preview uses new instances of the commands, so that those of the search are unaffected; its messages are
+//! dropped.
 //!
-//! The first preview is made soon after the search has begun, each other one when somebody has looked at the last, and so
-//! rarely that they take a tenth of the search's time. Searches that change something beside their rows, that search again
-//! for commands behind the fold, or that run programs have none.
+//! The first preview is made soon after the start, each further one after someone has looked at the previous one, and
+//! rarely enough that they take a tenth of the search's time. There are none for searches with side effects, with
+//! subsearches in the commands after the fold, or with external programs.
 //!
-//! Not here: copying the states of workers (scan), who looks at previews (search).
+//! Not here: copying the states of workers (scan), showing previews (search).
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -32,25 +33,25 @@ use crate::lower::Step;
 use crate::plan::Plan;
 use crate::threads::with_stack;
 
-/// Time after which the first preview is made.
+/// Delay of the first preview.
 const FIRST_AFTER_NS: i64 = 100_000_000;
-/// Time between two previews at least.
+/// Minimum interval between previews.
 const PAUSE_NS: i64 = 200_000_000;
-/// Time between two previews for each part of it that the last one took.
+/// Minimum interval as a multiple of the time that the last one took.
 const PAUSE_SHARE: i64 = 9;
-/// Rows of a preview at most.
+/// Maximum number of rows of a preview.
 const ROWS_MAX: usize = 50_000;
-/// Bytes of a preview's rows at most.
+/// Maximum bytes of a preview's rows.
 const BYTES_MAX: usize = 4 << 20;
-/// Rows read so far that a preview is made of at most, where there is no fold over events.
+/// Maximum number of rows that a preview is made from, if there is no fold over events.
 const READ_ROWS_MAX: usize = 50_000;
-/// Bytes of them at most.
+/// And their bytes.
 const READ_BYTES_MAX: usize = 32 << 20;
 
 /// A preview.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// How many were made, this one among them.
+    /// Number of this preview, from 1.
     pub number: u64,
     /// Its rows.
     pub rows: Vec<RecordBatch>,
@@ -62,13 +63,13 @@ impl std::fmt::Debug for Previews {
     }
 }
 
-/// The previews of one search: none unless somebody [begins](Previews::begin) to look.
+/// The previews of one search; none are made until someone [begins](Previews::begin) to look.
 #[derive(Default)]
 pub struct Previews {
-    /// Tells the time once they are wanted.
+    /// Clock, set when previews are requested.
     clock: OnceLock<SharedClock>,
     due_ns: AtomicI64,
-    /// Somebody has looked at the last one.
+    /// Whether someone has looked at the last one.
     is_seen: AtomicBool,
     is_off: AtomicBool,
     /// None can be made.
@@ -78,7 +79,7 @@ pub struct Previews {
 }
 
 impl Previews {
-    /// Makes previews from now on, timed by `clock`.
+    /// Enables previews, timed by `clock`.
     pub fn begin(&self, clock: &SharedClock) {
         if self.clock.set(Arc::clone(clock)).is_ok() {
             self.is_seen.store(true, Ordering::Relaxed);
@@ -86,12 +87,12 @@ impl Previews {
         }
     }
 
-    /// Makes previews, or makes no more for now.
+    /// Enables or suspends previews.
     pub fn switch(&self, is_on: bool) {
         self.is_off.store(!is_on, Ordering::Relaxed);
     }
 
-    /// The latest preview; whoever asks wants the next one too.
+    /// The latest preview; this also requests the next one.
     pub fn look(&self) -> Option<Preview> {
         self.is_seen.store(true, Ordering::Relaxed);
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -108,7 +109,7 @@ impl Previews {
         self.number.load(Ordering::Relaxed)
     }
 
-    /// Lets go of the latest one: the search has ended.
+    /// Drops the latest preview when the search has ended.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Relaxed);
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -124,7 +125,7 @@ impl Previews {
         is_wanted && !self.is_over.load(Ordering::Relaxed) && clock.elapsed_ns() >= self.due_ns.load(Ordering::Relaxed)
     }
 
-    /// Takes what `make` gives for a preview. One that fails is the last.
+    /// Stores the preview returned by `make`. After a failure there are no more.
     fn take(&self, make: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let Some(clock) = self.clock.get() else { return Ok(()) };
         self.is_seen.store(false, Ordering::Relaxed);
@@ -144,14 +145,14 @@ impl Previews {
 pub(crate) struct Preparation {
     runner: Runner,
     plan: Plan,
-    /// The search's context with messages of its own.
+    /// The search's context with separate messages.
     context: CommandContext,
     formats: Arc<ShownFormats>,
     previews: Arc<Previews>,
 }
 
 impl Preparation {
-    /// What makes previews of a plan, if somebody wants them and there can be any.
+    /// Previews of a plan, if they are requested and possible.
     pub(crate) fn of(
         runner: &Runner,
         plan: &Plan,
@@ -171,7 +172,7 @@ impl Preparation {
         })
     }
 
-    /// The rows as they are shown, as many as a preview has.
+    /// The rows for display, limited to the size of a preview.
     fn shown(&self, made: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
         let (mut shown, mut count, mut bytes) = (Vec::new(), 0, 0);
         for batch in made {
@@ -188,27 +189,27 @@ impl Preparation {
         Ok(shown)
     }
 
-    /// The rows of the commands that run once.
+    /// Applies the commands that run once.
     fn reduced(&self, rows: RowIter) -> Result<Vec<RecordBatch>, EngineError> {
         let steps = self.runner.steps_of_rows(&self.plan, &self.context)?;
         self.shown(apply(rows, steps, &self.context)?)
     }
 
-    /// Makes a preview, whose messages nobody reads.
+    /// Makes a preview; its messages are dropped.
     fn make(&self, rows: impl FnOnce() -> Result<Vec<RecordBatch>, EngineError>) -> Result<(), EngineError> {
         let noted = messages::work_for(Some(Arc::clone(&self.context.messages)));
-        // Workers have no more stack than reading events takes.
+        // A worker's stack only suffices for reading events.
         let made = self.previews.take(|| with_stack(|| caught("a preview was made", rows)));
         drop(noted);
         made
     }
 
-    /// Shows previews of a fold.
+    /// Previews of a fold.
     pub(crate) fn of_fold<'a>(&'a self, reduce: &'a dyn Reduce) -> FoldPreviews<'a> {
         FoldPreviews { preparation: self, reduce }
     }
 
-    /// The rows of a scan with previews made as they pass, where commands behind them need all.
+    /// Passes the rows of a scan through and makes previews of them, if a later command needs all rows.
     pub(crate) fn of_rows(self, rows: RowIter, steps: &[Step]) -> RowIter {
         match steps.iter().any(|step| !matches!(step, Step::Row { .. })) {
             true => Box::new(WatchedRows::new(rows, self)),
@@ -217,7 +218,7 @@ impl Preparation {
     }
 }
 
-/// Whether a command can run once more: it changes nothing, and searches and programs do not run for it.
+/// Whether a command can be run again for a preview: it has no side effects, and involves no searches or programs.
 fn may_run_again(stage: &Stage) -> bool {
     let command = &stage.command;
     let searches_or_starts =
@@ -251,17 +252,17 @@ impl Previewer for FoldPreviews<'_> {
     }
 }
 
-/// Rows of a scan on their way to a command that needs all of them.
+/// Rows of a scan before a blocking command.
 struct WatchedRows {
     rows: RowIter,
     preparation: Preparation,
-    /// Those that previews are made of.
+    /// The rows that previews are made from.
     read: Vec<RecordBatch>,
     count: usize,
     bytes: usize,
-    /// They count as memory of searches.
+    /// Accounts for them as search memory.
     account: MemoryAccount,
-    /// No more previews are made.
+    /// Whether no more previews are made.
     is_over: bool,
 }
 
@@ -271,7 +272,7 @@ impl WatchedRows {
         WatchedRows { rows, preparation, read: Vec::new(), count: 0, bytes: 0, account, is_over: false }
     }
 
-    /// Keeps rows for previews, as far as there is room for them.
+    /// Keeps rows for previews while there is room.
     fn keep(&mut self, batch: &RecordBatch) {
         let (count, bytes) = (self.count + batch.num_rows(), self.bytes + batch.get_array_memory_size());
         if count > READ_ROWS_MAX || bytes > READ_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Rows through one row command, few at a time.
+//! Passes rows through one row command in small portions.
 //!
 //! Not here: rows of a scan, which workers pass through commands page by page (scan).
 
@@ -13,22 +13,22 @@ use quarry_eval::rows::RowIter;
 /// Rows through one row command.
 pub(super) struct RowSteps {
     rows: RowIter,
-    /// Parts of a large batch still to come, the next one last.
+    /// Remaining parts of a large batch, the next one last.
     parts: Vec<RecordBatch>,
     command: Box<dyn RowCommand>,
     ended: bool,
-    /// Rows it is given at once.
+    /// Rows passed to it at once.
     step_rows: usize,
     stop: Arc<Stop>,
 }
 
 impl RowSteps {
-    /// The rows of `command`, which is given so many at once; none once the search is cancelled.
+    /// Applies `command` to portions of `step_rows` rows; ends when the search is cancelled.
     pub(super) fn new(rows: RowIter, command: Box<dyn RowCommand>, step_rows: usize, stop: Arc<Stop>) -> RowSteps {
         RowSteps { rows, parts: Vec::new(), command, ended: false, step_rows, stop }
     }
 
-    /// The next rows, few at a time, so that what a command makes of them stays small.
+    /// The next rows, in small portions, so that the command's output stays small.
     fn next_part(&mut self) -> Option<Result<RecordBatch, EngineError>> {
         if self.parts.is_empty() {
             let rows = match self.rows.next()? {

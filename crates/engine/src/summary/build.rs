@@ -1,9 +1,9 @@
-//! Making summaries: which slabs have one, and making those that are missing, the newest first.
+//! Building summaries: finds out which slabs have one, and builds missing ones, the newest first.
 //!
-//! A slab is read as a search would read it; what came of it is kept only when nothing was left out and nothing had to
-//! be told: a message that a search over the events raises must be raised by the next one, too.
+//! A slab is read as a search would read it. The summary is stored only if nothing was left out and there were no
+//! messages: a message raised by a search over the events must also be raised by the next one.
 //!
-//! Not here: pace, time of day and removal of summaries that nobody needs any more (server).
+//! Not here: scheduling, rate limiting and removal of obsolete summaries (server).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,36 +35,36 @@ use crate::run::Runner;
 use crate::source::SnapshotSource;
 use crate::threads::with_stack;
 
-/// Different reasons kept per object why slabs have no summary.
+/// Maximum number of distinct reasons recorded per object for missing summaries.
 const FAULTS_MAX: usize = 8;
 
-/// Which summaries are asked for.
+/// Which summaries are requested.
 #[derive(Clone, Debug)]
 pub struct SummaryRequest {
     /// The data model.
     pub model: String,
     /// The moment.
     pub now: TimeNs,
-    /// Zone that the model's expressions are evaluated in.
+    /// Time zone for the model's expressions.
     pub zone: TimeZone,
-    /// Indexes read where the model names none.
+    /// Indexes read if the model names none.
     pub default_indexes: Vec<String>,
-    /// Events from then on are summarised, bucket by bucket.
+    /// Start of the summarised time range; applies to whole buckets.
     pub earliest: Option<TimeNs>,
-    /// What is missing is made of buckets with events from then on.
+    /// Missing summaries are built for buckets with events at or after this time.
     pub backfill: Option<TimeNs>,
-    /// Whether what is missing is made.
+    /// Whether missing summaries are built.
     pub build: bool,
 }
 
 /// The summaries of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SummaryReport {
-    /// Objects whose events are summarised, or should be.
+    /// Summarised objects.
     pub objects: Vec<SummaryObject>,
-    /// Names of all summaries that may be used, made or not.
+    /// Names of all usable summaries, whether built or not.
     pub names: BTreeSet<String>,
-    /// Whether every slab was looked at.
+    /// Whether all slabs were examined.
     pub is_whole: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct SummaryReport {
 pub struct SummaryObject {
     /// Its name.
     pub object: String,
-    /// The folder of its summaries; empty where it can have none.
+    /// Directory of its summaries; empty if it cannot have any.
     pub folder: String,
     /// Sealed slabs that may hold its events.
     pub slabs_total: u64,
@@ -81,9 +81,9 @@ pub struct SummaryObject {
     pub slabs_done: u64,
     /// Summaries made this time.
     pub slabs_made: u64,
-    /// Events of slabs with a summary.
+    /// Events in slabs with a summary.
     pub events: u64,
-    /// Those that are of the object.
+    /// Those that belong to the object.
     pub rows: u64,
     /// Bytes of its summaries.
     pub bytes: u64,
@@ -91,7 +91,7 @@ pub struct SummaryObject {
     pub earliest: Option<TimeNs>,
     /// Largest.
     pub latest: Option<TimeNs>,
-    /// Why the object or some slabs have none, each reason once.
+    /// Why the object or some of its slabs have no summary, without duplicates.
     pub faults: Vec<String>,
 }
 
@@ -115,8 +115,8 @@ impl SummaryObject {
 }
 
 impl Engine {
-    /// Looks which slabs of `source` have a summary of a model, and makes what is missing if that is asked for.
-    /// `go_on` is asked before each page that is read, and ends the work when it says no.
+    /// Determines which slabs of `source` have a summary of a model, and builds missing ones if requested. `go_on` is
+    /// called before each page is read; false ends the work.
     pub fn summarise(
         &self,
         request: &SummaryRequest,
@@ -168,7 +168,7 @@ impl Engine {
     }
 }
 
-/// A sealed slab and where it is kept.
+/// A sealed slab with its segment.
 type PlacedSlab = (StoredSlab, Arc<dyn Segment>);
 
 /// The work on one object.
@@ -176,20 +176,20 @@ struct Work<'a> {
     runner: &'a Runner,
     plan: &'a SummaryPlan,
     request: &'a SummaryRequest,
-    /// Whether what the digest covers is still as it was.
+    /// Whether everything covered by the digest is unchanged.
     is_same: &'a dyn Fn() -> bool,
 }
 
-/// What came of one slab.
+/// Outcome for one slab.
 enum Made {
     /// Its summary.
     Summary(SummaryHead, Vec<u8>),
-    /// Nobody wants to wait for it.
+    /// Stopped on request.
     Stopped,
 }
 
 impl Work<'_> {
-    /// Goes over all slabs; `false` when it was ended before.
+    /// Processes all slabs; `false` if it was stopped.
     fn run(
         &self,
         state: &mut SummaryObject,
@@ -213,12 +213,12 @@ impl Work<'_> {
             if !self.request.build || stopped || !is_due {
                 continue;
             }
-            // An encoder or a rule that fails in an unforeseen way must not take the builder with it.
+            // An unexpected failure of an encoder or a rule must not end the builder.
             let made =
                 quarry_eval::panics::caught("a data model was summarised", || Ok(self.make(slab, &segment, go_on)))?;
             match made {
                 Ok(Made::Stopped) => stopped = true,
-                // It may be made by what a table holds only now; the next round has the new digest.
+                // It may be based on a table's new contents; the next round will have the new digest.
                 Ok(Made::Summary(..)) if !(self.is_same)() => stopped = true,
                 Ok(Made::Summary(head, bytes)) => match store.put(&name, &bytes) {
                     Ok(()) => {
@@ -245,7 +245,7 @@ impl Work<'_> {
         let scan = self.scan_as(Snapshot::default(), &runner.context)?;
         let mut found = Vec::new();
         for index in indexes {
-            // Of one index no slab is cut.
+            // In a snapshot of a single index, no slab is cut.
             let snapshot = runner.source.snapshot(&IndexSelector::new(vec![index]), &range)?;
             let snapshot = with_renamed_sourcetypes(snapshot, runner.rules.props());
             for segment in snapshot.segments {
@@ -278,7 +278,7 @@ impl Work<'_> {
         index_patterns(&self.plan.expr, default).unwrap_or_else(|| default.clone())
     }
 
-    /// The summary of a slab.
+    /// Builds the summary of a slab.
     fn make(
         &self,
         slab: StoredSlab,
@@ -329,7 +329,7 @@ impl Work<'_> {
         Ok(Made::Summary(head, bytes))
     }
 
-    /// Refuses events whose settings compute fields with more than the event.
+    /// Refuses events whose fields are computed from more than the event.
     fn check_rules(&self, segment: &Arc<dyn Segment>) -> Result<(), Fault> {
         for meta in segment.metas().iter() {
             let rules = self.runner.rules.props().resolve(&meta.source, &meta.host, &meta.sourcetype).search_time;

@@ -1,6 +1,6 @@
-//! Making summaries of data models: what a summary of an object holds ([`plan`]), and which slabs lack one ([`build`]).
+//! Building summaries of data models: contents of an object's summary ([`plan`]), and slabs that lack one ([`build`]).
 //!
-//! Not here: how they are written and read in place of events (scan).
+//! Not here: encoding, and reading in place of events (scan).
 
 mod build;
 mod plan;

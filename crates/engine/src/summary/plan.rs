@@ -1,11 +1,11 @@
-//! What a summary of an object holds, how it is made, and the digest of all that its rows depend on.
+//! Contents of an object's summary, how it is built, and the digest of everything that its rows depend on.
 //!
-//! The digest covers the model's definition, the search it becomes with macros, event types and tags written out, the
-//! columns, the zone, the search-time settings and lookup tables, and the version of the program. It is made anew for
-//! every search and every round of building, so that a summary of a definition that has changed is not found. Whoever
-//! is not sure that a part is in the digest lets the object go without summary: it is then read from events.
+//! The digest covers the model's definition, the expanded search (macros, event types and tags), the columns, the time
+//! zone, the search-time settings and lookup tables, and the program's version. It is computed for every search and
+//! every round of building, so that a summary of an outdated definition is not found. If completeness of the digest is
+//! in doubt, the object has no summary and is read from events.
 //!
-//! Not here: rules of single sources, which [`super::build`] looks at slab by slab.
+//! Not here: rules of single sources, which [`super::build`] checks slab by slab.
 
 use std::collections::BTreeSet;
 
@@ -22,27 +22,27 @@ use crate::knowledge::object::ModelObject;
 
 use crate::run::Runner;
 
-/// Version of what rows of summaries are; a change of meaning makes all older ones stale.
+/// Version of the meaning of summary rows; a change makes all older summaries stale.
 const VERSION: &str = concat!("1 ", env!("CARGO_PKG_VERSION"));
 
-/// How the summaries of an object are made, and what is in them.
+/// How the summaries of an object are built, and their contents.
 pub(crate) struct SummaryPlan {
-    /// Digest of all that rows depend on.
+    /// Digest of everything that the rows depend on.
     pub digest: [u8; 32],
     /// Columns.
     pub columns: BTreeSet<String>,
-    /// Condition of the object's events, with labels written out.
+    /// Condition of the object's events, with labels expanded.
     pub expr: SearchExpr,
-    /// What computes fields.
+    /// Commands that compute fields.
     pub stages: Vec<Stage>,
-    /// Columns that tell objects below, and what they tell.
+    /// Columns that mark the events of descendants, with their conditions.
     pub members: Vec<(String, RowFilter)>,
-    /// Fields that are read beside the columns.
+    /// Fields read in addition to the columns.
     pub extra: BTreeSet<String>,
 }
 
 impl SummaryPlan {
-    /// The fields that have to be there when the stages have run.
+    /// A command that keeps the fields needed after the stages.
     pub(crate) fn kept(&self, span: Span) -> Command {
         let names = self.columns.iter().filter(|name| !self.members.iter().any(|(member, _)| member == *name));
         let pattern = |name: &String| FieldPattern { text: name.clone(), span };
@@ -51,7 +51,7 @@ impl SummaryPlan {
 }
 
 impl Runner {
-    /// How events of an object are summarised; `Err` says why they cannot be.
+    /// Plans the summaries of an object; the error says why it cannot have any.
     pub(crate) fn summary_plan(&self, object: &ModelObject, model_text: &str) -> Result<SummaryPlan, Fault> {
         if object.base_search().is_some() {
             return Err(Fault::invalid("it is made of a search or of transactions, not of events"));
@@ -116,7 +116,7 @@ impl Runner {
         Ok(SummaryPlan { digest, columns, expr, stages, members, extra })
     }
 
-    /// A condition with labels written out, if it needs nothing but the event.
+    /// A condition with labels expanded, if it depends on nothing but the event.
     fn settled(&self, expr: &SearchExpr) -> Result<SearchExpr, Fault> {
         if !is_settled(expr) {
             return Err(Fault::invalid("a condition holds a subsearch"));

@@ -1,8 +1,7 @@
-//! The answer of an endpoint as one text, which `rest report_as=text` asks for.
+//! The response of an endpoint as text, for `rest report_as=text`.
 //!
-//! Entries are written in the two forms of Splunk's REST interface: an Atom feed, or JSON where the path says
-//! `output_mode=json`. Values are texts in both, as entries know no other. Links, authors and access rules are left
-//! out: entries do not know them.
+//! Entries are written in the two formats of Splunk's REST interface: an Atom feed, or JSON if the path has
+//! `output_mode=json`. All values are texts. Links, authors and access rules are not available and left out.
 //!
 //! Source: Splunk's REST API User Manual, "Atom feed response" and `output_mode`.
 
@@ -11,8 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::NodeEntry;
 
-/// The entries that the endpoint of this path answered, in the form that its arguments ask for; an error for a form
-/// that there is not.
+/// Formats the entries of an endpoint as requested by the path's arguments; fails for an unknown format.
 pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, Fault> {
     let (endpoint, arguments) = path.split_once('?').unwrap_or((path, ""));
     let form = arguments.split('&').rev().find_map(|argument| argument.strip_prefix("output_mode="));
@@ -25,7 +23,7 @@ pub(super) fn text_of(path: &str, entries: &[NodeEntry]) -> Result<String, Fault
     }
 }
 
-/// The name of an entry, which is its field `title`, and its other fields.
+/// The name of an entry (its field `title`) and its other fields.
 fn parts(entry: &NodeEntry) -> (&str, impl Iterator<Item = &(String, Vec<String>)>) {
     let title = entry.iter().find(|(name, _)| name == "title").and_then(|(_, values)| values.first());
     (title.map_or("", String::as_str), entry.iter().filter(|(name, _)| name != "title"))
@@ -75,7 +73,7 @@ fn feed(endpoint: &str, entries: &[NodeEntry]) -> String {
     text
 }
 
-/// A text for XML; characters that XML 1.0 does not know, as most control characters, become U+FFFD.
+/// Escapes a text for XML; characters not allowed in XML 1.0, such as most control characters, become U+FFFD.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

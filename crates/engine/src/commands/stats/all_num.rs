@@ -1,7 +1,7 @@
-//! `stats allnum=true`: functions of numbers have a value only where all values of their field are numbers.
+//! `stats allnum=true`: numeric functions yield a value only if all values of their field are numbers.
 //!
-//! The values of each such field, and the numbers among them, are counted beside the aggregates; where the counts
-//! differ the value is taken away. `min` and `max` also compare texts and stay.
+//! The values of each such field, and the numbers among them, are counted along with the aggregates; if the counts
+//! differ, the value is removed. `min` and `max` also compare texts and are kept.
 
 use quarry_eval::EngineError;
 use quarry_spl::ast::{
@@ -12,7 +12,7 @@ use quarry_spl::ast::{
 use super::Execute;
 use crate::lower::{Lowering, Step};
 
-/// `stats` with `allnum=true`, whose fields are named without wildcards.
+/// `stats` with `allnum=true`, without wildcards in field names.
 pub(super) fn steps(stats: &StatsCommand, lowering: &Lowering<'_>) -> Result<Vec<Step>, EngineError> {
     let (mut counts, mut checks, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
     for (at, aggregate) in stats.aggregates.iter().enumerate() {

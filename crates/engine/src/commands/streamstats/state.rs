@@ -1,4 +1,4 @@
-//! One aggregate of `streamstats` over rows as they come: only what its function needs, since each group has one.
+//! Running state of one `streamstats` aggregate: only what its function needs, since each group has one.
 
 use quarry_eval::aggregate::LIST_VALUES_MAX;
 use quarry_eval::aggregate::digest::Digest;
@@ -11,7 +11,7 @@ use quarry_event::TimeNs;
 use quarry_event::value::{Number, compare, exact_number, parse_number};
 use quarry_spl::ast::{PercentileKind, StatsFunction};
 
-/// Bytes of a kept text besides its own, about.
+/// Approximate overhead of a stored text, in bytes.
 const TEXT_BYTES: usize = size_of::<String>() + 16;
 
 /// The state of one aggregate of one group.
@@ -24,7 +24,7 @@ pub(super) enum Running {
     Moments(Moments),
     /// Smallest and largest value.
     Extremes(Box<(Option<String>, Option<String>)>),
-    /// Distinct values and how often each was there.
+    /// Distinct values with their counts.
     Distinct(Box<(KeyTable, Vec<i64>)>),
     /// First values.
     List(Vec<String>),
@@ -32,17 +32,17 @@ pub(super) enum Running {
     Ends(Box<(Option<RowValues>, Option<RowValues>)>),
     /// For percentiles.
     Digest(Box<Digest>),
-    /// A function that has no running value.
+    /// A function without a running value.
     Nothing,
 }
 
-/// Numbers, how many, with their sum and the sum of their squares as exact as `stats` has them.
+/// Count, sum and sum of squares, as exact as in `stats`.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Sums {
     count: i64,
     sum: Total,
     squares: Total,
-    /// Digits after the point of any number at most.
+    /// Largest number of decimal places of any number.
     scale: u8,
 }
 
@@ -102,7 +102,7 @@ impl Running {
         }
     }
 
-    /// Takes the values of a row.
+    /// Adds the values of a row.
     pub(super) fn add(&mut self, function: &StatsFunction, values: &[String], time: Option<TimeNs>) {
         if values.is_empty() {
             return;
@@ -141,7 +141,7 @@ impl Running {
         }
     }
 
-    /// The function's value so far.
+    /// The current value of the function.
     pub(super) fn value(&mut self, function: &StatsFunction) -> Value<'static> {
         match self {
             Running::Count(count) => Value::Int(*count),
@@ -179,7 +179,7 @@ impl Running {
         }
     }
 
-    /// Bytes held besides its own, about.
+    /// Approximate bytes besides the state itself.
     pub(super) fn bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + TEXT_BYTES).sum::<usize>();
         match self {
@@ -257,7 +257,7 @@ fn ends_value((first, last): &(Option<RowValues>, Option<RowValues>), function: 
     }
 }
 
-/// Growth per second between two rows with their times.
+/// Increase per second between two rows.
 pub(super) fn rate(
     first: Option<(Option<TimeNs>, &[String])>,
     last: Option<(Option<TimeNs>, &[String])>,
@@ -270,7 +270,7 @@ pub(super) fn rate(
     (to > from).then(|| (high - low) / (to - from))
 }
 
-/// A number, where there is one.
+/// A number, or null.
 pub(super) fn number(value: Option<f64>) -> Value<'static> {
     value.map_or(Value::Null, Value::number_of)
 }

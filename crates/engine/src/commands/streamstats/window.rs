@@ -1,8 +1,8 @@
-//! Windows of `streamstats`: rows that come at one end and leave at the other, and aggregates that follow them.
+//! Windows of `streamstats`: rows enter at one end and leave at the other, and aggregates follow.
 //!
-//! A state knows its rows by their numbers; the rows themselves are in the window once. Counts and tallies take a row
-//! back; sums are kept as two stacks, so that nothing is ever subtracted from them; of extremes only rows are known that
-//! may yet become one. What none of these ways gives exactly is folded anew over the group's rows.
+//! States refer to rows by number; the rows themselves are stored once, in the window. Counts support removal of a row.
+//! Sums are kept as two stacks, so that nothing is ever subtracted. For extremes, only rows that may still become one
+//! are kept. Functions that none of this computes exactly are folded again over the group's rows.
 
 use std::collections::VecDeque;
 
@@ -17,10 +17,10 @@ use quarry_spl::ast::StatsFunction;
 
 use super::state::{Running, Sums, many, number, rate};
 
-/// Bytes of a value's tally besides its text, about.
+/// Approximate bytes of a value's count, besides its text.
 const TALLY_BYTES: usize = size_of::<(Box<str>, usize)>() + 16;
 
-/// What the command keeps of a row: its time and, per aggregate, its values.
+/// Stored part of a row: its time and the values for each aggregate.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) time: Option<TimeNs>,
@@ -37,7 +37,7 @@ impl Seen {
     }
 }
 
-/// Rows in the order they came, each with a number that stays its own.
+/// Rows in order of arrival, each with a permanent number.
 #[derive(Default)]
 pub(super) struct Window {
     rows: VecDeque<Seen>,
@@ -46,13 +46,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Adds a row; gives its number.
+    /// Adds a row; returns its number.
     pub(super) fn push(&mut self, seen: Seen) -> u64 {
         self.rows.push_back(seen);
         self.first + self.rows.len() as u64 - 1
     }
 
-    /// Drops the first row; gives its number, too.
+    /// Removes the first row; returns it with its number.
     pub(super) fn pop(&mut self) -> Option<(u64, Seen)> {
         let seen = self.rows.pop_front()?;
         self.first += 1;
@@ -82,17 +82,17 @@ pub(super) enum Sliding {
     Sums(Stacks<Sums>),
     /// For variances.
     Moments(Stacks<Moments>),
-    /// Smallest and largest value, of numbers and of other texts: only within one kind is there an order.
+    /// Smallest and largest value, separately for numbers and other texts, as only values of one kind are ordered.
     Extremes(Box<[Kind; 2]>),
-    /// How many rows have each value.
+    /// Number of rows with each value.
     Distinct(HashMap<Box<str>, usize, FixedState>, usize),
-    /// The rows with the least and the greatest time.
+    /// The rows with the smallest and the largest time.
     Times(Box<(Candidates, Candidates)>),
     /// The rows with values.
     Rows(VecDeque<u64>),
 }
 
-/// Numbers of rows, and of a value of each, that may become the extreme when those before them have left.
+/// Row numbers with the index of a value: candidates for the extreme once earlier rows have left.
 pub(super) type Candidates = VecDeque<(u64, usize)>;
 
 /// Values of one kind.
@@ -119,7 +119,7 @@ impl Sliding {
         }
     }
 
-    /// Takes the window's newest row, aggregate number `column` of it.
+    /// Adds the window's newest row; `column` is the aggregate's index.
     pub(super) fn push(&mut self, function: &StatsFunction, window: &Window, at: u64, column: usize) {
         let row = window.row(at);
         let values = &row.values[column];
@@ -139,7 +139,7 @@ impl Sliding {
                     }
                     let kind = &mut kinds[usize::from(is_number)];
                     kind.count += 1;
-                    // Of equal ones the first is shown.
+                    // The first of equal values is kept.
                     keep(&mut kind.low, (at, place), |known| compare(value, text(known)).is_lt());
                     keep(&mut kind.high, (at, place), |known| compare(value, text(known)).is_gt());
                 }
@@ -160,7 +160,7 @@ impl Sliding {
         }
     }
 
-    /// Takes back a row that has left the window, the oldest this state knows.
+    /// Removes the oldest row known to this state, which has left the window.
     pub(super) fn pop(&mut self, function: &StatsFunction, at: u64, values: &[String]) {
         if values.is_empty() {
             return;
@@ -199,7 +199,7 @@ impl Sliding {
         }
     }
 
-    /// The function's value over the rows of the group.
+    /// The function's value over the group's rows in the window.
     pub(super) fn value(&self, function: &StatsFunction, window: &Window, column: usize, group: u32) -> Value<'static> {
         let values = |row: u64| window.row(row).values[column].as_slice();
         match self {
@@ -207,7 +207,7 @@ impl Sliding {
             Sliding::Sums(stacks) => Running::Sums(stacks.total()).value(function),
             Sliding::Moments(stacks) => Running::Moments(stacks.total()).value(function),
             Sliding::Extremes(kinds) if kinds.iter().all(|kind| kind.count > 0) => {
-                // Numbers and texts together are in no order: the answer hangs on that of the rows.
+                // Numbers and texts mixed have no total order, so the result depends on the order of rows.
                 let rows = window.rows.iter().filter(|row| row.group == group);
                 folded(function, rows.map(|row| (row.values[column].as_slice(), row.time)))
             }
@@ -238,7 +238,7 @@ impl Sliding {
         }
     }
 
-    /// Bytes held besides its own, about.
+    /// Approximate bytes besides the state itself.
     pub(super) fn bytes(&self) -> usize {
         let candidates = |some: &Candidates| some.capacity() * size_of::<(u64, usize)>();
         match self {
@@ -256,7 +256,7 @@ impl Sliding {
     }
 }
 
-/// Adds a candidate; those that can no longer become the extreme go.
+/// Adds a candidate and removes those that can no longer become the extreme.
 fn keep(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u64, usize)) -> bool) {
     while candidates.back().is_some_and(&beats) {
         candidates.pop_back();
@@ -264,21 +264,21 @@ fn keep(candidates: &mut Candidates, candidate: (u64, usize), beats: impl Fn(&(u
     candidates.push_back(candidate);
 }
 
-/// Drops the candidates of a row.
+/// Removes the candidates of a row.
 fn leave(candidates: &mut Candidates, row: u64) {
     while candidates.front().is_some_and(|(of, _)| *of == row) {
         candidates.pop_front();
     }
 }
 
-/// The function over all of these rows.
+/// Evaluates the function over these rows.
 fn folded<'v>(function: &StatsFunction, rows: impl Iterator<Item = (&'v [String], Option<TimeNs>)>) -> Value<'static> {
     let mut running = Running::new(function);
     rows.for_each(|(values, time)| running.add(function, values, time));
     running.value(function)
 }
 
-/// A row's time and values, where there is one.
+/// A row's time and values, if present.
 type End<'v> = Option<(Option<TimeNs>, &'v [String])>;
 
 fn time_value(function: &StatsFunction, first: End<'_>, last: End<'_>) -> Value<'static> {
@@ -293,11 +293,11 @@ fn time_value(function: &StatsFunction, first: End<'_>, last: End<'_>) -> Value<
     }
 }
 
-/// What two stacks can be folded from.
+/// A value that can be aggregated with two stacks.
 pub(super) trait Foldable: Copy + Default {
-    /// The part that one row is.
+    /// The value for one row.
     fn of(values: &[String]) -> Self;
-    /// This part and the one behind it.
+    /// Combines it with the next one.
     fn with(self, other: Self) -> Self;
 }
 
@@ -327,13 +327,13 @@ impl Foldable for Moments {
     }
 }
 
-/// A queue that knows the total of its parts: the older ones as totals up to the middle, the newer ones as they came.
+/// A queue that maintains the total of its elements: older ones as suffix totals, newer ones with a running total.
 #[derive(Default)]
 pub(super) struct Stacks<T> {
-    /// Totals from each of the older parts to the last of them; the oldest part is at the end.
+    /// Totals from each older element to the last of them; the oldest is at the end.
     older: Vec<T>,
     newer: Vec<T>,
-    /// Total of the newer parts.
+    /// Total of the newer elements.
     newest: T,
 }
 

@@ -1,7 +1,7 @@
-//! What `transaction` holds of events.
+//! Event storage of `transaction`.
 //!
-//! Most events leave soon, with a transaction that is closed or evicted: they stay in the batch they came in. One that
-//! is still there when batches take too much becomes its own values back to back, so that it keeps no batch alive.
+//! Most events leave soon, with a transaction that is closed or evicted, so they stay in the batch they came in. An
+//! event that remains when the batches take too much memory is copied, so that it keeps no batch alive.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use quarry_eval::rows::{ColumnReader, column, compact, is_hidden, reader};
 use quarry_eval::spans::time_ns;
 use quarry_event::TimeNs;
 
-/// Distinct fields of all transactions at most.
+/// Maximum number of distinct fields of all transactions.
 const FIELDS_MAX: usize = 1_000;
-/// Bytes of a column of a batch beside its values, about.
+/// Approximate overhead of a column of a batch, in bytes.
 const COLUMN_BYTES: usize = 256;
 
 /// The fields of all transactions, numbered.
@@ -24,7 +24,7 @@ const COLUMN_BYTES: usize = 256;
 pub(super) struct Names {
     pub(super) all: Vec<Arc<str>>,
     known: HashMap<Arc<str>, u32, FixedState>,
-    /// Whether a field was left out.
+    /// Whether a field was dropped.
     pub(super) is_cut: bool,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Events {
     pub(super) times: Vec<TimeNs>,
     /// The transaction's fields.
     keys: Vec<Option<ColumnReader>>,
-    /// Fields that have a value somewhere, by their number in ascending order.
+    /// Fields with values, by ascending field number.
     columns: Vec<(u32, ColumnReader)>,
     /// Bytes held, about.
     pub(super) bytes: usize,
@@ -80,7 +80,7 @@ impl Events {
         self.times.len()
     }
 
-    /// Writes the values of the transaction's fields to `key`; false where there is none.
+    /// Writes the values of the transaction's fields to `key`; false if there is none.
     pub(super) fn write_key(&self, row: usize, key: &mut [Option<String>]) -> bool {
         let mut any = false;
         for (place, column) in key.iter_mut().zip(&self.keys) {
@@ -111,7 +111,7 @@ pub(super) struct Member {
 enum MemberValues {
     /// A row of a batch.
     Row(Arc<Events>, u32),
-    /// All values back to back, with field and end of each, by number of field.
+    /// Copied values, concatenated, with field and end of each, by field number.
     Own(Box<str>, Box<[(u32, u32)]>),
 }
 
@@ -125,7 +125,7 @@ impl Member {
         matches!(self.place, MemberValues::Row(..))
     }
 
-    /// Takes its values out of the batch.
+    /// Copies its values out of the batch.
     pub(super) fn settle(&mut self) {
         let MemberValues::Row(events, row) = &self.place else { return };
         let (mut text, mut ends) = (String::new(), Vec::new());
@@ -147,7 +147,7 @@ impl Member {
             }
     }
 
-    /// Bytes of its values, about.
+    /// Approximate bytes of its values.
     pub(super) fn weight(&self) -> usize {
         match &self.place {
             MemberValues::Row(events, _) => size_of::<Member>() + events.bytes / events.count().max(1),
@@ -155,7 +155,7 @@ impl Member {
         }
     }
 
-    /// Adds the values of a field.
+    /// Appends the values of a field.
     pub(super) fn values_into<'m>(&'m self, field: u32, values: &mut Vec<Cow<'m, str>>) {
         match &self.place {
             MemberValues::Row(events, row) => {
@@ -174,7 +174,7 @@ impl Member {
         }
     }
 
-    /// Marks the fields that it may have values of; `last` is the batch marked last.
+    /// Marks the fields it may have values of; `last` is the batch marked last.
     pub(super) fn mark_fields(&self, last: &mut Option<*const Events>, marked: &mut [bool]) {
         let mut mark = |number: u32| marked[number as usize] = true;
         match &self.place {

@@ -1,8 +1,7 @@
-//! The rows that `transaction` makes.
+//! Output rows of `transaction`.
 //!
-//! Finished transactions wait until none that is open or still to come can stand before them; then they become rows,
-//! within the search's memory, with files where they must. Rows that come out of order of time all the same, since too
-//! many would have to wait, are sorted when the last one is there.
+//! Finished transactions wait until no open or future one can come before them; then they become rows, in the search's
+//! memory or spilled to files. Rows that come out of order because too many would have to wait are sorted at the end.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -21,21 +20,21 @@ use quarry_spl::ast::{TransactionCommand, TransactionLists};
 
 use super::members::{Member, Names};
 
-/// Finished rows that become a batch.
+/// Number of finished rows that form a batch.
 const BATCH_ROWS: usize = 1_024;
-/// Bytes of such rows from which on they do.
+/// Or their size in bytes.
 const BATCH_BYTES: usize = 1 << 20;
-/// Finished rows that may wait for their order.
+/// Maximum number of finished rows that wait for their place in the order.
 const WAITING_ROWS_MAX: usize = 32_768;
 /// Their bytes, at most.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// And at most one in so many of the search's memory.
+/// They are also bounded by the search's memory divided by this.
 const WAITING_SHARE: usize = 32;
 
 /// A finished transaction.
 struct Closed {
     time: TimeNs,
-    /// In which order transactions ended.
+    /// Order in which transactions ended.
     number: u64,
     /// Oldest first.
     members: Vec<Member>,
@@ -53,14 +52,14 @@ pub(super) struct Ending {
 /// Rows of the result so far.
 pub(super) struct ClosedRows {
     waiting: Vec<Closed>,
-    /// Bytes of what waits, about.
+    /// Approximate bytes of waiting transactions.
     pub(super) waiting_bytes: usize,
-    /// Rows and bytes from which on it is looked at what may become rows.
+    /// Rows and bytes at which waiting transactions are examined again.
     look_at: (usize, usize),
     bytes_max: usize,
     next: u64,
     kept: KeptRows,
-    /// Time of the last row that is kept.
+    /// Time of the last row kept.
     last: TimeNs,
     is_in_order: bool,
 }
@@ -90,13 +89,13 @@ impl ClosedRows {
         self.waiting.push(Closed { time, number: self.next, members, ending, bytes });
     }
 
-    /// Whether rows are to be made of those that wait.
+    /// Whether it is time to turn waiting transactions into rows.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= self.look_at.0 || self.waiting_bytes >= self.look_at.1.min(self.bytes_max)
     }
 
-    /// Makes rows of the transactions that no other one of `latest` or before can stand before, and of all if too many
-    /// would be left.
+    /// Turns transactions into rows that no other one at `latest` or before can precede; all of them if too many would
+    /// remain.
     pub(super) fn make_rows(
         &mut self,
         latest: TimeNs,
@@ -129,12 +128,12 @@ impl ClosedRows {
         Ok(())
     }
 
-    /// Takes the values of all that waits out of their batches.
+    /// Copies the values of all waiting transactions out of their batches.
     pub(super) fn settle(&mut self) {
         self.waiting.iter_mut().flat_map(|row| &mut row.members).for_each(Member::settle);
     }
 
-    /// All rows, the newest transaction first, with the fields in order of their names.
+    /// All rows, the newest transaction first, with fields in order of name.
     pub(super) fn finish(
         mut self,
         command: &TransactionCommand,
@@ -204,7 +203,7 @@ fn batch_of_rows(
     batch_of(columns, count)
 }
 
-/// The values of a field: the text of all events, a list with a place for each event, or a set.
+/// The values of a field: the concatenated text of all events, a list with an entry per event, or a set.
 fn field_column(closed: &[Closed], field: u32, name: &str, command: &TransactionCommand) -> ArrayRef {
     let (is_raw, is_list) = (name == "_raw", is_list(name, command));
     let mut column = ColumnBuilder::new(closed.len());
